@@ -1,0 +1,30 @@
+"""The architectures that the oracle can make: one module each, found by its name.
+
+A family module has
+    NAME          what --family takes
+    ARCH          the gguf package's MODEL_ARCH, which gives llama.cpp's tensor names
+    SHAPES        the names in shapes.SHAPES that make sense for it
+    config(shape, tokens) -> a transformers configuration; tokens gives the special ids
+    model(config) -> the transformers model, its weights not yet set
+    spread(name, shape) -> (mean, standard deviation) of one parameter, by its transformers name
+    metadata(writer, config)   writes the architecture's own keys
+    to_gguf(name, array, config), from_gguf(name, array, config)
+                  one parameter, by its transformers name, in the order of rows that the file has, and back
+    extra_tensors(config) -> {gguf name: array} that no parameter of the model stands for
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+from ..errors import BadArguments
+
+
+def names() -> list[str]:
+    return sorted(module.name for module in iter_modules(__path__))
+
+
+def family_named(name: str) -> ModuleType:
+    if name not in names():
+        raise BadArguments(f"no family is called {name!r}; there are {', '.join(names())}")
+    return import_module(f"{__name__}.{name}")

@@ -1,0 +1,124 @@
+"""Writes one model as a GGUF file or as a Hugging Face folder, and reads it back for the reference.
+
+The reference always runs on what was read back, so that rounding by the file's types is on both sides of a comparison.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import torch
+from gguf import GGUFReader, GGUFWriter, get_tensor_name_map
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from . import types
+from .shapes import Shape
+from .tokenizer import MadeTokenizer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the bytes of a model. `shards` and `old_config` are about Hugging Face folders only."""
+
+    family: ModuleType
+    shape: Shape
+    weight_type: str
+    file_format: str
+    seed: int
+    shards: bool = False
+    # config.json and tokenizer_config.json as transformers 4 wrote them, which is what most folders still have.
+    old_config: bool = False
+
+
+def random_model(recipe: Recipe, tokenizer: MadeTokenizer) -> PreTrainedModel:
+    """The model with its random f32 weights. NumPy's generator, because its streams do not change between versions."""
+    model = recipe.family.model(recipe.family.config(recipe.shape, tokenizer.ids))
+    generator = np.random.default_rng([recipe.seed, recipe.shape.d, recipe.shape.f, recipe.shape.e])
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            mean, deviation = recipe.family.spread(name, recipe.shape)
+            values = mean + deviation * generator.standard_normal(tuple(parameter.shape), dtype=np.float32)
+            parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+    model.generation_config.bos_token_id = tokenizer.ids["bos"]
+    model.generation_config.eos_token_id = [tokenizer.ids["eos"], tokenizer.ids["eot"]]
+    return model
+
+
+def write(recipe: Recipe, tokenizer: MadeTokenizer, folder: Path) -> tuple[Path, PreTrainedModel]:
+    """Writes the model below `folder`; returns what the engine's --model takes, and the reference model, in f32."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = random_model(recipe, tokenizer)
+    if recipe.file_format == "gguf":
+        path = folder / "model.gguf"
+        write_gguf(recipe, model, tokenizer, path)
+        return path, read_gguf(recipe, model, path)
+    path = folder / "model"
+    write_folder(recipe, model, tokenizer, path)
+    reference = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    return path, reference
+
+
+def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, str]:
+    """transformers' parameter names -> llama.cpp's."""
+    table = get_tensor_name_map(recipe.family.ARCH, recipe.shape.layers)
+    names = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name, _ in model.named_parameters()}
+    missing = [name for name, mapped in names.items() if mapped is None]
+    assert not missing, f"the gguf package has no names for {missing}"
+    return names
+
+
+def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer, path: Path) -> None:
+    writer = GGUFWriter(path, model.config.model_type)
+    writer.add_type("model")
+    writer.add_name(f"Millrace oracle {recipe.family.NAME} {recipe.shape.name}")
+    recipe.family.metadata(writer, model.config)
+    writer.add_file_type(types.TYPES[recipe.weight_type][1])
+    writer.add_quantization_version(2)
+    tokenizer.write_gguf_metadata(writer)
+    for name, values in recipe.family.extra_tensors(model.config).items():
+        writer.add_tensor(name, values)
+    names = gguf_names(recipe, model)
+    for name, parameter in model.named_parameters():
+        values = recipe.family.to_gguf(name, parameter.detach().numpy(), model.config)
+        kind = types.type_of(recipe.weight_type, names[name], values.ndim)
+        writer.add_tensor(names[name], types.pack(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def read_gguf(recipe: Recipe, model: PreTrainedModel, path: Path) -> PreTrainedModel:
+    """A model of the same configuration with the weights that the file's blocks decode to."""
+    tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+    names = gguf_names(recipe, model)
+    reference = recipe.family.model(model.config)
+    with torch.no_grad():
+        for name, parameter in reference.named_parameters():
+            tensor = tensors[names[name]]
+            values = types.unpack(tensor.data, tensor.tensor_type)
+            parameter.copy_(torch.from_numpy(recipe.family.from_gguf(name, values, model.config).copy()))
+    return reference
+
+
+def write_folder(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer, folder: Path) -> None:
+    kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+    model = model.to(kinds[recipe.weight_type])
+    size = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
+    model.save_pretrained(folder, max_shard_size=size * 2 // 3 if recipe.shards else size * 2)
+    tokenizer.write_folder(folder, template_in_config=recipe.old_config)
+    if recipe.old_config:
+        age_config(folder / "config.json")
+
+
+def age_config(path: Path) -> None:
+    """Rewrites config.json with the keys of transformers 4: rope_theta, rope_scaling, torch_dtype."""
+    config = json.loads(path.read_text())
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope.pop("rope_theta")
+    config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    config["torch_dtype"] = config.pop("dtype")
+    config["transformers_version"] = "4.46.0"
+    path.write_text(json.dumps(dict(sorted(config.items())), indent=2) + "\n")

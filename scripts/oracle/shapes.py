@@ -1,0 +1,58 @@
+"""The sizes of the random models: together they cover what a kernel can get wrong about a width.
+
+Letters are the project's: D model width, H query heads, G kv heads, E head width, F feed-forward width, V vocabulary.
+"""
+
+from dataclasses import dataclass
+
+from .errors import BadArguments
+
+# The vocabulary of the small tokenizer every model carries. Odd, so that a head whose rows are dealt out in pairs,
+# fours or sixty-fours always has a remainder.
+VOCABULARY = 301
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One size of model. All of them have 2 layers, so that the step from one layer to the next is covered."""
+
+    name: str
+    d: int
+    h: int
+    g: int
+    e: int
+    f: int
+    tied: bool
+    llama3_rope: bool = False
+    layers: int = 2
+    vocabulary: int = VOCABULARY
+    context: int = 512
+
+    def reduced_widths(self) -> dict[str, int]:
+        """Every K that a matrix product of this shape reduces over; a block type must divide them all."""
+        return {"D": self.d, "H*E": self.h * self.e, "F": self.f}
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in [
+        # One query head per kv head, narrow heads; K=100 is a multiple of 4 only.
+        Shape("d64-tied", d=64, h=2, g=2, e=32, f=100, tied=True),
+        Shape("d64-wide-heads", d=64, h=4, g=1, e=128, f=96, tied=False, llama3_rope=True),
+        Shape("d72", d=72, h=2, g=1, e=32, f=100, tied=False),
+        # H*E is larger than D, as in several real models.
+        Shape("d96", d=96, h=4, g=2, e=32, f=224, tied=False),
+        Shape("d96-mqa", d=96, h=4, g=1, e=64, f=160, tied=False),
+        Shape("d128-llama3", d=128, h=4, g=4, e=32, f=224, tied=True, llama3_rope=True),
+        Shape("d160-tied", d=160, h=4, g=2, e=64, f=288, tied=True),
+        Shape("d160-llama3", d=160, h=2, g=1, e=128, f=288, tied=False, llama3_rope=True),
+        # What a real small model has: powers of two throughout.
+        Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
+    ]
+}
+
+
+def shape_named(name: str) -> Shape:
+    if name not in SHAPES:
+        raise BadArguments(f"no shape is called {name!r}; there are {', '.join(SHAPES)}")
+    return SHAPES[name]

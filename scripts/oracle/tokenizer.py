@@ -1,0 +1,214 @@
+"""Small trained tokenizers of the kinds that real models have, as tokenizer.json and as GGUF metadata."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gguf import GGUFWriter, TokenType
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers.tokenization_utils_base import generate_merges
+
+from .chat_templates import LLAMA3_STYLE
+from .training_text import CORPUS
+
+# The pre-tokenizers' patterns, as the tokenizer.json files of these models hold them.
+LETTERS_AND_MARKS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3_PATTERN = LETTERS_AND_MARKS % r"\p{N}{1,3}"
+QWEN2_PATTERN = LETTERS_AND_MARKS % r"\p{N}"
+
+
+def split(pattern: str) -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), behavior="isolated", invert=False),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of byte-level BPE. `pre` is what GGUF's tokenizer.ggml.pre calls its pre-tokenizer."""
+
+    pre: str
+    pre_tokenizer: pre_tokenizers.PreTokenizer
+    vocabulary: int
+    specials: dict[str, str]  # role -> token; placed behind the trained vocabulary, in this order
+    plain_added: tuple[str, ...] = ()  # added tokens that are not special: they survive skip_special_tokens
+    normalizer: normalizers.Normalizer | None = None
+    adds_bos: bool = False
+    ignore_merges: bool = False
+
+
+CHATML = {"eos": "<|endoftext|>", "start": "<|im_start|>", "eot": "<|im_end|>"}
+LLAMA3 = {
+    "bos": "<|begin_of_text|>",
+    "eos": "<|end_of_text|>",
+    "start": "<|start_header_id|>",
+    "end": "<|end_header_id|>",
+    "eot": "<|eot_id|>",
+    "pad": "<|finetune_right_pad_id|>",
+}
+
+BYTE_LEVEL = {
+    # The vocabulary of the random models.
+    "llama-bpe": Kind("llama-bpe", split(LLAMA3_PATTERN), 301, LLAMA3, adds_bos=True, ignore_merges=True),
+    "gpt2": Kind("gpt-2", pre_tokenizers.ByteLevel(add_prefix_space=False), 520, {"eos": "<|endoftext|>"}),
+    "smollm": Kind(
+        "smollm",
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]),
+        480,
+        CHATML,
+    ),
+    "qwen2": Kind("qwen2", split(QWEN2_PATTERN), 640, CHATML, ("<tool_call>", "</tool_call>"), normalizers.NFC()),
+}
+
+
+@dataclass(frozen=True)
+class MadeTokenizer:
+    """A trained tokenizer and what its files say beside the vocabulary."""
+
+    tokenizer: Tokenizer
+    ids: dict[str, int]  # role -> id
+    model: str  # tokenizer.ggml.model
+    pre: str
+    adds_bos: bool
+    chat_template: str = LLAMA3_STYLE
+    scores: dict[int, float] = field(default_factory=dict)  # SentencePiece only
+    byte_tokens: frozenset[int] = frozenset()
+
+    def tokens(self) -> list[str]:
+        """All V tokens by id."""
+        return [self.tokenizer.id_to_token(index) for index in range(self.tokenizer.get_vocab_size())]
+
+    def token_type(self, index: int) -> TokenType:
+        added = self.tokenizer.get_added_tokens_decoder().get(index)
+        if index == self.ids.get("unk"):
+            return TokenType.UNKNOWN
+        if added is not None:
+            return TokenType.CONTROL if added.special else TokenType.USER_DEFINED
+        return TokenType.BYTE if index in self.byte_tokens else TokenType.NORMAL
+
+    def write_gguf_metadata(self, writer: GGUFWriter) -> None:
+        tokens = self.tokens()
+        writer.add_tokenizer_model(self.model)
+        writer.add_tokenizer_pre(self.pre)
+        writer.add_token_list(tokens)
+        if self.scores:
+            writer.add_token_scores([self.scores[index] for index in range(len(tokens))])
+        writer.add_token_types([self.token_type(index) for index in range(len(tokens))])
+        if not self.scores:
+            merges = json.loads(self.tokenizer.to_str())["model"]["merges"]
+            writer.add_token_merges([" ".join(pair) for pair in merges])
+        for role, add in [
+            ("bos", writer.add_bos_token_id),
+            ("eos", writer.add_eos_token_id),
+            ("unk", writer.add_unk_token_id),
+            ("pad", writer.add_pad_token_id),
+        ]:
+            if role in self.ids:
+                add(self.ids[role])
+        if "eot" in self.ids and self.ids["eot"] != self.ids["eos"]:
+            writer.add_eot_token_id(self.ids["eot"])
+        writer.add_add_bos_token(self.adds_bos)
+        writer.add_add_space_prefix(self.model == "llama")
+        writer.add_chat_template(self.chat_template)
+
+    def write_folder(self, folder: Path, template_in_config: bool) -> None:
+        """tokenizer.json and tokenizer_config.json; the template goes in there, or into a file of its own as now usual."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+        config: dict = {
+            "added_tokens_decoder": {
+                str(index): {
+                    "content": token.content,
+                    "lstrip": token.lstrip,
+                    "normalized": token.normalized,
+                    "rstrip": token.rstrip,
+                    "single_word": token.single_word,
+                    "special": token.special,
+                }
+                for index, token in sorted(self.tokenizer.get_added_tokens_decoder().items())
+            },
+            "add_bos_token": self.adds_bos,
+            "clean_up_tokenization_spaces": False,
+            "model_max_length": 512,
+            "tokenizer_class": "LlamaTokenizer" if self.model == "llama" else "PreTrainedTokenizerFast",
+        }
+        for role in ("bos", "eos", "unk", "pad"):
+            config[f"{role}_token"] = self.tokenizer.id_to_token(self.ids[role]) if role in self.ids else None
+        if template_in_config:
+            config["chat_template"] = self.chat_template
+        else:
+            (folder / "chat_template.jinja").write_text(self.chat_template)
+        (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+
+
+def byte_level(name: str) -> MadeTokenizer:
+    """Trains the byte-level BPE tokenizer called `name` in BYTE_LEVEL."""
+    kind = BYTE_LEVEL[name]
+    added = len(kind.specials) + len(kind.plain_added)
+    tokenizer = Tokenizer(models.BPE(ignore_merges=kind.ignore_merges))
+    tokenizer.pre_tokenizer = kind.pre_tokenizer
+    if kind.normalizer is not None:
+        tokenizer.normalizer = kind.normalizer
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=kind.vocabulary - added,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in kind.specials.values()])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in kind.plain_added])
+    assert tokenizer.get_vocab_size() == kind.vocabulary, (name, tokenizer.get_vocab_size())
+    ids = {role: tokenizer.token_to_id(token) for role, token in kind.specials.items()}
+    if kind.adds_bos:
+        # As Llama 3 has it: the byte-level processor, then a template that puts the first token.
+        bos = kind.specials["bos"]
+        tokenizer.post_processor = processors.Sequence(
+            [
+                processors.ByteLevel(trim_offsets=False),
+                processors.TemplateProcessing(
+                    single=f"{bos} $A", pair=f"{bos} $A {bos}:1 $B:1", special_tokens=[(bos, ids["bos"])]
+                ),
+            ]
+        )
+    else:
+        tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    return MadeTokenizer(tokenizer, ids, "gpt2", kind.pre, kind.adds_bos)
+
+
+def sentencepiece(vocabulary: int = 700) -> MadeTokenizer:
+    """A tokenizer of the Llama 2 kind: SentencePiece BPE with byte fallback, in the form transformers converts it to.
+
+    The order of ids is SentencePiece's: <unk>, <s>, </s>, 256 bytes, merged pieces by rank, single characters.
+    """
+    head = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    # Words apart while training; the finished tokenizer has no pre-tokenizer, as the real one.
+    trained = Tokenizer(models.BPE(unk_token="<unk>"))
+    trained.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    trained.train_from_iterator(
+        CORPUS,
+        trainers.BpeTrainer(vocab_size=vocabulary - len(head), limit_alphabet=150, special_tokens=[], show_progress=False),
+    )
+    by_id = sorted(trained.get_vocab(), key=trained.token_to_id)
+    pieces = [piece for piece in by_id if len(piece) > 1] + [piece for piece in by_id if len(piece) == 1]
+    tokens = head + pieces
+    vocab = {token: index for index, token in enumerate(tokens)}
+    scores = {index: -float(max(index - len(head), 0)) for index in range(len(tokens))}
+    merges = generate_merges(vocab, {piece: scores[vocab[piece]] for piece in pieces if len(piece) > 1})
+
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)]
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in head[:3]])
+    ids = {"unk": 0, "bos": 1, "eos": 2}
+    bytes_ = frozenset(range(3, 259))
+    return MadeTokenizer(tokenizer, ids, "llama", "default", True, scores=scores, byte_tokens=bytes_)

@@ -1,0 +1,69 @@
+"""Weight types: which GGML type each tensor gets, and what the weights are after the round trip through it."""
+
+from collections.abc import Callable
+
+import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType, quants
+
+from .errors import BadArguments
+from .shapes import Shape
+
+Q = GGMLQuantizationType
+
+
+def mixed(name: str) -> GGMLQuantizationType:
+    """Several types inside one layer, as the larger quantization mixes have: no two neighbours alike."""
+    if name == "token_embd.weight":
+        return Q.F16
+    if name == "output.weight" or name.endswith("attn_v.weight"):
+        return Q.Q8_0
+    if name == "blk.0.ffn_down.weight":
+        return Q.Q8_0
+    if name == "blk.1.ffn_down.weight":
+        return Q.BF16
+    if name.endswith("ffn_up.weight"):
+        return Q.F16
+    return Q.Q4_0
+
+
+# name -> (type of a matrix by its GGUF name, the file type that GGUF records)
+TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = {
+    "f32": (lambda _: Q.F32, LlamaFileType.ALL_F32),
+    "f16": (lambda _: Q.F16, LlamaFileType.MOSTLY_F16),
+    "bf16": (lambda _: Q.BF16, LlamaFileType.MOSTLY_BF16),
+    "q8_0": (lambda _: Q.Q8_0, LlamaFileType.MOSTLY_Q8_0),
+    "q4_0": (lambda _: Q.Q4_0, LlamaFileType.MOSTLY_Q4_0),
+    "mixed": (mixed, LlamaFileType.MOSTLY_Q4_0),
+}
+
+# What a safetensors file can hold: the quantized types are GGUF's own.
+SAFETENSORS_TYPES = ("f32", "f16", "bf16")
+
+
+def type_of(weight_type: str, tensor: str, dimensions: int) -> GGMLQuantizationType:
+    """The GGML type of one tensor. Vectors (norms, RoPE factors) are F32 in every real file."""
+    return Q.F32 if dimensions == 1 else TYPES[weight_type][0](tensor)
+
+
+def check(weight_type: str, file_format: str, shape: Shape) -> None:
+    """Raises BadArguments where no such file exists."""
+    if weight_type not in TYPES:
+        raise BadArguments(f"no type is called {weight_type!r}; there are {', '.join(TYPES)}")
+    if file_format == "safetensors" and weight_type not in SAFETENSORS_TYPES:
+        raise BadArguments(f"safetensors holds {', '.join(SAFETENSORS_TYPES)}; {weight_type} needs --format gguf")
+    block = 32 if weight_type in ("q8_0", "q4_0", "mixed") else 1
+    for letter, k in shape.reduced_widths().items():
+        if k % block:
+            raise BadArguments(f"{weight_type} has blocks of {block}, and {letter} = {k} of shape {shape.name} is no multiple")
+
+
+def pack(weights: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
+    """(N, K) f32 -> the array that GGUFWriter stores: (N, K) f32 or f16, or (N, bytes of a row) u8."""
+    weights = np.ascontiguousarray(weights, dtype=np.float32)
+    assert weights.shape[-1] % GGML_QUANT_SIZES[kind][0] == 0
+    return quants.quantize(weights, kind)
+
+
+def unpack(stored: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
+    """The inverse of pack, up to what the type rounds away."""
+    return np.array(quants.dequantize(stored, kind), dtype=np.float32)
