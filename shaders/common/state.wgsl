@@ -1,14 +1,13 @@
-// What changes from token to token. It lives on the GPU: `advance` writes it, every other kernel reads it as a uniform.
-// The same 64 bytes as `State` in src/kernels/state.rs.
+// What changes from pass to pass (Rust: src/kernels/state.rs). 64 bytes.
 struct State {
-    pos: u32,    // absolute position of row 0
-    token: u32,  // the token sampled last
-    done: u32,   // not 0: the generation has ended and every kernel returns at once
-    rows: u32,   // T: rows in this pass; 1 in decode
-    step: u32,   // tokens sampled so far
-    limit: u32,  // the generation ends when step reaches it
-    reserved_0: u32,
-    reserved_1: u32,
-    reserved_2: vec4<u32>,
-    reserved_3: vec4<u32>,
+    pos: u32,     // absolute position of row 0
+    token: u32,   // the token to embed next, in decode
+    done: u32,    // not 0: every kernel returns at once
+    rows: u32,    // T, rows of this pass; 1 in decode
+    step: u32,    // tokens sampled so far
+    limit: u32,   // done is set when step reaches it
+    r6: u32, r7: u32, r8: u32, r9: u32, r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
 }
+{% if state_access is not defined %}
+@group(0) @binding(0) var<uniform> state: State;
+{% endif %}

@@ -1,0 +1,89 @@
+// Rotary position embedding of the queries (in place) and keys, and the append of keys and values to the cache.
+// One workgroup for one head of one row: grid [T, H + 2G].
+{% include "common/state.wgsl" %}
+override H: u32;            // query heads
+override G: u32;            // kv heads
+override E: u32;            // head width, even
+override ROT: u32;          // rotated dimensions of a head, even, at most E
+override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
+override QSTRIDE: u32;      // f32 a row of qkv
+override CAP: u32;          // positions that the cache holds
+
+@group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
+@group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
+{% if kv == "f32" %}
+@group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [G][CAP][E]
+@group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [G][CAP][E]
+{% else %}
+@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [G][CAP][E/2], two halves each
+@group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [G][CAP][E/2]
+{% endif %}
+
+const THREADS = 64u;
+
+{% if kv == "f16" %}
+// Values beyond the largest half saturate: what pack2x16float makes of them differs from device to device.
+fn pack_kv(a: f32, b: f32) -> u32 {
+    return pack2x16float(clamp(vec2<f32>(a, b), vec2<f32>(-65504.0), vec2<f32>(65504.0)));
+}
+
+{% endif %}
+// Element e of the head at `base` of qkv, rotated for `position`.
+fn rotated(base: u32, position: u32, e: u32) -> f32 {
+    let x = qkv[base + e];
+    if (e >= ROT) { return x; }
+    let half = ROT / 2u;
+    let pair = select(e % half, e / 2u, INTERLEAVED != 0u);
+    let second = select(e >= half, (e & 1u) == 1u, INTERLEAVED != 0u);
+    let step = select(half, 1u, INTERLEAVED != 0u);
+    let r = rot[position * half + pair];
+    if (second) { return x * r.x + qkv[base + e - step] * r.y; }
+    return x * r.x - qkv[base + e + step] * r.y;
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    let t = wid.x;
+    let head = wid.y;
+    let position = state.pos + t;
+    if (t >= state.rows || head >= H + 2u * G || position >= CAP) { return; }
+    let base = t * QSTRIDE + head * E;
+
+    if (head < H) {
+        let half = ROT / 2u;
+        for (var i = li; i < half; i += THREADS) {
+            let first = base + select(i, 2u * i, INTERLEAVED != 0u);
+            let second = first + select(half, 1u, INTERLEAVED != 0u);
+            let r = rot[position * half + i];
+            let a = qkv[first];
+            let b = qkv[second];
+            qkv[first] = a * r.x - b * r.y;
+            qkv[second] = a * r.y + b * r.x;
+        }
+        return;
+    }
+
+    let is_value = head >= H + G;
+    let kv_head = select(head - H, head - H - G, is_value);
+{% if kv == "f32" %}
+    let row = (kv_head * CAP + position) * E;
+    for (var e = li; e < E; e += THREADS) {
+        if (is_value) {
+            vc[row + e] = qkv[base + e];
+        } else {
+            kc[row + e] = rotated(base, position, e);
+        }
+    }
+{% else %}
+    let row = (kv_head * CAP + position) * (E / 2u);
+    for (var w = li; w < E / 2u; w += THREADS) {
+        let e = 2u * w;
+        if (is_value) {
+            vc[row + w] = pack_kv(qkv[base + e], qkv[base + e + 1u]);
+        } else {
+            kc[row + w] = pack_kv(rotated(base, position, e), rotated(base, position, e + 1u));
+        }
+    }
+{% endif %}
+}
