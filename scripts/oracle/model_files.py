@@ -13,7 +13,7 @@ import torch
 from gguf import GGUFReader, GGUFWriter, get_tensor_name_map
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from . import types
+from . import weight_types
 from .shapes import Shape
 from .tokenizer import MadeTokenizer
 
@@ -74,7 +74,7 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
     writer.add_type("model")
     writer.add_name(f"Millrace oracle {recipe.family.NAME} {recipe.shape.name}")
     recipe.family.metadata(writer, model.config)
-    writer.add_file_type(types.TYPES[recipe.weight_type][1])
+    writer.add_file_type(weight_types.TYPES[recipe.weight_type][1])
     writer.add_quantization_version(2)
     tokenizer.write_gguf_metadata(writer)
     for name, values in recipe.family.extra_tensors(model.config).items():
@@ -82,8 +82,8 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
     names = gguf_names(recipe, model)
     for name, parameter in model.named_parameters():
         values = recipe.family.to_gguf(name, parameter.detach().numpy(), model.config)
-        kind = types.type_of(recipe.weight_type, names[name], values.ndim)
-        writer.add_tensor(names[name], types.pack(values, kind), raw_dtype=kind)
+        kind = weight_types.type_of(recipe.weight_type, names[name], values.ndim)
+        writer.add_tensor(names[name], weight_types.pack(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -98,7 +98,7 @@ def read_gguf(recipe: Recipe, model: PreTrainedModel, path: Path) -> PreTrainedM
     with torch.no_grad():
         for name, parameter in reference.named_parameters():
             tensor = tensors[names[name]]
-            values = types.unpack(tensor.data, tensor.tensor_type)
+            values = weight_types.unpack(tensor.data, tensor.tensor_type)
             parameter.copy_(torch.from_numpy(recipe.family.from_gguf(name, values, model.config).copy()))
     return reference
 

@@ -35,4 +35,5 @@ fi
 
 # Nothing is ever looked up on a hub: all models are made here.
 export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=1
-exec "$env/bin/python" "$here/oracle.py" "$@"
+export PYTHONPATH=$(dirname "$here")
+exec "$env/bin/python" -P -m oracle "$@"

@@ -41,11 +41,11 @@ SHAPES = {
         Shape("d64-wide-heads", d=64, h=4, g=1, e=128, f=96, tied=False, llama3_rope=True),
         Shape("d72", d=72, h=2, g=1, e=32, f=100, tied=False),
         # H*E is larger than D, as in several real models.
-        Shape("d96", d=96, h=4, g=2, e=32, f=224, tied=False),
+        Shape("d96", d=96, h=4, g=2, e=32, f=160, tied=False),
         Shape("d96-mqa", d=96, h=4, g=1, e=64, f=160, tied=False),
-        Shape("d128-llama3", d=128, h=4, g=4, e=32, f=224, tied=True, llama3_rope=True),
-        Shape("d160-tied", d=160, h=4, g=2, e=64, f=288, tied=True),
-        Shape("d160-llama3", d=160, h=2, g=1, e=128, f=288, tied=False, llama3_rope=True),
+        Shape("d128-llama3", d=128, h=4, g=4, e=32, f=160, tied=True, llama3_rope=True),
+        Shape("d160-tied", d=160, h=4, g=2, e=64, f=224, tied=True),
+        Shape("d160-llama3", d=160, h=2, g=1, e=128, f=224, tied=False, llama3_rope=True),
         # What a real small model has: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
     ]

@@ -1,6 +1,7 @@
 """Small trained tokenizers of the kinds that real models have, as tokenizer.json and as GGUF metadata."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from gguf import GGUFWriter, TokenType
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers.tokenization_utils_base import generate_merges
 
-from .chat_templates import LLAMA3_STYLE
+from . import chat_templates
+from .shapes import VOCABULARY
 from .training_text import CORPUS
 
 # The pre-tokenizers' patterns, as the tokenizer.json files of these models hold them.
@@ -38,6 +40,7 @@ class Kind:
     normalizer: normalizers.Normalizer | None = None
     adds_bos: bool = False
     ignore_merges: bool = False
+    chat_template: str | None = None  # none for a model that was never taught to chat
 
 
 CHATML = {"eos": "<|endoftext|>", "start": "<|im_start|>", "eot": "<|im_end|>"}
@@ -52,15 +55,32 @@ LLAMA3 = {
 
 BYTE_LEVEL = {
     # The vocabulary of the random models.
-    "llama-bpe": Kind("llama-bpe", split(LLAMA3_PATTERN), 301, LLAMA3, adds_bos=True, ignore_merges=True),
+    "llama-bpe": Kind(
+        "llama-bpe",
+        split(LLAMA3_PATTERN),
+        VOCABULARY,
+        LLAMA3,
+        adds_bos=True,
+        ignore_merges=True,
+        chat_template=chat_templates.LLAMA3,
+    ),
     "gpt2": Kind("gpt-2", pre_tokenizers.ByteLevel(add_prefix_space=False), 520, {"eos": "<|endoftext|>"}),
     "smollm": Kind(
         "smollm",
         pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]),
         480,
         CHATML,
+        chat_template=chat_templates.CHATML,
     ),
-    "qwen2": Kind("qwen2", split(QWEN2_PATTERN), 640, CHATML, ("<tool_call>", "</tool_call>"), normalizers.NFC()),
+    "qwen2": Kind(
+        "qwen2",
+        split(QWEN2_PATTERN),
+        640,
+        CHATML,
+        plain_added=("<tool_call>", "</tool_call>"),
+        normalizer=normalizers.NFC(),
+        chat_template=chat_templates.CHATML_TOOLS,
+    ),
 }
 
 
@@ -73,7 +93,7 @@ class MadeTokenizer:
     model: str  # tokenizer.ggml.model
     pre: str
     adds_bos: bool
-    chat_template: str = LLAMA3_STYLE
+    chat_template: str | None
     scores: dict[int, float] = field(default_factory=dict)  # SentencePiece only
     byte_tokens: frozenset[int] = frozenset()
 
@@ -111,8 +131,10 @@ class MadeTokenizer:
         if "eot" in self.ids and self.ids["eot"] != self.ids["eos"]:
             writer.add_eot_token_id(self.ids["eot"])
         writer.add_add_bos_token(self.adds_bos)
-        writer.add_add_space_prefix(self.model == "llama")
-        writer.add_chat_template(self.chat_template)
+        if self.model == "llama":
+            writer.add_add_space_prefix(True)
+        if self.chat_template is not None:
+            writer.add_chat_template(self.chat_template)
 
     def write_folder(self, folder: Path, template_in_config: bool) -> None:
         """tokenizer.json and tokenizer_config.json; the template goes in there, or into a file of its own as now usual."""
@@ -137,7 +159,9 @@ class MadeTokenizer:
         }
         for role in ("bos", "eos", "unk", "pad"):
             config[f"{role}_token"] = self.tokenizer.id_to_token(self.ids[role]) if role in self.ids else None
-        if template_in_config:
+        if self.chat_template is None:
+            pass
+        elif template_in_config:
             config["chat_template"] = self.chat_template
         else:
             (folder / "chat_template.jinja").write_text(self.chat_template)
@@ -177,7 +201,7 @@ def byte_level(name: str) -> MadeTokenizer:
         )
     else:
         tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    return MadeTokenizer(tokenizer, ids, "gpt2", kind.pre, kind.adds_bos)
+    return MadeTokenizer(tokenizer, ids, "gpt2", kind.pre, kind.adds_bos, kind.chat_template)
 
 
 def sentencepiece(vocabulary: int = 700) -> MadeTokenizer:
@@ -189,10 +213,17 @@ def sentencepiece(vocabulary: int = 700) -> MadeTokenizer:
     # Words apart while training; the finished tokenizer has no pre-tokenizer, as the real one.
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
-    trained.train_from_iterator(
-        CORPUS,
-        trainers.BpeTrainer(vocab_size=vocabulary - len(head), limit_alphabet=150, special_tokens=[], show_progress=False),
+    # The commonest characters, rarer ones fall back to bytes. Chosen here because the trainer breaks ties at random.
+    counts = Counter("".join(CORPUS).replace(" ", "▁"))
+    alphabet = sorted(counts, key=lambda character: (-counts[character], character))[:150]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(head),
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        special_tokens=[],
+        show_progress=False,
     )
+    trained.train_from_iterator(CORPUS, trainer)
     by_id = sorted(trained.get_vocab(), key=trained.token_to_id)
     pieces = [piece for piece in by_id if len(piece) > 1] + [piece for piece in by_id if len(piece) == 1]
     tokens = head + pieces
@@ -211,4 +242,5 @@ def sentencepiece(vocabulary: int = 700) -> MadeTokenizer:
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in head[:3]])
     ids = {"unk": 0, "bos": 1, "eos": 2}
     bytes_ = frozenset(range(3, 259))
-    return MadeTokenizer(tokenizer, ids, "llama", "default", True, scores=scores, byte_tokens=bytes_)
+    template = chat_templates.MISTRAL
+    return MadeTokenizer(tokenizer, ids, "llama", "default", True, template, scores=scores, byte_tokens=bytes_)

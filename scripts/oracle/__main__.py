@@ -1,0 +1,154 @@
+"""The command line of `npm run oracle`."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers.utils import logging
+
+from . import compare, engine, families, model_files, reference, shapes, tokenizer, weight_types
+from .errors import BadArguments, EngineFailed
+
+PROMPT_LENGTHS = (37, 1, 64, 5, 122)
+ENGINES = {"native": ["native"], "browser": ["browser"], "both": ["native", "browser"]}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="npm run oracle --",
+        description="Makes a small random model with Hugging Face transformers, runs it there and in the engine's exact "
+        "lane, and compares the logits at every position. Exit status: 0 agree, 1 disagree, 2 bad arguments.",
+    )
+    parser.add_argument("--family", default="llama", help=f"architecture: {', '.join(families.names())}")
+    parser.add_argument("--seed", type=int, default=0, help="decides the weights, the prompt and, unless named, the shape")
+    parser.add_argument("--type", dest="weight_type", help=f"weights: {', '.join(weight_types.TYPES)} (default f32)")
+    parser.add_argument("--format", dest="file_format", choices=["gguf", "safetensors"], help="default gguf")
+    parser.add_argument("--shape", help=f"one of {', '.join(shapes.SHAPES)}; by default the seed picks one that the type fits")
+    parser.add_argument("--prompt-length", type=int, metavar="T", help="tokens in the prompt; by default the seed picks")
+    parser.add_argument("--decode", type=int, default=12, metavar="T", help="tokens decoded after it (default 12)")
+    parser.add_argument("--engine", choices=ENGINES, default="both", help="default both")
+    parser.add_argument("--kernel", action="append", default=[], metavar="OP=VARIANT", help="handed to the engine")
+    parser.add_argument("--adapter", metavar="NAME", help="handed to the engine")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the model there")
+    parser.add_argument("--matrix", action="store_true", help="every shape in every type and format that fits it")
+    parser.add_argument("--fixtures", action="store_true", help="write tests/data afresh instead, and run no engine")
+    return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class Job:
+    recipe: model_files.Recipe
+    prompt_length: int
+
+
+def fits(weight_type: str, file_format: str, shape: shapes.Shape) -> bool:
+    try:
+        weight_types.check(weight_type, file_format, shape)
+    except BadArguments:
+        return False
+    return True
+
+
+def jobs(options: argparse.Namespace) -> Iterator[Job]:
+    family = families.family_named(options.family)
+    if options.seed < 0:
+        raise BadArguments("--seed is 0 or more")
+    length = options.prompt_length
+    if options.decode < 0 or (length is not None and length < 1):
+        raise BadArguments("--prompt-length is 1 or more, --decode 0 or more")
+    if options.matrix:
+        if options.shape or options.weight_type or options.file_format or options.keep:
+            raise BadArguments("--matrix goes through all shapes, types and formats: name none, and keep none")
+        every = [
+            (name, weight_type, file_format)
+            for name in family.SHAPES
+            for file_format in ("gguf", "safetensors")
+            for weight_type in weight_types.TYPES
+            if fits(weight_type, file_format, shapes.shape_named(name))
+        ]
+    else:
+        weight_type, file_format = options.weight_type or "f32", options.file_format or "gguf"
+        named = [options.shape] if options.shape else family.SHAPES
+        for name in named:
+            if name not in family.SHAPES:
+                raise BadArguments(f"no shape of {family.NAME} is called {name!r}; there are {', '.join(family.SHAPES)}")
+        if options.shape or weight_type not in weight_types.TYPES:
+            weight_types.check(weight_type, file_format, shapes.shape_named(named[0]))
+        fitting = [name for name in named if fits(weight_type, file_format, shapes.shape_named(name))]
+        if not fitting:
+            weight_types.check(weight_type, file_format, shapes.shape_named(named[0]))
+        every = [(fitting[options.seed % len(fitting)], weight_type, file_format)]
+    for index, (name, weight_type, file_format) in enumerate(every):
+        shape = shapes.shape_named(name)
+        turn = options.seed + index
+        prompt = length or PROMPT_LENGTHS[turn % len(PROMPT_LENGTHS)]
+        if prompt + options.decode >= shape.context:
+            raise BadArguments(f"{prompt} + {options.decode} tokens do not fit the context of {shape.context}")
+        folder = file_format == "safetensors"
+        # Odd turns are folders of several files with transformers 4's configuration.
+        odd = folder and turn % 2 == 1
+        recipe = model_files.Recipe(family, shape, weight_type, file_format, options.seed, shards=odd, old_config=odd)
+        yield Job(recipe, prompt)
+
+
+def run(job: Job, options: argparse.Namespace, folder: Path) -> bool:
+    """Makes, runs and compares one model; prints its table; returns whether every engine agreed."""
+    made = tokenizer.byte_level("llama-bpe")
+    recipe, shape = job.recipe, job.recipe.shape
+    path, model = model_files.write(recipe, made, folder)
+    prompt = reference.random_prompt(recipe.seed, job.prompt_length, min(made.ids.values()))
+    expected = reference.run(model, prompt, options.decode + 1)
+    print(
+        f"{recipe.family.NAME} {shape.name} {recipe.weight_type} {recipe.file_format} seed {recipe.seed}: D {shape.d}, "
+        f"H {shape.h}, G {shape.g}, E {shape.e}, F {shape.f}, V {shape.vocabulary}, {'tied' if shape.tied else 'own'} head, "
+        f"{'llama3' if shape.llama3_rope else 'plain'} RoPE; prompt {job.prompt_length}, decoded {options.decode}"
+    )
+    print(compare.HEADER)
+    extra = [part for kernel in options.kernel for part in ("--kernel", kernel)]
+    extra += ["--adapter", options.adapter] if options.adapter else []
+    agreed = True
+    for name in ENGINES[options.engine]:
+        try:
+            result = compare.compare(expected, engine.run(name, path.resolve(), expected, extra))
+        except EngineFailed as failure:
+            print(f"{name:8} failed: {failure}", flush=True)
+            agreed = False
+            continue
+        print(f"{name:8} {len(expected.greedy):9d} {result.summary()}")
+        for detail in result.details[:8]:
+            print(f"         {detail}")
+        if len(result.details) > 8:
+            print(f"         and {len(result.details) - 8} more positions")
+        sys.stdout.flush()
+        agreed = agreed and result.agrees
+    return agreed
+
+
+def main() -> int:
+    options = arguments()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        if options.fixtures:
+            from .fixtures import write_all
+
+            write_all(engine.ROOT / "tests" / "data")
+            return 0
+        todo = list(jobs(options))
+    except BadArguments as error:
+        print(f"oracle: {error}", file=sys.stderr)
+        return 2
+    failed = 0
+    for job in todo:
+        with tempfile.TemporaryDirectory() as scratch:
+            failed += not run(job, options, options.keep or Path(scratch))
+    if len(todo) > 1:
+        print(f"{len(todo) - failed} agree, {failed} do not")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
