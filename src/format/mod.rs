@@ -1,1 +1,90 @@
-//! See the crate's overview.
+//! Model files as they come: GGUF, or a Hugging Face folder with safetensors.
+//!
+//! Only headers are read here. Nothing in them is believed before it is checked: counts against what the file can
+//! still hold, lengths before they are multiplied, offsets before anything is sliced.
+//!
+//! ```
+//! # use std::rc::Rc;
+//! # use millrace::{format::Checkpoint, source::{ByteSource, Files, MemorySource}};
+//! # fn main() {
+//! let page: Rc<dyn ByteSource> = Rc::new(MemorySource::new("model.gguf", b"<!DOCTYPE html>...".to_vec()));
+//! let files = Files::from_iter([("model.gguf".to_owned(), page)]);
+//! # #[cfg(not(target_arch = "wasm32"))] {
+//! let error = pollster::block_on(Checkpoint::open(&files)).err().expect("a web page is no model");
+//! assert_eq!(error.code(), "BAD_MODEL");
+//! # }
+//! # }
+//! ```
+
+mod detect;
+mod dtype;
+pub mod gguf;
+mod hf;
+mod limits;
+mod reader;
+mod safetensors;
+mod tensor;
+
+use std::rc::Rc;
+
+use indexmap::IndexMap;
+
+pub use dtype::DType;
+pub use hf::{HfMetadata, TokenizerFiles};
+pub use tensor::TensorInfo;
+
+use crate::error::{Error, Result};
+use crate::source::{ByteSource, Files, check_range};
+
+/// What a checkpoint says about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Metadata {
+    /// The key-value pairs of a GGUF file.
+    Gguf(gguf::Metadata),
+    /// The JSON files of a Hugging Face folder.
+    Hf(HfMetadata),
+}
+
+/// A model's files, opened: every tensor's place is known and checked, none is read yet.
+pub struct Checkpoint {
+    /// The files that hold tensors.
+    pub files: Vec<Rc<dyn ByteSource>>,
+    /// By the checkpoint's own names, in the files' order.
+    pub tensors: IndexMap<String, TensorInfo>,
+    /// The model's configuration; for GGUF, the tokenizer too.
+    pub metadata: Metadata,
+    /// tokenizer.json and what belongs to it; none for GGUF, which has its tokenizer in the metadata.
+    pub tokenizer_files: Option<TokenizerFiles>,
+}
+
+impl Checkpoint {
+    /// Opens a GGUF file or a Hugging Face folder; which of them is decided by content and names.
+    ///
+    /// `BAD_MODEL` where a file breaks its format or is neither, `UNSUPPORTED_MODEL` where it is well-formed but of a
+    /// kind that this version does not read, `NOT_FOUND` where a folder lacks a file.
+    pub async fn open(files: &Files) -> Result<Self> {
+        match detect::detect(files).await? {
+            detect::Kind::Gguf(source) => {
+                let (metadata, tensors) = gguf::read(&source, 0).await?;
+                Ok(Self { files: vec![source], tensors, metadata: Metadata::Gguf(metadata), tokenizer_files: None })
+            }
+            detect::Kind::Folder => hf::open(files).await,
+        }
+    }
+
+    /// The tensor called `name`; `BAD_MODEL` if there is none.
+    pub fn tensor(&self, name: &str) -> Result<&TensorInfo> {
+        self.tensors.get(name).ok_or_else(|| Error::bad_model(format!("tensor '{name}' is missing from the checkpoint")))
+    }
+
+    /// `len` bytes of `tensor` from its byte `offset`. The range is checked against the tensor.
+    pub async fn read(&self, tensor: &TensorInfo, offset: u64, len: usize) -> Result<Vec<u8>> {
+        check_range(&tensor.name, tensor.bytes, offset, len)?;
+        let source = self.files.get(tensor.file).ok_or_else(|| Error::internal(format!("tensor '{}' is of another checkpoint", tensor.name)))?;
+        let bytes = source.read(tensor.offset + offset, len).await?;
+        if bytes.len() != len {
+            return Err(Error::storage(format!("{}: asked for {len} bytes of tensor '{}', got {}", source.name(), tensor.name, bytes.len())));
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,240 @@
+//! Values of GGUF metadata.
+
+use std::fmt;
+
+/// A metadata value, of the type its file gives it.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)] // each variant is its name
+pub enum Value {
+    U8(u8),
+    I8(i8),
+    U16(u16),
+    I16(i16),
+    U32(u32),
+    I32(i32),
+    U64(u64),
+    I64(i64),
+    F32(f32),
+    F64(f64),
+    Bool(bool),
+    Str(String),
+    Array(Array),
+}
+
+/// An array of metadata, stored as compactly as in the file.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)] // each variant is its name
+pub enum Array {
+    U8(Vec<u8>),
+    I8(Vec<i8>),
+    U16(Vec<u16>),
+    I16(Vec<i16>),
+    U32(Vec<u32>),
+    I32(Vec<i32>),
+    U64(Vec<u64>),
+    I64(Vec<i64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    Bool(Vec<bool>),
+    Str(StringArray),
+    Nested(Vec<Array>),
+}
+
+impl Array {
+    /// How many items it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::U8(v) => v.len(),
+            Self::I8(v) => v.len(),
+            Self::U16(v) => v.len(),
+            Self::I16(v) => v.len(),
+            Self::U32(v) => v.len(),
+            Self::I32(v) => v.len(),
+            Self::U64(v) => v.len(),
+            Self::I64(v) => v.len(),
+            Self::F32(v) => v.len(),
+            Self::F64(v) => v.len(),
+            Self::Bool(v) => v.len(),
+            Self::Str(v) => v.len(),
+            Self::Nested(v) => v.len(),
+        }
+    }
+
+    /// Whether it has no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Item `index` as an integer, if this is an array of integers and the item fits.
+    pub fn int(&self, index: usize) -> Option<i64> {
+        match self {
+            Self::U8(v) => v.get(index).map(|&x| x.into()),
+            Self::I8(v) => v.get(index).map(|&x| x.into()),
+            Self::U16(v) => v.get(index).map(|&x| x.into()),
+            Self::I16(v) => v.get(index).map(|&x| x.into()),
+            Self::U32(v) => v.get(index).map(|&x| x.into()),
+            Self::I32(v) => v.get(index).map(|&x| x.into()),
+            Self::U64(v) => v.get(index).and_then(|&x| x.try_into().ok()),
+            Self::I64(v) => v.get(index).copied(),
+            _ => None,
+        }
+    }
+
+    fn item_name(&self) -> &'static str {
+        match self {
+            Self::U8(_) => "u8",
+            Self::I8(_) => "i8",
+            Self::U16(_) => "u16",
+            Self::I16(_) => "i16",
+            Self::U32(_) => "u32",
+            Self::I32(_) => "i32",
+            Self::U64(_) => "u64",
+            Self::I64(_) => "i64",
+            Self::F32(_) => "f32",
+            Self::F64(_) => "f64",
+            Self::Bool(_) => "bool",
+            Self::Str(_) => "string",
+            Self::Nested(_) => "array",
+        }
+    }
+}
+
+/// Many strings in one allocation: a vocabulary has 150,000 of them.
+#[derive(Clone, PartialEq, Default)]
+pub struct StringArray {
+    text: String,
+    /// Where each string ends in `text`.
+    ends: Vec<u32>,
+}
+
+impl StringArray {
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Self { text: String::new(), ends: Vec::with_capacity(count) }
+    }
+
+    /// Appends a string. False if the text of all would exceed 4 GiB.
+    pub(crate) fn push(&mut self, s: &str) -> bool {
+        self.text.push_str(s);
+        match u32::try_from(self.text.len()) {
+            Ok(end) => {
+                self.ends.push(end);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// How many strings it holds.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// String `index`.
+    pub fn get(&self, index: usize) -> Option<&str> {
+        let end = *self.ends.get(index)? as usize;
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        self.text.get(start..end)
+    }
+
+    /// All strings, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|i| self.get(i).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for StringArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StringArray({} strings, {} bytes)", self.len(), self.text.len())
+    }
+}
+
+impl Value {
+    /// What the value is, for messages: `u32`, `array of 5 string`, …
+    pub fn type_name(&self) -> String {
+        match self {
+            Self::U8(_) => "u8".into(),
+            Self::I8(_) => "i8".into(),
+            Self::U16(_) => "u16".into(),
+            Self::I16(_) => "i16".into(),
+            Self::U32(_) => "u32".into(),
+            Self::I32(_) => "i32".into(),
+            Self::U64(_) => "u64".into(),
+            Self::I64(_) => "i64".into(),
+            Self::F32(_) => "f32".into(),
+            Self::F64(_) => "f64".into(),
+            Self::Bool(_) => "bool".into(),
+            Self::Str(_) => "string".into(),
+            Self::Array(a) => format!("array of {} {}", a.len(), a.item_name()),
+        }
+    }
+
+    /// An integer of any width, if it is one. `u64` values above `i64::MAX` do not occur in metadata and count as none.
+    pub fn as_int(&self) -> Option<i64> {
+        Some(match *self {
+            Self::U8(v) => v.into(),
+            Self::I8(v) => v.into(),
+            Self::U16(v) => v.into(),
+            Self::I16(v) => v.into(),
+            Self::U32(v) => v.into(),
+            Self::I32(v) => v.into(),
+            Self::U64(v) => i64::try_from(v).ok()?,
+            Self::I64(v) => v,
+            _ => return None,
+        })
+    }
+}
+
+/// A type that metadata can be read as. Integers of any width are accepted where they fit: writers differ.
+pub trait FromValue<'a>: Sized {
+    /// The name of the type, for messages.
+    const NAME: &'static str;
+    /// The value, if it is of this type and in range.
+    fn from_value(value: &'a Value) -> Option<Self>;
+}
+
+macro_rules! from_value {
+    ($($type:ty, $name:literal, $value:ident => $body:expr;)*) => {
+        $(impl<'a> FromValue<'a> for $type {
+            const NAME: &'static str = $name;
+            fn from_value($value: &'a Value) -> Option<Self> {
+                $body
+            }
+        })*
+    };
+}
+
+from_value! {
+    u32, "u32", value => value.as_int().and_then(|v| v.try_into().ok());
+    u64, "u64", value => value.as_int().and_then(|v| v.try_into().ok());
+    i64, "i64", value => value.as_int();
+    f32, "f32", value => match *value {
+        Value::F32(v) => Some(v),
+        Value::F64(v) => Some(v as f32),
+        _ => None,
+    };
+    bool, "bool", value => match *value {
+        Value::Bool(v) => Some(v),
+        _ => None,
+    };
+    &'a str, "string", value => match value {
+        Value::Str(v) => Some(v),
+        _ => None,
+    };
+    &'a Array, "array", value => match value {
+        Value::Array(v) => Some(v),
+        _ => None,
+    };
+    &'a StringArray, "array of strings", value => match value {
+        Value::Array(Array::Str(v)) => Some(v),
+        _ => None,
+    };
+    &'a [f32], "array of f32", value => match value {
+        Value::Array(Array::F32(v)) => Some(v),
+        _ => None,
+    };
+}

@@ -1,0 +1,142 @@
+//! A folder as Hugging Face lays it out: config.json, safetensors in one file or in shards, tokenizer.json.
+
+use std::rc::Rc;
+
+use indexmap::{IndexMap, IndexSet};
+use serde_json::{Map, Value};
+
+use super::tensor::TensorInfo;
+use super::{Checkpoint, Metadata, limits, safetensors};
+use crate::error::{Error, Result};
+use crate::source::{ByteSource, Files};
+
+const CONFIG: &str = "config.json";
+const GENERATION_CONFIG: &str = "generation_config.json";
+const TOKENIZER: &str = "tokenizer.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const WEIGHTS: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+const TEMPLATE: &str = "chat_template.jinja";
+const TEMPLATE_JSON: &str = "chat_template.json";
+
+/// What a folder has to hold, for messages.
+const HOLDS: &str =
+    "a model folder holds config.json, tokenizer.json, and model.safetensors or model.safetensors.index.json with its shards";
+
+/// The JSON files of a folder that say what the model is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HfMetadata {
+    /// config.json.
+    pub config: Map<String, Value>,
+    /// generation_config.json, if there.
+    pub generation_config: Option<Map<String, Value>>,
+    /// tokenizer_config.json, if there.
+    pub tokenizer_config: Option<Map<String, Value>>,
+}
+
+/// The files of a folder that the tokenizer is built from.
+#[derive(Clone)]
+pub struct TokenizerFiles {
+    /// tokenizer.json.
+    pub json: Vec<u8>,
+    /// chat_template.jinja: takes precedence over the template in tokenizer_config.json, as in transformers.
+    pub template: Option<String>,
+    /// chat_template.json, where older multimodal models keep theirs.
+    pub template_json: Option<Map<String, Value>>,
+}
+
+/// Opens a folder. `NOT_FOUND` names a file that is missing and says what a folder holds.
+pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
+    let folder = Folder { files };
+    let config = folder.object(CONFIG).await?.ok_or_else(|| folder.missing(CONFIG))?;
+    let generation_config = folder.object(GENERATION_CONFIG).await?;
+    let tokenizer_config = folder.object(TOKENIZER_CONFIG).await?;
+    let json = folder.bytes(TOKENIZER, limits::TOKENIZER_BYTES).await?.ok_or_else(|| folder.missing(TOKENIZER))?;
+    let template = match folder.bytes(TEMPLATE, limits::CONFIG_BYTES).await? {
+        Some(bytes) => {
+            Some(String::from_utf8(bytes).map_err(|e| Error::bad_model(format!("{TEMPLATE} is not UTF-8: {}", e.utf8_error())))?)
+        }
+        None => None,
+    };
+    let template_json = folder.object(TEMPLATE_JSON).await?;
+    let (sources, tensors) = folder.weights().await?;
+    Ok(Checkpoint {
+        files: sources,
+        tensors,
+        metadata: Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config }),
+        tokenizer_files: Some(TokenizerFiles { json, template, template_json }),
+    })
+}
+
+struct Folder<'a> {
+    files: &'a Files,
+}
+
+impl Folder<'_> {
+    fn missing(&self, name: &str) -> Error {
+        let there = self.files.keys().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+        Error::not_found(format!("{name} is missing (found: {there}); {HOLDS}"))
+    }
+
+    async fn bytes(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        let Some(source) = self.files.get(name) else { return Ok(None) };
+        if source.len() > limit {
+            return Err(Error::bad_model(format!("{name} has {} bytes; at most {limit} are allowed", source.len())));
+        }
+        Ok(Some(source.read(0, source.len() as usize).await?))
+    }
+
+    async fn object(&self, name: &str) -> Result<Option<Map<String, Value>>> {
+        match self.bytes(name, limits::CONFIG_BYTES).await? {
+            Some(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| Error::bad_model(format!("{name}: {e}"))),
+            None => Ok(None),
+        }
+    }
+
+    /// All files that hold tensors, and the tensors.
+    async fn weights(&self) -> Result<(Vec<Rc<dyn ByteSource>>, IndexMap<String, TensorInfo>)> {
+        let Some(index) = self.object(INDEX).await? else {
+            let source = self.files.get(WEIGHTS).ok_or_else(|| self.missing(WEIGHTS))?;
+            return Ok((vec![source.clone()], safetensors::read(source, 0).await?));
+        };
+        let weight_map = weight_map(&index)?;
+        let shards: IndexSet<&str> = weight_map.values().copied().collect();
+        let mut sources = Vec::new();
+        let mut tensors: IndexMap<String, TensorInfo> = IndexMap::new();
+        for shard in shards {
+            let source =
+                self.files.get(shard).ok_or_else(|| Error::not_found(format!("{shard} is missing, which {INDEX} names; {HOLDS}")))?;
+            for (name, tensor) in safetensors::read(source, sources.len()).await? {
+                match weight_map.get(name.as_str()) {
+                    Some(&said) if said == shard => {}
+                    Some(&said) => {
+                        return Err(Error::bad_model(format!("{INDEX} says that tensor '{name}' is in {said}, but {shard} holds it")));
+                    }
+                    None => return Err(Error::bad_model(format!("{shard} holds tensor '{name}', which {INDEX} does not name"))),
+                }
+                tensors.insert(name, tensor);
+            }
+            sources.push(source.clone());
+        }
+        match weight_map.iter().find(|(name, _)| !tensors.contains_key(**name)) {
+            Some((name, shard)) => Err(Error::bad_model(format!("{INDEX} says that {shard} holds tensor '{name}', but it does not"))),
+            None => Ok((sources, tensors)),
+        }
+    }
+}
+
+/// The `weight_map` of the index: tensor name to shard.
+fn weight_map(index: &Map<String, Value>) -> Result<IndexMap<&str, &str>> {
+    let map = match index.get("weight_map") {
+        Some(Value::Object(map)) if !map.is_empty() => map,
+        Some(_) => return Err(Error::bad_model(format!("{INDEX}: 'weight_map' should be an object that names at least one tensor"))),
+        None => return Err(Error::bad_model(format!("{INDEX}: 'weight_map' is missing"))),
+    };
+    map.iter()
+        .map(|(tensor, shard)| match shard {
+            // A shard lies beside its index: a path that leads elsewhere is not followed.
+            Value::String(s) if !s.is_empty() && !s.contains(['/', '\\']) => Ok((tensor.as_str(), s.as_str())),
+            _ => Err(Error::bad_model(format!("{INDEX}: the shard of tensor '{tensor}' should be the name of a file, not {shard}"))),
+        })
+        .collect()
+}
