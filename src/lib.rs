@@ -14,5 +14,6 @@ pub mod store;
 pub mod text;
 pub mod kernels;
 pub mod cpu;
+pub mod stream;
 
 pub use error::{Error, ErrorKind, Result};

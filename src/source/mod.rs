@@ -1,10 +1,27 @@
 //! Where a model's bytes come from: anything that can answer "these bytes, from this offset".
+//!
+//! [`ModelSpec`] reads what the user wrote, [`DiskSource`] and [`MemorySource`] answer from what is already here, and a
+//! [`Transport`] brings what is not; [`crate::store::fetch`] puts that into a store first.
 
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 
 use crate::error::{Error, Result};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub mod disk;
+#[cfg(all(feature = "cli", not(target_arch = "wasm32")))]
+pub mod http;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod native;
+pub mod spec;
+pub mod transport;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use disk::DiskSource;
+pub use spec::{ModelSpec, Remote, Weights};
+pub use transport::{Body, Reply, Transport};
 
 /// Random access to the bytes of one file, wherever they are: memory, disk, OPFS, a URL.
 pub trait ByteSource {

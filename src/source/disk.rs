@@ -1,0 +1,171 @@
+//! Files of this machine, read by position: no mapping, no shared cursor.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use futures_util::future::LocalBoxFuture;
+
+use super::spec::names;
+use super::{ByteSource, Files, check_range};
+use crate::error::{Error, Result};
+
+/// A file on disk. Its length is taken when it is opened; a file that shrinks later gives an error, not wrong bytes.
+pub struct DiskSource {
+    name: String,
+    file: File,
+    len: u64,
+}
+
+impl DiskSource {
+    /// Opens `path` under its own last component.
+    ///
+    /// Fails with `NOT_FOUND` if it is not there and `STORAGE` if it cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|e| io_error(path, &e))?;
+        let len = file.metadata().map_err(|e| io_error(path, &e))?.len();
+        let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        Ok(Self { name, file, len })
+    }
+}
+
+impl ByteSource for DiskSource {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>> {
+        Box::pin(async move {
+            check_range(&self.name, self.len, offset, len)?;
+            let mut bytes = vec![0; len];
+            read_exact_at(&self.file, &mut bytes, offset).map_err(|e| io_error(Path::new(&self.name), &e))?;
+            Ok(bytes)
+        })
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => {
+                bytes = &mut bytes[n..];
+                offset += n as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An I/O error as one of ours, naming the path.
+pub(crate) fn io_error(path: &Path, e: &io::Error) -> Error {
+    let path = path.display();
+    match e.kind() {
+        io::ErrorKind::NotFound => Error::not_found(format!("{path}: there is no such file or folder")),
+        io::ErrorKind::UnexpectedEof => Error::storage(format!("{path}: the file became shorter while it was read")),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::storage(format!("{path}: the disk is full ({e}); free some space and try again")),
+        _ => Error::storage(format!("{path}: {e}")),
+    }
+}
+
+/// The model at `path`: a single file, or those files of a folder that belong to a model.
+///
+/// Of a folder, configuration, tokenizer and every `.safetensors` are opened; a folder with exactly one `.gguf` and no
+/// config.json is that file. Fails with `NOT_FOUND` if `path` or everything that a model needs is missing.
+pub fn open_path(path: &Path) -> Result<Files> {
+    let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
+    let mut files = Files::new();
+    if !meta.is_dir() {
+        let source = DiskSource::open(path)?;
+        // Pointing at one file of a folder means the folder, as it does for a URL.
+        return match (source.name(), path.parent()) {
+            (names::CONFIG | names::WEIGHTS | names::INDEX, Some(parent)) => {
+                open_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+            }
+            _ => {
+                files.insert(source.name.clone(), Rc::new(source));
+                Ok(files)
+            }
+        };
+    }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(|e| io_error(path, &e))? {
+        paths.push(entry.map_err(|e| io_error(path, &e))?.path());
+    }
+    paths.sort();
+    let extension = |p: &PathBuf, e: &str| p.extension().is_some_and(|x| x == e);
+    let is_hf = paths.iter().any(|p| p.file_name().is_some_and(|n| n == names::CONFIG));
+    if !is_hf {
+        let gguf: Vec<&PathBuf> = paths.iter().filter(|p| extension(p, "gguf")).collect();
+        return match gguf.as_slice() {
+            [one] => open_path(one),
+            [] => Err(Error::not_found(format!("{}: has no config.json and no .gguf file; {}", path.display(), names::EXPECTED))),
+            _ => Err(Error::bad_option(format!("{}: holds {} .gguf files; name the one to load", path.display(), gguf.len()))),
+        };
+    }
+    for p in paths {
+        if extension(&p, "safetensors") || extension(&p, "json") || extension(&p, "jinja") {
+            let source = DiskSource::open(&p)?;
+            files.insert(source.name.clone(), Rc::new(source));
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use pollster::block_on;
+
+    fn write(dir: &Path, name: &str, bytes: &[u8]) {
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+
+    #[test]
+    fn reads_by_position() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "a.gguf", b"0123456789");
+        let source = DiskSource::open(&dir.path().join("a.gguf")).unwrap();
+        assert_eq!((source.name(), source.len()), ("a.gguf", 10));
+        assert_eq!(block_on(source.read(3, 4)).unwrap(), b"3456");
+        assert_eq!(block_on(source.read(10, 0)).unwrap(), b"");
+        assert_eq!(block_on(source.read(8, 3)).unwrap_err().kind(), ErrorKind::BadModel);
+        assert_eq!(block_on(source.read(u64::MAX, 3)).unwrap_err().kind(), ErrorKind::BadModel);
+        write(dir.path(), "a.gguf", b"01");
+        assert_eq!(block_on(source.read(3, 4)).unwrap_err().kind(), ErrorKind::Storage);
+    }
+
+    #[test]
+    fn a_folder_is_its_model_files() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["config.json", "tokenizer.json", "model.safetensors", "README.md", "pytorch_model.bin"] {
+            write(dir.path(), name, b"{}");
+        }
+        std::fs::create_dir(dir.path().join("onnx")).unwrap();
+        let expected = ["config.json", "model.safetensors", "tokenizer.json"];
+        for path in [dir.path().to_owned(), dir.path().join("config.json"), dir.path().join("model.safetensors")] {
+            assert_eq!(open_path(&path).unwrap().keys().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn a_folder_with_gguf_files() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(open_path(dir.path()).err().unwrap().kind(), ErrorKind::NotFound);
+        write(dir.path(), "a.gguf", b"x");
+        assert_eq!(open_path(dir.path()).unwrap().keys().collect::<Vec<_>>(), ["a.gguf"]);
+        write(dir.path(), "b.gguf", b"x");
+        assert_eq!(open_path(dir.path()).err().unwrap().kind(), ErrorKind::BadOption);
+        assert_eq!(open_path(&dir.path().join("c.gguf")).err().unwrap().kind(), ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,37 @@
+//! Opens what the user named, on a native machine.
+
+use std::path::{Path, PathBuf};
+
+use super::disk::open_path;
+use super::{Files, ModelSpec};
+use crate::error::{Error, Result};
+use crate::store::Storage;
+use crate::stream::{Cancel, Progress};
+
+/// Where the model in the box lies: beside the program as it is shipped, else in the source tree that built it.
+pub fn builtin_path() -> Result<PathBuf> {
+    let shipped = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("models/box.gguf")));
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
+    shipped.into_iter().chain([built]).find(|p| p.is_file()).ok_or_else(|| {
+        Error::not_found("the model in the box is not here: models/box.gguf is neither beside this program nor in the source tree's www folder; give --model PATH")
+    })
+}
+
+/// The files of `spec`, and where they are kept. A URL is downloaded into the user's cache folder once and read from there.
+pub async fn open(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<(Files, Storage)> {
+    cancel.check()?;
+    match spec {
+        ModelSpec::Builtin => Ok((open_path(&builtin_path()?)?, Storage::local())),
+        ModelSpec::Path(path) => Ok((open_path(path)?, Storage::local())),
+        #[cfg(feature = "cli")]
+        ModelSpec::Remote(remote) => {
+            let store = crate::store::DiskStore::open_default()?;
+            crate::store::fetch(remote, &store, &super::http::HttpTransport::new(), progress, cancel).await
+        }
+        #[cfg(not(feature = "cli"))]
+        ModelSpec::Remote(remote) => {
+            let _ = progress;
+            Err(Error::bad_option(format!("model: {}: this build has no HTTP client; build with --features cli, or download the file and give its path", remote.url())))
+        }
+    }
+}

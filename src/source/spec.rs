@@ -1,0 +1,322 @@
+//! What the user wrote after `--model`, understood: the model in the box, a path, or one of the shapes that a URL can have.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+/// A model, as named by the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelSpec {
+    /// The model in the box.
+    Builtin,
+    /// A file or a folder on this machine.
+    Path(PathBuf),
+    /// One or more files on a server.
+    Remote(Remote),
+}
+
+/// A model on a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remote {
+    /// One file that holds everything (GGUF).
+    File {
+        /// Its address, without fragment.
+        url: String,
+    },
+    /// A Hugging Face folder: configuration, tokenizer and safetensors.
+    Folder {
+        /// Its address, ending in `/`; a file's address is this with the name behind it.
+        base: String,
+        /// What follows every file's name: the query of the URL that the user gave (with its `?`), or nothing.
+        query: String,
+        /// Where the weights are.
+        weights: Weights,
+    },
+}
+
+/// How the weights of a folder are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weights {
+    /// `model.safetensors` if it is there, else the index and its shards.
+    Any,
+    /// `model.safetensors`.
+    Single,
+    /// `model.safetensors.index.json` and the shards that it names.
+    Indexed,
+}
+
+/// The names of files in a Hugging Face folder.
+pub mod names {
+    /// The architecture's numbers.
+    pub const CONFIG: &str = "config.json";
+    /// The tokenizer.
+    pub const TOKENIZER: &str = "tokenizer.json";
+    /// What to do at the ends of a text, and the chat template of most models.
+    pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+    /// End tokens and defaults for sampling.
+    pub const GENERATION_CONFIG: &str = "generation_config.json";
+    /// The chat template, where it has a file of its own.
+    pub const CHAT_TEMPLATE: &str = "chat_template.jinja";
+    /// All weights.
+    pub const WEIGHTS: &str = "model.safetensors";
+    /// Which file holds which weight.
+    pub const INDEX: &str = "model.safetensors.index.json";
+    /// Our own format of weights.
+    pub const MANIFEST: &str = "manifest.json";
+    /// A sentence for errors about a folder in which something is missing.
+    pub const EXPECTED: &str = "a model folder holds config.json, tokenizer.json and model.safetensors (or model.safetensors.index.json and the files it names)";
+}
+
+impl ModelSpec {
+    /// Understands `text`: `builtin`, an `http(s)://` or `blob:` URL, a `file://` URL, or a path.
+    ///
+    /// Fails with `BAD_OPTION` where it is none of these and with `UNSUPPORTED_MODEL` for a manifest.json.
+    pub fn parse(text: &str) -> Result<Self> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Error::bad_option("model: is empty; give a path, a URL or `builtin`"));
+        }
+        if text == "builtin" {
+            return Ok(Self::Builtin);
+        }
+        match text.split_once(':') {
+            Some((scheme, rest)) if is_scheme(scheme) => match scheme.to_ascii_lowercase().as_str() {
+                "http" | "https" => Remote::parse(text).map(Self::Remote),
+                "blob" => Ok(Self::Remote(Remote::File { url: text.to_owned() })),
+                "file" => Ok(Self::Path(PathBuf::from(percent_decode(rest.strip_prefix("//").unwrap_or(rest))?))),
+                other => Err(Error::bad_option(format!("model: {other}: is not a kind of URL that can be read; use http:, https:, a path or `builtin`"))),
+            },
+            _ => {
+                let path = PathBuf::from(text);
+                if path.file_name().is_some_and(|n| n == names::MANIFEST) {
+                    return Err(manifest_unsupported(text));
+                }
+                Ok(Self::Path(path))
+            }
+        }
+    }
+}
+
+impl Remote {
+    /// Understands an absolute `http(s)` URL; addresses of pages on huggingface.co become addresses of files.
+    pub fn parse(url: &str) -> Result<Self> {
+        let url = url.split('#').next().unwrap_or(url);
+        let (address, query) = match url.split_once('?') {
+            Some((a, q)) => (a, q),
+            None => (url, ""),
+        };
+        let (scheme, rest) = address.split_once("://").ok_or_else(|| Error::bad_option(format!("model: {url} is not a complete URL")))?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if host.is_empty() || url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(Error::bad_option(format!("model: {url:?} is not a valid URL; write spaces as %20")));
+        }
+        if matches!(host, "huggingface.co" | "www.huggingface.co" | "hf.co") {
+            return hugging_face(path, url);
+        }
+        let file = path.rsplit('/').next().unwrap_or("");
+        if file == names::MANIFEST {
+            return Err(manifest_unsupported(url));
+        }
+        let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+        let parent = format!("{scheme}://{host}/{}", &path[..path.len() - file.len()]);
+        Ok(match folder_weights(file) {
+            Some(weights) => Self::Folder { base: parent, query, weights },
+            None if has_extension(file) => Self::File { url: url.to_owned() },
+            None => {
+                let slash = if file.is_empty() { "" } else { "/" };
+                Self::Folder { base: format!("{parent}{file}{slash}"), query, weights: Weights::Any }
+            }
+        })
+    }
+
+    /// The canonical address: what identifies the model in a store.
+    pub fn url(&self) -> String {
+        match self {
+            Self::File { url } => url.clone(),
+            Self::Folder { base, query, weights } => match weights {
+                Weights::Any => format!("{base}{query}"),
+                Weights::Single => format!("{base}{}{query}", names::WEIGHTS),
+                Weights::Indexed => format!("{base}{}{query}", names::INDEX),
+            },
+        }
+    }
+
+    /// The name of a single file, from its address, in characters that every store accepts.
+    pub fn file_name(url: &str) -> String {
+        let path = url.split(['?', '#']).next().unwrap_or(url);
+        let name: String = path
+            .rsplit('/')
+            .next()
+            .unwrap_or("")
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' })
+            .collect();
+        let name = name.trim_start_matches('.');
+        if name.is_empty() { "model".to_owned() } else { name.chars().take(120).collect() }
+    }
+}
+
+/// The error for Millrace's own weight format, which is not part of this version.
+fn manifest_unsupported(what: &str) -> Error {
+    Error::unsupported(format!("{what}: models described by a manifest.json are not supported by this version; give the .gguf file or the folder with config.json instead"))
+}
+
+/// Whether `text` before a colon names a scheme; a single letter is a Windows drive.
+fn is_scheme(text: &str) -> bool {
+    text.len() > 1 && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// `Some` if a URL of this file means the folder around it.
+fn folder_weights(file: &str) -> Option<Weights> {
+    match file {
+        names::CONFIG | names::TOKENIZER | names::TOKENIZER_CONFIG | names::GENERATION_CONFIG | names::CHAT_TEMPLATE => Some(Weights::Any),
+        names::WEIGHTS => Some(Weights::Single),
+        names::INDEX => Some(Weights::Indexed),
+        _ => None,
+    }
+}
+
+/// Whether a last path segment is a file's name. `model.gguf` is, `qwen2.5-0.5b` is not: an extension is letters only.
+fn has_extension(file: &str) -> bool {
+    match file.rsplit_once('.') {
+        Some((_, ext)) => (1..=12).contains(&ext.len()) && ext.chars().all(|c| c.is_ascii_alphabetic()),
+        None => false,
+    }
+}
+
+/// `OWNER/REPO[/tree/REV[/DIR]]` is a folder; `OWNER/REPO/{blob,resolve,raw}/REV/FILE` is a file of it.
+fn hugging_face(path: &str, url: &str) -> Result<Remote> {
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+    let bad = || {
+        Error::bad_option(format!(
+            "model: {url} is not the address of a model on Hugging Face; use https://huggingface.co/OWNER/REPO or https://huggingface.co/OWNER/REPO/resolve/main/FILE.gguf"
+        ))
+    };
+    if matches!(parts.first(), Some(&("datasets" | "spaces" | "docs" | "papers" | "collections"))) {
+        return Err(bad());
+    }
+    let resolve = |owner: &str, repo: &str, rev: &str| format!("https://huggingface.co/{owner}/{repo}/resolve/{rev}/");
+    match parts.as_slice() {
+        [owner, repo] => Ok(Remote::Folder { base: resolve(owner, repo, "main"), query: String::new(), weights: Weights::Any }),
+        [owner, repo, "tree", rev, dirs @ ..] => {
+            let mut base = resolve(owner, repo, rev);
+            for dir in dirs {
+                base.push_str(dir);
+                base.push('/');
+            }
+            Ok(Remote::Folder { base, query: String::new(), weights: Weights::Any })
+        }
+        [owner, repo, "blob" | "resolve" | "raw", rev, dirs @ .., file] => {
+            let mut base = resolve(owner, repo, rev);
+            for dir in dirs {
+                base.push_str(dir);
+                base.push('/');
+            }
+            if *file == names::MANIFEST {
+                return Err(manifest_unsupported(url));
+            }
+            Ok(match folder_weights(file) {
+                Some(weights) => Remote::Folder { base, query: String::new(), weights },
+                None => Remote::File { url: format!("{base}{file}") },
+            })
+        }
+        _ => Err(bad()),
+    }
+}
+
+/// Undoes `%20` and the like in a `file:` URL.
+fn percent_decode(text: &str) -> Result<String> {
+    let bad = || Error::bad_option(format!("model: {text} has a % that is not followed by two hexadecimal digits of UTF-8"));
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'%' {
+            out.push(b);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|d| (d as char).to_digit(16)).ok_or_else(bad);
+        out.push((digit()? * 16 + digit()?) as u8);
+    }
+    String::from_utf8(out).map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn folder(base: &str, weights: Weights) -> ModelSpec {
+        ModelSpec::Remote(Remote::Folder { base: base.into(), query: String::new(), weights })
+    }
+
+    fn file(url: &str) -> ModelSpec {
+        ModelSpec::Remote(Remote::File { url: url.into() })
+    }
+
+    #[test]
+    fn what_a_user_may_write() {
+        let hf = "https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct";
+        let cases = [
+            ("builtin", ModelSpec::Builtin),
+            ("models/a.gguf", ModelSpec::Path("models/a.gguf".into())),
+            ("C:\\models\\a.gguf", ModelSpec::Path("C:\\models\\a.gguf".into())),
+            ("file:///tmp/my%20model.gguf", ModelSpec::Path("/tmp/my model.gguf".into())),
+            ("https://example.org/m/a.gguf", file("https://example.org/m/a.gguf")),
+            ("https://example.org/a.gguf?sig=1#x", file("https://example.org/a.gguf?sig=1")),
+            ("http://localhost:8080/notes.txt", file("http://localhost:8080/notes.txt")),
+            ("blob:http://localhost/5f", file("blob:http://localhost/5f")),
+            ("https://example.org/m/", folder("https://example.org/m/", Weights::Any)),
+            ("https://example.org/m/qwen2.5-0.5b", folder("https://example.org/m/qwen2.5-0.5b/", Weights::Any)),
+            ("https://example.org", folder("https://example.org/", Weights::Any)),
+            ("https://example.org/m/config.json", folder("https://example.org/m/", Weights::Any)),
+            ("https://example.org/m/model.safetensors", folder("https://example.org/m/", Weights::Single)),
+            ("https://example.org/m/model.safetensors.index.json", folder("https://example.org/m/", Weights::Indexed)),
+            (hf, folder(&format!("{hf}/resolve/main/"), Weights::Any)),
+            (&format!("{hf}/tree/main"), folder(&format!("{hf}/resolve/main/"), Weights::Any)),
+            (&format!("{hf}/tree/v2/onnx"), folder(&format!("{hf}/resolve/v2/onnx/"), Weights::Any)),
+            (&format!("{hf}/blob/main/q/a-q4_0.gguf?download=true"), file(&format!("{hf}/resolve/main/q/a-q4_0.gguf"))),
+            (&format!("{hf}/resolve/main/a.gguf"), file(&format!("{hf}/resolve/main/a.gguf"))),
+            (&format!("{hf}/blob/main/config.json"), folder(&format!("{hf}/resolve/main/"), Weights::Any)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(ModelSpec::parse(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_so() {
+        for (text, kind) in [
+            ("", ErrorKind::BadOption),
+            ("ftp://example.org/a.gguf", ErrorKind::BadOption),
+            ("https:///a.gguf", ErrorKind::BadOption),
+            ("https://example.org/a b.gguf", ErrorKind::BadOption),
+            ("file:///tmp/%zz", ErrorKind::BadOption),
+            ("https://huggingface.co/Qwen", ErrorKind::BadOption),
+            ("https://huggingface.co/datasets/a/b", ErrorKind::BadOption),
+            ("https://example.org/m/manifest.json", ErrorKind::UnsupportedModel),
+            ("m/manifest.json", ErrorKind::UnsupportedModel),
+            ("https://huggingface.co/a/b/resolve/main/manifest.json", ErrorKind::UnsupportedModel),
+        ] {
+            assert_eq!(ModelSpec::parse(text).unwrap_err().kind(), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_signed_folder_keeps_its_query() {
+        let spec = Remote::parse("https://example.org/m/config.json?sig=1").unwrap();
+        assert_eq!(spec, Remote::Folder { base: "https://example.org/m/".into(), query: "?sig=1".into(), weights: Weights::Any });
+        assert_eq!(spec.url(), "https://example.org/m/?sig=1");
+    }
+
+    #[test]
+    fn file_names_suit_every_store() {
+        for (url, name) in [
+            ("https://e.org/a/My%20Model.gguf?x=/y", "My_20Model.gguf"),
+            ("https://e.org/", "model"),
+            ("https://e.org/..", "model"),
+            ("blob:http://localhost/5f-1", "5f-1"),
+        ] {
+            assert_eq!(Remote::file_name(url), name, "{url}");
+        }
+    }
+}
