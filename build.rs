@@ -1,1 +1,33 @@
-fn main() {}
+//! Assembles `shaders/` into the kernel table that `src/kernels` includes: every variant of every kernel is rendered from
+//! its template, validated with naga and reflected, so that a wrong binding or override is a build error and not a surprise
+//! on somebody's GPU.
+
+#[path = "build/assemble.rs"]
+mod assemble;
+#[path = "build/emit.rs"]
+mod emit;
+#[path = "build/reflect.rs"]
+mod reflect;
+
+use std::path::PathBuf;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed=shaders");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR for build scripts"));
+    if let Err(message) = build(&root.join("shaders"), &out) {
+        eprintln!("{message}");
+        std::process::exit(1);
+    }
+}
+
+fn build(shaders: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
+    let mut table = Vec::new();
+    for assembled in assemble::variants(shaders)? {
+        let reflection = reflect::reflect(&assembled)?;
+        table.push((assembled, reflection));
+    }
+    emit::write(&table, out)
+}

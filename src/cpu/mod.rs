@@ -1,1 +1,123 @@
-//! See the crate's overview.
+//! The twins: for each kernel the same operation in plain loops that accumulate in f64, with the same binding names and
+//! the same overrides. A twin does a whole dispatch; a plan runs on the GPU or through them, step by step.
+
+mod embed;
+pub mod weight;
+
+use std::cell::{Ref, RefCell, RefMut};
+
+use bytemuck::Pod;
+
+use crate::error::{Error, Result};
+use crate::kernels::{State, Variant};
+
+/// A twin. It may panic where the call breaks the kernel's contract (a missing override, a buffer too short): plans are
+/// made here, not read from outside.
+type Twin = fn(&Call);
+
+/// Kernel -> twin.
+const TWINS: &[(&str, Twin)] = &[("embed", embed::run)];
+
+/// One dispatch: what the GPU gets, with buffers as words on the host.
+pub struct Call<'a> {
+    pub variant: &'static Variant,
+    pub overrides: &'a [(&'static str, f64)],
+    /// Workgroups.
+    pub grid: [u32; 3],
+    /// Binding name -> words. Two bindings may share one buffer only where both read.
+    pub buffers: &'a [(&'static str, &'a RefCell<Vec<u32>>)],
+}
+
+impl Call<'_> {
+    /// An override's value, its default where it is not given.
+    pub fn f64(&self, name: &str) -> f64 {
+        let given = self.overrides.iter().find(|o| o.0 == name).map(|o| o.1);
+        let default = || self.variant.overrides.iter().find(|o| o.name == name).and_then(|o| o.default);
+        given.or_else(default).unwrap_or_else(|| panic!("{}: no override {name}", self.variant))
+    }
+
+    /// An override of type u32.
+    pub fn u32(&self, name: &str) -> u32 {
+        self.f64(name) as u32
+    }
+
+    /// An override of type u32, to index with.
+    pub fn usize(&self, name: &str) -> usize {
+        self.f64(name) as usize
+    }
+
+    /// An override of type f32, as rounded for the GPU.
+    pub fn f32(&self, name: &str) -> f32 {
+        self.f64(name) as f32
+    }
+
+    /// The variant's value of an axis.
+    pub fn axis(&self, name: &str) -> &'static str {
+        self.variant.axis(name).unwrap_or_else(|| panic!("{}: no axis {name}", self.variant))
+    }
+
+    /// The words of a binding.
+    pub fn read(&self, name: &str) -> Ref<'_, Vec<u32>> {
+        self.buffer(name).borrow()
+    }
+
+    /// The words of a binding, to write.
+    pub fn write(&self, name: &str) -> RefMut<'_, Vec<u32>> {
+        self.buffer(name).borrow_mut()
+    }
+
+    /// The elements of a binding.
+    pub fn view<T: Pod>(&self, name: &str) -> Ref<'_, [T]> {
+        Ref::map(self.read(name), |words| bytemuck::cast_slice(words))
+    }
+
+    /// The elements of a binding, to write.
+    pub fn view_mut<T: Pod>(&self, name: &str) -> RefMut<'_, [T]> {
+        RefMut::map(self.write(name), |words| bytemuck::cast_slice_mut(words))
+    }
+
+    /// The state.
+    pub fn state(&self) -> State {
+        State::from_words(&self.read("state")).unwrap_or_else(|| panic!("{}: the state is {} bytes", self.variant, State::BYTES))
+    }
+
+    /// The scales of a weight: empty for types without any.
+    pub fn scales(&self) -> Vec<u32> {
+        if self.variant.binding("ws").is_some() { self.read("ws").clone() } else { Vec::new() }
+    }
+
+    fn buffer(&self, name: &str) -> &RefCell<Vec<u32>> {
+        self.buffers.iter().find(|b| b.0 == name).map(|b| b.1).unwrap_or_else(|| panic!("{}: no buffer {name}", self.variant))
+    }
+}
+
+/// Runs the kernel's twin.
+///
+/// # Errors
+/// [`crate::ErrorKind::Internal`] where the kernel has no twin, a buffer is missing or overrides are wrong.
+pub fn run(call: &Call) -> Result<()> {
+    let Some((_, twin)) = TWINS.iter().find(|t| t.0 == call.variant.kernel) else {
+        return Err(Error::internal(format!("kernel {} has no twin", call.variant.kernel)));
+    };
+    call.variant.check_overrides(call.overrides)?;
+    if let Some(b) = call.variant.bindings.iter().find(|b| call.buffers.iter().all(|given| given.0 != b.name)) {
+        return Err(Error::internal(format!("{}: buffer {} is not given", call.variant, b.name)));
+    }
+    // The flag that every kernel returns on, so in one place.
+    if call.state().done == 0 {
+        twin(call);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TWINS;
+    use crate::kernels::kernels;
+
+    #[test]
+    fn every_kernel_has_a_twin_and_every_twin_a_kernel() {
+        let twins: Vec<&str> = TWINS.iter().map(|t| t.0).collect();
+        assert_eq!(kernels(), twins, "variants.toml and TWINS list the same kernels in the same order");
+    }
+}

@@ -1,1 +1,225 @@
-//! See the crate's overview.
+//! The kernel table: one entry per variant of each shader in `shaders/`, assembled, validated and reflected at build time.
+//!
+//! A kernel is an operation (`matvec`); a variant is one text of it, named by its axis values (`q8_0-q8-sg`). Types,
+//! bindings and the kind of reduction are text; model constants are pipeline overrides; numbers of a dispatch are in
+//! [`State`]. Every kernel has a twin of the same name in [`crate::cpu`], and [`check`] compares the two.
+
+
+mod state;
+
+pub use state::State;
+
+use crate::error::{Error, Result};
+
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// How a kernel uses a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BindingKind {
+    /// `var<uniform>`
+    Uniform,
+    /// `var<storage, read>`
+    Read,
+    /// `var<storage, read_write>`
+    ReadWrite,
+}
+
+/// One buffer of a kernel, in group 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding {
+    pub slot: u32,
+    pub name: &'static str,
+    pub kind: BindingKind,
+}
+
+/// The type of an override.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OverrideType {
+    U32,
+    I32,
+    F32,
+    Bool,
+}
+
+/// A pipeline-overridable constant. One without a default must be given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Override {
+    pub name: &'static str,
+    pub default: Option<f64>,
+    pub ty: OverrideType,
+}
+
+/// One text of a kernel and its interface.
+#[derive(Debug, PartialEq)]
+pub struct Variant {
+    /// The operation, e.g. `matvec`.
+    pub kernel: &'static str,
+    /// The axis values joined with `-`, or `default` for a kernel without axes.
+    pub name: &'static str,
+    /// (axis, value) in the order of the name.
+    pub axes: &'static [(&'static str, &'static str)],
+    /// WGSL without `enable` lines; see [`Variant::wgsl`].
+    pub source: &'static str,
+    /// Invocations of a workgroup.
+    pub workgroup: [u32; 3],
+    /// Bytes of workgroup memory.
+    pub workgroup_bytes: u32,
+    /// What one workgroup covers, e.g. (rows of N, rows of T) of a product; (1, 1) where the kernel does not say.
+    pub tile: [u32; 2],
+    /// Buffers, by slot.
+    pub bindings: &'static [Binding],
+    pub overrides: &'static [Override],
+    /// Needs the `subgroups` feature.
+    pub subgroups: bool,
+    /// Needs the `shader-f16` feature.
+    pub f16: bool,
+}
+
+impl Variant {
+    /// The text to compile. Browsers want `enable subgroups;`, which naga, the compiler of the native build, rejects.
+    pub fn wgsl(&self, browser: bool) -> String {
+        let subgroups = if self.subgroups && browser { "enable subgroups;\n" } else { "" };
+        let f16 = if self.f16 { "enable f16;\n" } else { "" };
+        format!("{subgroups}{f16}{}", self.source)
+    }
+
+    /// The value of an axis.
+    pub fn axis(&self, name: &str) -> Option<&'static str> {
+        self.axes.iter().find(|a| a.0 == name).map(|a| a.1)
+    }
+
+    /// The buffer called `name`.
+    pub fn binding(&self, name: &str) -> Option<&'static Binding> {
+        self.bindings.iter().find(|b| b.name == name)
+    }
+
+    /// Checks that `given` names every override without a default and none that does not exist, and that each value
+    /// fits its type.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Internal`], naming the override: a plan that gets this wrong is a bug of ours.
+    pub fn check_overrides(&self, given: &[(&str, f64)]) -> Result<()> {
+        for (name, value) in given {
+            let Some(o) = self.overrides.iter().find(|o| o.name == *name) else {
+                return Err(Error::internal(format!("{self} has no override {name}")));
+            };
+            let fits = match o.ty {
+                OverrideType::U32 => value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(value),
+                OverrideType::I32 => value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(value),
+                OverrideType::F32 => value.is_finite() && value.abs() <= f64::from(f32::MAX),
+                OverrideType::Bool => *value == 0.0 || *value == 1.0,
+            };
+            if !fits {
+                return Err(Error::internal(format!("{self}: {value} is no value for override {name}, a {:?}", o.ty)));
+            }
+        }
+        match self.overrides.iter().find(|o| o.default.is_none() && given.iter().all(|g| g.0 != o.name)) {
+            Some(o) => Err(Error::internal(format!("{self}: override {} is not given", o.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.kernel, self.name)
+    }
+}
+
+/// Every kernel's name, in the order of variants.toml.
+pub fn kernels() -> &'static [&'static str] {
+    KERNELS
+}
+
+/// The variants of a kernel; none where there is no such kernel.
+pub fn variants(kernel: &str) -> impl Iterator<Item = &'static Variant> {
+    VARIANTS.iter().filter(move |v| v.kernel == kernel)
+}
+
+/// The variant with exactly these axis values.
+///
+/// # Errors
+/// [`crate::ErrorKind::UnknownKernel`], listing what exists, where the kernel, an axis or a value does not exist, an axis
+/// is missing or the combination is excluded.
+pub fn find(kernel: &str, axes: &[(&str, &str)]) -> Result<&'static Variant> {
+    variants(kernel)
+        .find(|v| v.axes.len() == axes.len() && axes.iter().all(|(name, value)| v.axis(name) == Some(value)))
+        .ok_or_else(|| {
+            let wanted: Vec<String> = axes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            unknown(kernel, &format!("with {}", if wanted.is_empty() { "no axes".to_owned() } else { wanted.join(", ") }))
+        })
+}
+
+/// The variant of this name, as the command line writes it: `--kernel matvec=q8_0-q8-sg`.
+///
+/// # Errors
+/// [`crate::ErrorKind::UnknownKernel`], listing what exists.
+pub fn by_name(kernel: &str, variant_name: &str) -> Result<&'static Variant> {
+    variants(kernel).find(|v| v.name == variant_name).ok_or_else(|| unknown(kernel, variant_name))
+}
+
+fn unknown(kernel: &str, wanted: &str) -> Error {
+    let mut first = variants(kernel).peekable();
+    let Some(example) = first.peek() else {
+        return Error::unknown_kernel(format!("there is no kernel {kernel}; there are {}", KERNELS.join(", ")));
+    };
+    let axes: Vec<&str> = example.axes.iter().map(|a| a.0).collect();
+    let names: Vec<&str> = variants(kernel).map(|v| v.name).collect();
+    Error::unknown_kernel(format!("kernel {kernel} has no variant {wanted}; its variants ({}) are {}", axes.join("-"), names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_fits_the_default_limits() {
+        for v in VARIANTS {
+            let storage = v.bindings.iter().filter(|b| b.kind != BindingKind::Uniform).count();
+            assert!(storage <= 8, "{v}: {storage} storage buffers");
+            assert!(v.workgroup_bytes <= 16_384, "{v}: {} bytes of workgroup memory", v.workgroup_bytes);
+            assert!(v.workgroup.iter().product::<u32>() <= 256, "{v}: {:?} invocations", v.workgroup);
+        }
+    }
+
+    #[test]
+    fn every_kernel_reads_the_state_first() {
+        for v in VARIANTS {
+            let kind = if v.kernel == "advance" { BindingKind::ReadWrite } else { BindingKind::Uniform };
+            assert_eq!(v.binding("state").map(|b| b.kind), Some(kind), "{v}");
+        }
+    }
+
+    #[test]
+    fn variants_are_found_by_axes_and_by_name() {
+        for v in VARIANTS {
+            assert!(std::ptr::eq(find(v.kernel, v.axes).unwrap(), v));
+            assert!(std::ptr::eq(by_name(v.kernel, v.name).unwrap(), v));
+        }
+        for wrong in [find("embed", &[]), find("embed", &[("weight", "q9_9")]), find("embed", &[("weight", "f32"), ("act", "f32")]), by_name("embed", "x"), by_name("nothing", "x")] {
+            let error = wrong.unwrap_err();
+            assert_eq!(error.code(), "UNKNOWN_KERNEL");
+            assert!(error.message().contains("embed"), "{error} lists what exists");
+        }
+    }
+
+    #[test]
+    fn reductions_without_subgroups_use_none() {
+        for v in VARIANTS {
+            assert_eq!(v.subgroups, v.axis("reduce") == Some("sg"), "{v}");
+            assert_eq!(v.wgsl(true).contains("enable subgroups;"), v.subgroups, "{v}");
+            assert!(!v.wgsl(false).contains("enable subgroups;"), "{v}");
+        }
+    }
+
+    #[test]
+    fn overrides_are_checked() {
+        let v = find("embed", &[("weight", "f32")]).unwrap();
+        let all: Vec<(&str, f64)> = v.overrides.iter().map(|o| (o.name, 1.0)).collect();
+        v.check_overrides(&all).unwrap();
+        assert!(v.check_overrides(&all[1..]).unwrap_err().message().contains(all[0].0));
+        assert!(v.check_overrides(&[all.clone(), vec![("NOPE", 1.0)]].concat()).unwrap_err().message().contains("NOPE"));
+        let fraction: Vec<(&str, f64)> = all.iter().map(|o| (o.0, 0.5)).collect();
+        v.check_overrides(&fraction).unwrap_err();
+    }
+}

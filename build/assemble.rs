@@ -1,0 +1,163 @@
+//! shaders/variants.toml and the templates beside it -> the WGSL text of every variant.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use minijinja::{Environment, UndefinedBehavior, Value};
+use serde::Deserialize;
+
+/// One table of variants.toml.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kernel {
+    /// The template, relative to shaders/.
+    source: String,
+    /// Axis -> its values, in the order in which they name a variant.
+    #[serde(default)]
+    axes: toml::Table,
+    /// Combinations that do not exist: a variant that agrees with every pair of an entry is left out.
+    #[serde(default)]
+    exclude: Vec<BTreeMap<String, String>>,
+    /// What one workgroup covers, e.g. (rows of N, rows of T) of a product.
+    #[serde(default)]
+    tile: Option<[u32; 2]>,
+    /// Invocations of a workgroup, for templates that take it from here.
+    #[serde(default)]
+    workgroup: Option<u32>,
+}
+
+/// One variant's text and what the table says about it.
+pub struct Assembled {
+    pub kernel: String,
+    pub name: String,
+    pub axes: Vec<(String, String)>,
+    pub tile: [u32; 2],
+    /// WGSL without `enable` lines, comments and blank lines.
+    pub source: String,
+}
+
+impl Assembled {
+    /// What messages call it.
+    pub fn label(&self) -> String {
+        format!("kernel {} variant {}", self.kernel, self.name)
+    }
+
+    /// Whether the text uses `word` as a whole identifier, and how often.
+    pub fn count(&self, word: &str) -> usize {
+        self.source.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| *w == word).count()
+    }
+}
+
+/// Every variant of every kernel, in the order of variants.toml.
+pub fn variants(shaders: &Path) -> Result<Vec<Assembled>, String> {
+    let path = shaders.join("variants.toml");
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    let templates = templates(shaders)?;
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    for (name, text) in &templates {
+        env.add_template(name, text).map_err(|e| format!("shaders/{name}: {e:#}"))?;
+    }
+    let mut all = Vec::new();
+    for (name, value) in table {
+        let kernel: Kernel = value.try_into().map_err(|e| format!("variants.toml: [{name}]: {e}"))?;
+        all.extend(expand(&env, &name, &kernel)?);
+    }
+    Ok(all)
+}
+
+/// Template name (path below shaders/, with forward slashes) and text of every .wgsl file.
+fn templates(shaders: &Path) -> Result<Vec<(String, String)>, String> {
+    let mut found = Vec::new();
+    for folder in ["", "common/"] {
+        let path = shaders.join(folder);
+        let entries = std::fs::read_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        for entry in entries {
+            let file = entry.map_err(|e| format!("{}: {e}", path.display()))?.path();
+            if file.extension().is_some_and(|x| x == "wgsl") {
+                let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+                let name = file.file_name().and_then(|n| n.to_str()).ok_or_else(|| format!("{}: not a UTF-8 name", file.display()))?;
+                found.push((format!("{folder}{name}"), text));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assembled>, String> {
+    let axes = axes(name, kernel)?;
+    let template = env.get_template(&kernel.source).map_err(|e| format!("variants.toml: [{name}]: {e:#}"))?;
+    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    for (axis, values) in &axes {
+        combinations = combinations
+            .into_iter()
+            .flat_map(|c| values.iter().map(move |v| c.iter().cloned().chain([(axis.clone(), v.clone())]).collect()))
+            .collect();
+    }
+    let mut seen: HashMap<String, String> = HashMap::new();
+    let mut out = Vec::new();
+    for axes in combinations {
+        let excluded = |rule: &BTreeMap<String, String>| rule.iter().all(|(k, v)| axes.iter().any(|(a, b)| a == k && b == v));
+        if kernel.exclude.iter().any(excluded) {
+            continue;
+        }
+        let variant = if axes.is_empty() { "default".to_owned() } else { axes.iter().map(|a| a.1.as_str()).collect::<Vec<_>>().join("-") };
+        let mut context: BTreeMap<&str, Value> = axes.iter().map(|(k, v)| (k.as_str(), Value::from(v.as_str()))).collect();
+        if let Some(tile) = kernel.tile {
+            context.insert("tile", Value::from(tile.to_vec()));
+        }
+        if let Some(workgroup) = kernel.workgroup {
+            context.insert("workgroup", Value::from(workgroup));
+        }
+        let text = template.render(context).map_err(|e| format!("kernel {name} variant {variant}: {e:#}"))?;
+        let source = strip(&text);
+        if let Some(twin) = seen.insert(source.clone(), variant.clone()) {
+            return Err(format!("kernel {name}: variants {twin} and {variant} have the same text: an axis does nothing"));
+        }
+        out.push(Assembled { kernel: name.to_owned(), name: variant, axes, tile: kernel.tile.unwrap_or([1, 1]), source });
+    }
+    if out.is_empty() {
+        return Err(format!("variants.toml: [{name}]: every variant is excluded"));
+    }
+    Ok(out)
+}
+
+/// The axes with their values; names and exclusions checked.
+fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, String> {
+    let mut axes = Vec::new();
+    for (axis, values) in &kernel.axes {
+        let values: Vec<String> = values.clone().try_into().map_err(|e| format!("variants.toml: [{name}] axes.{axis}: {e}"))?;
+        let known: &[&str] = match axis.as_str() {
+            "weight" => &["f32", "f16", "bf16", "q8_0", "q4_0"],
+            "act" | "out" => &["f32", "q8"],
+            "kv" => &["f32", "f16"],
+            "reduce" => &["sg", "wg"],
+            _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: weight, act, out, kv, reduce")),
+        };
+        if let Some(value) = values.iter().find(|v| !known.contains(&v.as_str())) {
+            return Err(format!("variants.toml: [{name}] axes.{axis}: unknown value {value}; known: {}", known.join(", ")));
+        }
+        axes.push((axis.clone(), values));
+    }
+    for (axis, value) in kernel.exclude.iter().flatten() {
+        if !axes.iter().any(|(a, values)| a == axis && values.contains(value)) {
+            return Err(format!("variants.toml: [{name}]: exclude names {axis} = {value}, which no variant has"));
+        }
+    }
+    Ok(axes)
+}
+
+/// Without comments and blank lines: they are for readers of shaders/, not for every user's download.
+fn strip(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let code = line.split_once("//").map_or(line, |(code, _)| code).trim_end();
+        if !code.trim_start().is_empty() {
+            out.push_str(code);
+            out.push('\n');
+        }
+    }
+    out
+}

@@ -1,0 +1,40 @@
+//! The kernel table as Rust: `OUT_DIR/kernels.rs`, with one WGSL file a variant beside it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::assemble::Assembled;
+use crate::reflect::Reflection;
+
+pub fn write(table: &[(Assembled, Reflection)], out: &Path) -> Result<(), String> {
+    let folder = out.join("wgsl");
+    // A variant that no longer exists must not stay behind for tools that read the folder.
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    }
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut names: Vec<&str> = Vec::new();
+    let mut code = String::new();
+    let _ = writeln!(code, "static VARIANTS: &[Variant] = &[");
+    for (v, r) in table {
+        if names.last() != Some(&v.kernel.as_str()) {
+            names.push(&v.kernel);
+        }
+        let file = format!("{}.{}.wgsl", v.kernel, v.name);
+        let path = folder.join(&file);
+        std::fs::write(&path, &v.source).map_err(|e| format!("{}: {e}", path.display()))?;
+        let bindings: String =
+            r.bindings.iter().map(|(slot, name, kind)| format!("Binding {{ slot: {slot}, name: {name:?}, kind: BindingKind::{kind} }}, ")).collect();
+        let overrides: String =
+            r.overrides.iter().map(|(name, default, ty)| format!("Override {{ name: {name:?}, default: {default:?}, ty: OverrideType::{ty} }}, ")).collect();
+        let _ = writeln!(
+            code,
+            "Variant {{ kernel: {:?}, name: {:?}, axes: &{:?}, source: include_str!(concat!(env!(\"OUT_DIR\"), \"/wgsl/{file}\")), \
+             workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {} }},",
+            v.kernel, v.name, v.axes, r.workgroup, r.workgroup_bytes, v.tile, r.subgroups, r.f16,
+        );
+    }
+    let _ = writeln!(code, "];\nstatic KERNELS: &[&str] = &{names:?};");
+    let path = out.join("kernels.rs");
+    std::fs::write(&path, code).map_err(|e| format!("{}: {e}", path.display()))
+}

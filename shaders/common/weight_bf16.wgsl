@@ -1,0 +1,19 @@
+// bf16: 4 vec4 a block, two a u32, the low half first. A bf16 is the upper half of an f32.
+fn bf16x4(v: vec2<u32>) -> vec4<f32> {
+    return bitcast<vec4<f32>>(vec4<u32>(v.x << 16u, v.x & 0xffff0000u, v.y << 16u, v.y & 0xffff0000u));
+}
+fn w4(b: u32, j: u32) -> vec4<f32> {
+    let v = wq[b * 4u + (j >> 1u)];
+    return bf16x4(select(v.xy, v.zw, (j & 1u) == 1u));
+}
+{% if act is defined and act == "f32" %}
+const UNITS: u32 = 4u;
+struct X { x0: vec4<f32>, x1: vec4<f32> }
+fn load_x(i: u32) -> X {
+    return X(x[i * 2u], x[i * 2u + 1u]);
+}
+fn dot_x(i: u32, v: X) -> f32 {
+    let w = wq[i];
+    return dot(bf16x4(w.xy), v.x0) + dot(bf16x4(w.zw), v.x1);
+}
+{% endif %}

@@ -1,0 +1,18 @@
+// f16: 4 vec4 a block, two halves a u32, the low half first.
+fn w4(b: u32, j: u32) -> vec4<f32> {
+    let v = wq[b * 4u + (j >> 1u)];
+    let half = select(v.xy, v.zw, (j & 1u) == 1u);
+    return vec4<f32>(unpack2x16float(half.x), unpack2x16float(half.y));
+}
+{% if act is defined and act == "f32" %}
+const UNITS: u32 = 4u;
+struct X { x0: vec4<f32>, x1: vec4<f32> }
+fn load_x(i: u32) -> X {
+    return X(x[i * 2u], x[i * 2u + 1u]);
+}
+fn dot_x(i: u32, v: X) -> f32 {
+    let w = wq[i];
+    return dot(vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y)), v.x0)
+         + dot(vec4<f32>(unpack2x16float(w.z), unpack2x16float(w.w)), v.x1);
+}
+{% endif %}

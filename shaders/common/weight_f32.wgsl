@@ -1,0 +1,14 @@
+// f32: 8 vec4 a block.
+fn w4(b: u32, j: u32) -> vec4<f32> {
+    return bitcast<vec4<f32>>(wq[b * 8u + j]);
+}
+{% if act is defined and act == "f32" %}
+const UNITS: u32 = 8u;
+struct X { x0: vec4<f32> }
+fn load_x(i: u32) -> X {
+    return X(x[i]);
+}
+fn dot_x(i: u32, v: X) -> f32 {
+    return dot(bitcast<vec4<f32>>(wq[i]), v.x0);
+}
+{% endif %}

@@ -1,0 +1,30 @@
+// q8_0: 2 vec4 a block, 32 signed bytes in element order; value = byte * scale.
+{% include "common/scales.wgsl" %}
+fn w_i8(b: u32, j: u32) -> u32 {
+    return wq[b * 2u + (j >> 2u)][j & 3u];
+}
+fn w4(b: u32, j: u32) -> vec4<f32> {
+    return vec4<f32>(unpack4xI8(w_i8(b, j))) * w_scale(b);
+}
+{% if act is defined and act == "f32" %}
+const UNITS: u32 = 2u;
+struct X { x0: vec4<f32>, x1: vec4<f32>, x2: vec4<f32>, x3: vec4<f32> }
+fn load_x(i: u32) -> X {
+    return X(x[i * 4u], x[i * 4u + 1u], x[i * 4u + 2u], x[i * 4u + 3u]);
+}
+fn dot_x(i: u32, v: X) -> f32 {
+    let w = wq[i];
+    let s = dot(vec4<f32>(unpack4xI8(w.x)), v.x0) + dot(vec4<f32>(unpack4xI8(w.y)), v.x1)
+          + dot(vec4<f32>(unpack4xI8(w.z)), v.x2) + dot(vec4<f32>(unpack4xI8(w.w)), v.x3);
+    return s * w_scale(i >> 1u);
+}
+{% endif %}
+{% if act is defined and act == "q8" %}
+fn dot_q8(b: u32, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
+    let wa = wq[b * 2u];
+    let wb = wq[b * 2u + 1u];
+    let t = dot4I8Packed(wa.x, xa.x) + dot4I8Packed(wa.y, xa.y) + dot4I8Packed(wa.z, xa.z) + dot4I8Packed(wa.w, xa.w)
+          + dot4I8Packed(wb.x, xb.x) + dot4I8Packed(wb.y, xb.y) + dot4I8Packed(wb.z, xb.z) + dot4I8Packed(wb.w, xb.w);
+    return w_scale(b) * (xs.x * f32(t));
+}
+{% endif %}

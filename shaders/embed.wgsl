@@ -1,0 +1,29 @@
+// h[t] = row of the embedding for row t's token. A table too large for one binding is split into parts by rows: each
+// part writes the rows of the tokens that it holds.
+{% include "common/state.wgsl" %}
+{% include "common/weight.wgsl" %}
+@group(0) @binding(3) var<storage, read> tokens: array<u32>;
+@group(0) @binding(4) var<storage, read_write> h: array<f32>;      // [T][STRIDE]
+
+override D: u32;          // model width
+override KB: u32;         // blocks of a row, ceil(D / 32)
+override STRIDE: u32;     // f32 elements between rows of h
+override ROW0: u32;       // first vocabulary row of this part
+override ROWS: u32;       // vocabulary rows of this part
+override TOKEN_AT: u32;   // where row 0's token stands in `tokens`
+
+@compute @workgroup_size({{ workgroup }})
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    let t = wid.x;
+    if (t >= state.rows) { return; }
+    let token = tokens[TOKEN_AT + t];
+    if (token < ROW0 || token - ROW0 >= ROWS) { return; }
+    let block = (token - ROW0) * KB;
+    for (var i = li; i * 4u < D; i += {{ workgroup }}u) {
+        let v = w4(block + i / 8u, i % 8u);
+        for (var c = 0u; c < min(4u, D - i * 4u); c++) {
+            h[t * STRIDE + i * 4u + c] = v[c];
+        }
+    }
+}
