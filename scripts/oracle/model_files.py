@@ -30,6 +30,9 @@ class Recipe:
     shards: bool = False
     # config.json and tokenizer_config.json as transformers 4 wrote them, which is what most folders still have.
     old_config: bool = False
+    # About GGUF files only: bytes that tensor data is aligned to, and the format's version (2 and 3 differ in the number).
+    alignment: int = 32
+    version: int = 3
 
 
 def random_model(recipe: Recipe, tokenizer: MadeTokenizer) -> PreTrainedModel:
@@ -71,6 +74,8 @@ def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, str]:
 
 def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer, path: Path) -> None:
     writer = GGUFWriter(path, model.config.model_type)
+    if recipe.alignment != 32:
+        writer.add_custom_alignment(recipe.alignment)
     writer.add_type("model")
     writer.add_name(f"Millrace oracle {recipe.family.NAME} {recipe.shape.name}")
     recipe.family.metadata(writer, model.config)
@@ -88,6 +93,9 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    with path.open("r+b") as file:
+        file.seek(len(b"GGUF"))
+        file.write(recipe.version.to_bytes(4, "little"))
 
 
 def read_gguf(recipe: Recipe, model: PreTrainedModel, path: Path) -> PreTrainedModel:
