@@ -1,0 +1,156 @@
+import { MillraceError } from './errors.ts';
+import { aborted, Generation } from './generation.ts';
+import { Link } from './link.ts';
+import { checkGenerate, checkLoad } from './options.ts';
+import type { EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions } from './types.ts';
+import { missingWebGpu } from './webgpu.ts';
+
+/** How long an aborted load may take to leave the browser's storage in order before its Worker is ended, in milliseconds. */
+const ABORT_GRACE_MS = 1000;
+
+/**
+ * A loaded model. It lives in a Worker of its own; several engines can share a page.
+ *
+ * ```js
+ * const engine = await Engine.load({ model: 'https://example.com/model.gguf' });
+ * for await (const delta of engine.generate([{ role: 'user', content: 'Why is the sky blue?' }])) show(delta);
+ * engine.dispose();
+ * ```
+ */
+export class Engine {
+  readonly #link: Link;
+  #info: EngineInfo;
+  /** Settles when the last generation that was asked for has ended. */
+  #tail: Promise<unknown> = Promise.resolve();
+  #disposed = false;
+
+  private constructor(link: Link, info: EngineInfo) {
+    this.#link = link;
+    this.#info = info;
+  }
+
+  /**
+   * Loads a model onto the GPU. Rejects with a {@link MillraceError}: BAD_OPTION, NO_WEBGPU, NO_ADAPTER, NOT_FOUND, NETWORK, BAD_MODEL,
+   * UNSUPPORTED_MODEL, OUT_OF_MEMORY, STORAGE, and ABORTED as soon as `signal` is aborted.
+   */
+  static async load(options: LoadOptions): Promise<Engine> {
+    const checked = checkLoad(options);
+    const { signal, onProgress } = options;
+    if (signal?.aborted) throw aborted('loading', signal);
+    const missing = missingWebGpu();
+    if (missing) throw missing;
+    const link = new Link();
+    const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked }, (message) => {
+      if (message.type === 'progress' && !signal?.aborted) onProgress?.(message.progress);
+    });
+    let onAbort = (): void => {};
+    const abort = new Promise<never>((_, reject) => {
+      onAbort = () => {
+        reject(aborted('loading', signal));
+        link.abort(id);
+        setTimeout(() => link.close(aborted('loading', signal)), ABORT_GRACE_MS);
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+    });
+    try {
+      const { info } = await Promise.race([answer, abort]);
+      return new Engine(link, info);
+    } catch (error) {
+      answer.then(
+        () => link.close(disposed()),
+        () => link.close(disposed()),
+      );
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** The model, the GPU, memory and plan. Memory is as of the end of the last generation. */
+  get info(): EngineInfo {
+    return this.#info;
+  }
+
+  /**
+   * Continues a text, a conversation or tokens. Begins at once, or when the generations asked for before have ended. A text is
+   * continued exactly as it is; only messages go through the model's chat template.
+   *
+   * Wrong arguments reject with BAD_OPTION, a prompt that is too long with CONTEXT_FULL.
+   */
+  generate(input: Input, options: GenerateOptions = {}): Generation {
+    return new Generation((onDelta) => {
+      const halt = new AbortController();
+      return { result: this.#generate(input, options, onDelta, halt), stop: () => halt.abort() };
+    });
+  }
+
+  /** Frees the GPU memory and ends the Worker. Whatever is pending, and all later calls, reject with DISPOSED. */
+  dispose(): void {
+    this.#disposed = true;
+    this.#link.close(disposed());
+  }
+
+  /** `halt` ends the generation for either reason: the consumer's `stop()` or the caller's signal. */
+  async #generate(input: Input, options: GenerateOptions, onDelta: (text: string) => void, halt: AbortController): Promise<GenerateResult> {
+    const request = checkGenerate(input, options);
+    if (this.#disposed) throw disposed();
+    const { signal } = options;
+    const onAbort = (): void => halt.abort();
+    if (signal?.aborted) throw aborted('generation', signal);
+    signal?.addEventListener('abort', onAbort, { once: true });
+
+    const before = this.#tail;
+    let finish = (): void => {};
+    this.#tail = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const partial = { text: '', tokens: [] as number[] };
+    try {
+      await Promise.race([before, new Promise((halted) => halt.signal.addEventListener('abort', halted, { once: true }))]);
+      if (halt.signal.aborted) return this.#cutShort(signal, partial);
+      const { id, answer } = this.#link.request<'done'>({ type: 'generate', request }, (message) => {
+        if (message.type !== 'delta' || halt.signal.aborted) return;
+        partial.text += message.text;
+        partial.tokens.push(...message.tokens);
+        onDelta(message.text);
+      });
+      halt.signal.addEventListener('abort', () => this.#link.abort(id), { once: true });
+      const { result, info } = await answer;
+      this.#info = info;
+      if (result.finish_reason === 'abort' && signal?.aborted) throw aborted('generation', signal, result);
+      return result;
+    } catch (error) {
+      if (halt.signal.aborted && error instanceof MillraceError && error.code === 'ABORTED' && !error.data.result) return this.#cutShort(signal, partial);
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+      void before.then(finish);
+    }
+  }
+
+  /** The outcome of a generation that was ended before the Worker had a result for it. */
+  #cutShort(signal: AbortSignal | undefined, partial: { text: string; tokens: number[] }): GenerateResult {
+    const result: GenerateResult = {
+      ...partial,
+      prompt_tokens: 0,
+      finish_reason: 'abort',
+      timings: { load_ms: 0, prefill_ms: 0, ttft_ms: 0, decode_ms: 0, prefill_tok_s: 0, decode_tok_s: 0 },
+      counters: { submits: 0, dispatches: 0, readbacks: 0, readback_bytes: 0, prefill_submits: 0, gpu_bytes: 0 },
+      adapter: this.#info.adapter,
+      plan: this.#info.lane,
+    };
+    if (signal?.aborted) throw aborted('generation', signal, result);
+    return result;
+  }
+}
+
+// `using engine = …` where the browser has it; elsewhere the symbols do not exist.
+for (const symbol of [Symbol.dispose, Symbol.asyncDispose]) {
+  if (symbol) Object.defineProperty(Engine.prototype, symbol, { value(this: Engine) { this.dispose(); }, configurable: true, writable: true });
+}
+export interface Engine extends Disposable, AsyncDisposable {}
+
+function disposed(): MillraceError {
+  return new MillraceError('DISPOSED', 'the engine was disposed of: load it again');
+}
+

@@ -1,0 +1,9 @@
+/**
+ * Millrace: large language models in a web page, on WebGPU.
+ *
+ * @packageDocumentation
+ */
+export { Engine } from './engine.ts';
+export { MillraceError, type ErrorCode } from './errors.ts';
+export { Generation } from './generation.ts';
+export type * from './types.ts';

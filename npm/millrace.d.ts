@@ -1,0 +1,67 @@
+// What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
+import type { EngineInfo, GenerateResult, Lane, Message, Progress } from './types.ts';
+
+export interface WasmModelFile {
+  name: string;
+  data: Blob;
+}
+
+export interface WasmLoadOptions {
+  model: string | { files: WasmModelFile[] };
+  lane?: Lane;
+  context?: number;
+  chunk?: number;
+  adapter?: string;
+  kernels?: Record<string, string>;
+  cache?: boolean;
+}
+
+export interface WasmRequest {
+  prompt?: string;
+  messages?: Message[];
+  tokens?: number[];
+  tools?: object[];
+  maxTokens?: number;
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  seed?: number;
+  stop?: string[];
+  ignoreEos?: boolean;
+  logits?: boolean;
+  logitsFrom?: number;
+  templateOptions?: Record<string, unknown>;
+}
+
+export class WasmEngine {
+  private constructor();
+  static load(options: WasmLoadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<WasmEngine>;
+  /** An aborted generation resolves with finish_reason `abort`. */
+  generate(request: WasmRequest, onDelta: (delta: { text: string; tokens: Uint32Array }) => void, signal: AbortSignal): Promise<GenerateResult>;
+  info(): EngineInfo;
+  dispose(): void;
+}
+
+/** One kernel variant compared with its CPU twin. */
+export interface KernelRow {
+  kernel: string;
+  variant: string;
+  case: string;
+  status: 'pass' | 'fail' | 'skip';
+  /** Largest difference, relative to the largest value. */
+  error: number;
+  message?: string;
+  ms: number;
+}
+
+export interface KernelReport {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+/** Runs every kernel whose name contains `filter` against its twin. */
+export function kernelCheck(filter: string, onRow: (row: KernelRow) => void): Promise<KernelReport>;
+
+export default function init(module?: { module_or_path: URL | string | Response }): Promise<unknown>;

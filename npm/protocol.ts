@@ -1,0 +1,20 @@
+// What page and Worker say to each other. One request at a time has an `id`; everything that answers it carries the same.
+import type { PackedError } from './errors.ts';
+import type { WasmLoadOptions, WasmRequest } from './millrace.js';
+import type { EngineInfo, GenerateResult, Progress } from './types.ts';
+
+/** From the page. */
+export type ToWorker =
+  | { type: 'load'; id: number; options: WasmLoadOptions }
+  | { type: 'generate'; id: number; request: WasmRequest }
+  | { type: 'abort'; id: number };
+
+/** From the Worker. */
+export type FromWorker =
+  | { type: 'progress'; id: number; progress: Progress }
+  | { type: 'loaded'; id: number; info: EngineInfo }
+  | { type: 'delta'; id: number; text: string; tokens: Uint32Array }
+  | { type: 'done'; id: number; result: GenerateResult; info: EngineInfo }
+  | { type: 'error'; id: number; error: PackedError }
+  /** A crash outside any request: the engine is gone. */
+  | { type: 'crash'; error: PackedError };

@@ -1,0 +1,149 @@
+/** How numbers are computed: reference quality, half-precision activations, or int8 activations. */
+export type Lane = 'exact' | 'f16' | 'fast';
+
+/** One message of a conversation; it goes through the model's own chat template. */
+export interface Message {
+  role: 'system' | 'user' | 'assistant' | 'tool';
+  /** Text. An assistant's message that only calls tools may have null. */
+  content: string | null;
+  /** Name of the speaker, where the template knows one; for role `tool`, the tool's name. */
+  name?: string;
+  /** Tools that the assistant called in this message. */
+  tool_calls?: ToolCall[];
+  /** Which call a message of role `tool` answers. */
+  tool_call_id?: string;
+}
+
+/** A call of a tool by the assistant. */
+export interface ToolCall {
+  id?: string;
+  type?: 'function';
+  function: { name: string; arguments: string | Record<string, unknown> };
+}
+
+/** A file of a model: what `<input type="file">` gives, or bytes under a name. */
+export type ModelFile = File | { name: string; data: Blob };
+
+/** How a model is named: a URL (relative ones against the page), or the files themselves. */
+export type ModelSource = string | URL | ModelFile | readonly ModelFile[];
+
+/** Where loading stands. `loaded` and `total` are bytes, or pipelines while compiling. `total` is 0 where it is not known yet. */
+export interface Progress {
+  phase: 'download' | 'read' | 'upload' | 'compile';
+  loaded: number;
+  total: number;
+  /** The file at hand. */
+  file?: string;
+  /** Whether the bytes come from this browser's storage and not from the network. */
+  cached: boolean;
+}
+
+/** Options of {@link Engine.load}. */
+export interface LoadOptions {
+  /** A .gguf file, a folder of safetensors, or a manifest.json. */
+  model: ModelSource;
+  /** Called as loading proceeds. */
+  onProgress?: (progress: Progress) => void;
+  /** Aborts the loading. */
+  signal?: AbortSignal;
+  /** Default: the fastest lane that the device has. */
+  lane?: Lane;
+  /** Tokens of context to allow, at most what the model was trained for. */
+  context?: number;
+  /** Tokens a readback. Default: follows the measured speed. */
+  chunk?: number;
+  /** A part of the name of the GPU to use. */
+  adapter?: string;
+  /** Kernel variants to force, by operation. */
+  kernels?: Record<string, string>;
+  /** Whether to keep the model in this browser's storage. Default true. */
+  cache?: boolean;
+}
+
+/** What to continue: text exactly as it is, a conversation, or token ids. */
+export type Input = string | readonly Message[] | { tokens: readonly number[] };
+
+/** Options of {@link Engine.generate}. */
+export interface GenerateOptions {
+  /** Aborts the generation: iteration and promise reject with code ABORTED. */
+  signal?: AbortSignal;
+  /** Tokens to generate at most. Default: what the context has room for. */
+  maxTokens?: number;
+  /** 0 is greedy. Default: the model's own, else 0.7. */
+  temperature?: number;
+  /** Only the k likeliest tokens; 0 is all of them. */
+  topK?: number;
+  /** Only the likeliest tokens that together reach this probability; 1 is all of them. */
+  topP?: number;
+  /** Only tokens at least this likely relative to the likeliest; 0 is all of them. */
+  minP?: number;
+  /** The same seed gives the same text. Default: a random one. */
+  seed?: number;
+  /** Ends the answer before any of these texts. */
+  stop?: string | readonly string[];
+  /** Continues past the model's end-of-answer token. */
+  ignoreEos?: boolean;
+  /** Tools (JSON schemas) for the chat template. */
+  tools?: readonly object[];
+  /** Further variables for the chat template. */
+  templateOptions?: Record<string, unknown>;
+  /** Returns the raw logits of the last prompt position. */
+  logits?: boolean;
+  /** With `logits`: returns those of every prompt position from this one on, as `allLogits`. */
+  logitsFrom?: number;
+}
+
+/** The whole answer. */
+export interface GenerateResult {
+  text: string;
+  tokens: number[];
+  prompt_tokens: number;
+  /** `abort`: the consumer left the loop or called `stop()`. */
+  finish_reason: 'stop' | 'length' | 'abort';
+  /** Milliseconds, and tokens a second. `ttft_ms`: from the call to the first token. */
+  timings: { load_ms: number; prefill_ms: number; ttft_ms: number; decode_ms: number; prefill_tok_s: number; decode_tok_s: number };
+  /** What this generation alone cost. */
+  counters: { submits: number; dispatches: number; readbacks: number; readback_bytes: number; prefill_submits: number; gpu_bytes: number };
+  adapter: AdapterInfo;
+  /** Name of the lane and the variants. */
+  plan: string;
+  /** (V) raw logits of the last prompt position, where asked for. */
+  logits?: Float32Array;
+  /** (T, V) raw logits of the prompt positions from `logitsFrom` on, where asked for. */
+  allLogits?: Float32Array[];
+}
+
+/** The GPU. */
+export interface AdapterInfo {
+  vendor: string;
+  name: string;
+  features: string[];
+  /** Smallest and largest subgroup. */
+  subgroup: [number, number];
+}
+
+/** One step of the plan. */
+export interface PlanStep {
+  step: string;
+  kernel: string;
+  variant: string;
+  grid: [number, number, number];
+  /** Bytes of weights and cache that the step reads. */
+  bytes: number;
+  /** Why this variant was chosen. */
+  reason: string;
+  where: 'gpu' | 'cpu';
+}
+
+/** What is loaded, on what, and how it runs. */
+export interface EngineInfo {
+  version: string;
+  model: { architecture: string; parameters: number; context: number; vocab: number; bytes: number; types: Record<string, number> };
+  adapter: AdapterInfo;
+  lane: Lane;
+  /** The lanes that this device offers. */
+  lanes: Lane[];
+  /** Bytes on the GPU. */
+  memory: { weights: number; kv: number; activations: number; total: number };
+  plan: PlanStep[];
+}

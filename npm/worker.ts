@@ -1,0 +1,62 @@
+/// <reference lib="webworker" />
+// The dedicated Worker in which one engine lives. It owns the wasm instance and the GPU device; the page only sees messages.
+import init, { WasmEngine } from './millrace.js';
+import { MillraceError, packError } from './errors.ts';
+import type { FromWorker, ToWorker } from './protocol.ts';
+
+declare const self: DedicatedWorkerGlobalScope;
+
+let engine: WasmEngine | null = null;
+const running = new Map<number, AbortController>();
+
+const post = (message: FromWorker, transfer: Transferable[] = []): void => self.postMessage(message, transfer);
+
+// A panic inside an asynchronous task rejects no promise: without this the page would wait for ever.
+self.addEventListener('error', (event) => crash(event.error ?? event.message));
+self.addEventListener('unhandledrejection', (event) => crash(event.reason));
+
+self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
+  if (data.type === 'abort') running.get(data.id)?.abort();
+  else void answer(data);
+});
+
+async function answer(message: Exclude<ToWorker, { type: 'abort' }>): Promise<void> {
+  const { id } = message;
+  const controller = new AbortController();
+  running.set(id, controller);
+  try {
+    if (message.type === 'load') {
+      await initialise();
+      engine = await WasmEngine.load(message.options, (progress) => post({ type: 'progress', id, progress }), controller.signal);
+      post({ type: 'loaded', id, info: engine.info() });
+    } else {
+      if (!engine) throw new MillraceError('INTERNAL', 'the Worker was asked to generate before it had loaded a model');
+      const onDelta = ({ text, tokens }: { text: string; tokens: Uint32Array }): void => post({ type: 'delta', id, text, tokens }, [tokens.buffer]);
+      const result = await engine.generate(message.request, onDelta, controller.signal);
+      post({ type: 'done', id, result, info: engine.info() });
+    }
+  } catch (error) {
+    // A trap has poisoned the instance's memory; every other error leaves the engine usable.
+    if (error instanceof WebAssembly.RuntimeError) crash(error);
+    else post({ type: 'error', id, error: packError(error) });
+  } finally {
+    running.delete(id);
+  }
+}
+
+async function initialise(): Promise<void> {
+  if (!('gpu' in self.navigator)) {
+    throw new MillraceError('NO_WEBGPU', 'WebGPU is not available in Workers of this browser: update it, or use a current Chrome, Edge, Safari 26 or Firefox');
+  }
+  try {
+    await init();
+  } catch (error) {
+    const message = `millrace_bg.wasm could not be loaded from beside ${self.location.href}: serve all files of the package from one folder, .wasm as application/wasm`;
+    throw new MillraceError('INTERNAL', message, { cause: error });
+  }
+}
+
+function crash(error: unknown): void {
+  const cause = error instanceof Error ? error : new Error(String(error));
+  post({ type: 'crash', error: packError(new MillraceError('INTERNAL', `the engine crashed (${cause.message}): load it again; the console shows where`, { cause })) });
+}

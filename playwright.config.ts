@@ -1,0 +1,20 @@
+import { defineConfig } from '@playwright/test';
+import { browserFlags, findBrowser } from './scripts/lib/browser.mjs';
+
+const executablePath = (await findBrowser()) ?? undefined;
+
+export default defineConfig({
+  testDir: 'tests/browser',
+  outputDir: 'test-results',
+  timeout: 90_000,
+  expect: { timeout: 20_000 },
+  // One software GPU for all: more workers only take turns.
+  workers: 1,
+  forbidOnly: true,
+  reporter: [['list']],
+  use: {
+    headless: true,
+    launchOptions: { args: browserFlags(), ...(executablePath ? { executablePath } : {}) },
+    trace: 'retain-on-failure',
+  },
+});

@@ -1,0 +1,209 @@
+// npm run generate -- OPTIONS: the engine in a headless browser, from the command line. `--help` lists the options.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Failure, root } from './lib/env.mjs';
+import { openPage } from './lib/headless.mjs';
+
+const HELP = `npm run generate -- OPTIONS
+
+  --model builtin | PATH | URL   a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
+  --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
+  --max-tokens N   --temperature T   --top-k K   --top-p P   --min-p P   --seed S   --stop TEXT   --ignore-eos
+  --lane exact|f16|fast   --context N   --adapter NAME   --chunk N   --kernel OPERATION=VARIANT   --headed
+  --json                 one JSON object on the last line
+  --logits FILE.json     the raw logits of the last prompt position
+  --logits-from P        with --logits: those of all prompt positions from P on, too
+`;
+
+const OPTIONS = {
+  model: { type: 'string', default: 'builtin' },
+  prompt: { type: 'string' },
+  chat: { type: 'string' },
+  messages: { type: 'string' },
+  tokens: { type: 'string' },
+  'max-tokens': { type: 'string' },
+  temperature: { type: 'string' },
+  'top-k': { type: 'string' },
+  'top-p': { type: 'string' },
+  'min-p': { type: 'string' },
+  seed: { type: 'string' },
+  stop: { type: 'string', multiple: true },
+  'ignore-eos': { type: 'boolean' },
+  lane: { type: 'string' },
+  context: { type: 'string' },
+  adapter: { type: 'string' },
+  chunk: { type: 'string' },
+  kernel: { type: 'string', multiple: true },
+  profile: { type: 'boolean' },
+  headed: { type: 'boolean' },
+  json: { type: 'boolean' },
+  logits: { type: 'string' },
+  'logits-from': { type: 'string' },
+  help: { type: 'boolean' },
+};
+
+/** Errors that say that the input, not the machine, is at fault: exit status 2. */
+const INPUT_ERRORS = new Set(['BAD_OPTION', 'BAD_MODEL', 'UNSUPPORTED_MODEL', 'NOT_FOUND', 'NO_ADAPTER', 'UNKNOWN_KERNEL', 'CONTEXT_FULL', 'TOKENIZER', 'TEMPLATE']);
+
+/** An error with one of the engine's codes. */
+class CodedError extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+const bad = (message) => new CodedError('BAD_OPTION', message);
+
+try {
+  await generate(process.argv.slice(2));
+} catch (error) {
+  const code = error instanceof CodedError ? error.code : 'INTERNAL';
+  const text = error instanceof CodedError || error instanceof Failure ? error.message : (error?.stack ?? String(error));
+  process.stderr.write(`error[${code}]: ${error instanceof CodedError ? text.replace(/\s*\n\s*/g, ' ') : text}\n`);
+  process.exitCode = INPUT_ERRORS.has(code) ? 2 : 1;
+}
+
+async function generate(args) {
+  const given = parse(args);
+  if (given.help) {
+    process.stdout.write(HELP);
+    return;
+  }
+  const job = jobOf(given);
+  const local = localModel(given.model);
+  const { page, model, close } = await openPage({ local, headed: given.headed });
+  try {
+    job.load.model = model ?? (given.model === 'builtin' ? '/models/box.gguf' : given.model);
+    // The profile is thrown away with the browser: there is nothing to keep the model for.
+    job.load.cache = false;
+    await page.exposeFunction('millraceDelta', (text) => void process.stdout.write(text));
+    await page.exposeFunction('millraceProgress', showProgress);
+    process.once('SIGINT', () => void page.evaluate(() => globalThis.millraceStop?.()).catch(() => {}));
+    const { error, result } = await page.evaluate(runInPage, job);
+    if (error) throw new CodedError(error.code, error.message);
+    report(given, result);
+  } finally {
+    await close();
+  }
+}
+
+function parse(args) {
+  try {
+    return parseArgs({ args, options: OPTIONS, strict: true, allowPositionals: false }).values;
+  } catch (error) {
+    throw bad(error.message.split('\n')[0]);
+  }
+}
+
+/** The load options, the prompt and the generation options, from the command line's. */
+function jobOf(given) {
+  if (given.profile) throw bad('--profile: this version has no profiler for browsers');
+  if (given['logits-from'] !== undefined && !given.logits) throw bad('--logits-from needs --logits FILE.json');
+  const prompts = ['prompt', 'chat', 'messages', 'tokens'].filter((name) => given[name] !== undefined);
+  if (prompts.length !== 1) throw bad(`give exactly one of --prompt, --chat, --messages and --tokens, not ${prompts.length || 'none'}`);
+  const load = { lane: given.lane, context: number(given, 'context'), adapter: given.adapter, chunk: number(given, 'chunk'), kernels: kernels(given.kernel) };
+  const options = {
+    maxTokens: number(given, 'max-tokens'),
+    temperature: number(given, 'temperature'),
+    topK: number(given, 'top-k'),
+    topP: number(given, 'top-p'),
+    minP: number(given, 'min-p'),
+    seed: number(given, 'seed'),
+    stop: given.stop,
+    ignoreEos: given['ignore-eos'],
+    logits: given.logits === undefined ? undefined : true,
+    logitsFrom: number(given, 'logits-from'),
+  };
+  return { load: present(load), input: inputOf(given), options: present(options) };
+}
+
+function inputOf(given) {
+  if (given.prompt !== undefined) return given.prompt;
+  if (given.chat !== undefined) return [{ role: 'user', content: given.chat }];
+  if (given.tokens !== undefined) {
+    if (!/^\d+(,\d+)*$/.test(given.tokens)) throw bad(`--tokens "${given.tokens}" is not a list of token ids such as 1,2,3`);
+    return { tokens: given.tokens.split(',').map(Number) };
+  }
+  if (!existsSync(given.messages)) throw new CodedError('NOT_FOUND', `no such file, ${given.messages}`);
+  try {
+    return JSON.parse(readFileSync(given.messages, 'utf8'));
+  } catch (error) {
+    throw bad(`--messages: ${error.message}, ${given.messages}`);
+  }
+}
+
+function number(given, name) {
+  const text = given[name];
+  if (text === undefined) return undefined;
+  if (text.trim() === '' || !Number.isFinite(Number(text))) throw bad(`--${name} "${text}" is not a number`);
+  return Number(text);
+}
+
+function kernels(list) {
+  if (!list) return undefined;
+  return Object.fromEntries(
+    list.map((text) => {
+      const [operation, variant, ...rest] = text.split('=');
+      if (!operation || !variant || rest.length > 0) throw bad(`--kernel "${text}" is not of the form OPERATION=VARIANT`);
+      return [operation, variant];
+    }),
+  );
+}
+
+function present(object) {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+}
+
+/** The path of a model on this machine, or null where the model is in the box or on the network. */
+function localModel(model) {
+  if (/^https?:\/\//.test(model)) return null;
+  if (model === 'builtin') {
+    const box = join(root, 'www', 'models', 'box.gguf');
+    if (!existsSync(box)) throw new CodedError('NOT_FOUND', `the model in the box is missing, ${box}`);
+    return null;
+  }
+  if (!existsSync(model)) throw new CodedError('NOT_FOUND', `no such file or folder, ${model}`);
+  return model;
+}
+
+/** Runs in the page. Errors come back as data: an exception would lose its code on the way. */
+async function runInPage({ load, input, options }) {
+  try {
+    const { Engine } = await import('/pkg/index.js');
+    const engine = await Engine.load({ ...load, onProgress: (progress) => void globalThis.millraceProgress(progress) });
+    const generation = engine.generate(input, options);
+    globalThis.millraceStop = () => generation.stop();
+    const sent = [];
+    for await (const delta of generation) sent.push(globalThis.millraceDelta(delta));
+    await Promise.all(sent);
+    const { logits, allLogits, ...result } = await generation;
+    return {
+      result: {
+        ...result,
+        tokens: Array.from(result.tokens),
+        logits: logits && Array.from(logits),
+        allLogits: allLogits && Array.from(allLogits, (row) => Array.from(row)),
+      },
+    };
+  } catch (error) {
+    return { error: { code: error?.code ?? 'INTERNAL', message: error?.code ? error.message : String(error?.stack ?? error) } };
+  }
+}
+
+let shown = '';
+function showProgress({ phase, loaded, total }) {
+  if (!process.stderr.isTTY) return;
+  const text = `${phase} ${total > 0 ? `${Math.floor((100 * loaded) / total)} %` : ''}`;
+  if (text !== shown) process.stderr.write(`\r\x1b[K${loaded < total || total === 0 ? text : ''}`);
+  shown = text;
+}
+
+function report(given, { logits, allLogits, ...result }) {
+  if (given.logits !== undefined) {
+    const extra = allLogits ? { from: Number(given['logits-from']), all: allLogits } : {};
+    writeFileSync(given.logits, `${JSON.stringify({ logits, ...extra })}\n`);
+  }
+  process.stdout.write('\n');
+  if (given.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+}

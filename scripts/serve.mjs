@@ -1,0 +1,47 @@
+// Serves the pages, the package and, where a script asks for it, files of this machine. Byte ranges, types and validators come from `send`.
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { Failure, root } from './lib/env.mjs';
+
+/**
+ * Starts a server on localhost. Options: `port` (0: any free one), `pkg` (the package's folder, served at /pkg/), `mounts` (further
+ * `{ '/prefix/': folder }`), `before(request, response)` (returns true where it has answered; tests use it to count and to break things).
+ * Resolves to `{ url, close }`; a port that is taken is a `Failure` that says what to do.
+ */
+export async function serve({ port = 0, pkg, mounts = {}, before } = {}) {
+  const { default: send } = await import('send');
+  const folders = Object.entries({ ...mounts, '/pkg/': pkg, '/': join(root, 'www') }).filter(([, folder]) => folder);
+  const server = createServer((request, response) => {
+    if (before?.(request, response)) return;
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.writeHead(405, { Allow: 'GET, HEAD' }).end();
+      return;
+    }
+    const path = new URL(request.url, 'http://localhost').pathname;
+    const [prefix, folder] = folders.find(([prefix]) => path.startsWith(prefix));
+    // no-cache: a rebuilt package must never meet an old page; validators make it cheap.
+    send(request, `/${path.slice(prefix.length)}`, { root: folder, dotfiles: 'deny', cacheControl: false })
+      .on('headers', (res) => res.setHeader('Cache-Control', 'no-cache'))
+      .on('error', (error) => {
+        response.statusCode = error.status ?? 500;
+        response.setHeader('Content-Type', 'text/plain; charset=utf-8');
+        response.end(`${response.statusCode} ${path}\n`);
+      })
+      .pipe(response);
+  });
+  await new Promise((done, fail) => {
+    server.once('error', (error) => {
+      fail(error.code === 'EADDRINUSE' ? new Failure(`port ${port} is taken: stop what uses it, or choose another one with PORT=8081 npm start`) : error);
+    });
+    // Both families: "localhost" means ::1 to some programs and 127.0.0.1 to others.
+    server.listen(port, 'localhost', done);
+  });
+  return {
+    url: `http://localhost:${server.address().port}`,
+    close: () =>
+      new Promise((done) => {
+        server.close(done);
+        server.closeAllConnections();
+      }),
+  };
+}

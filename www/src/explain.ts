@@ -1,0 +1,36 @@
+// What each error means to somebody who chats, and what to do about it. The error's own message gives the particulars.
+import { MillraceError, type ErrorCode } from 'millrace';
+
+export interface Explanation {
+  title: string;
+  message: string;
+  advice: string;
+}
+
+const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
+  BAD_OPTION: ['A setting is not right', 'Correct it in the settings.'],
+  BAD_MODEL: ['The model file is damaged', 'Download it again, or choose another one.'],
+  UNSUPPORTED_MODEL: ['This model cannot be run yet', 'Choose another one: Llama models as GGUF or safetensors.'],
+  NOT_FOUND: ['The model is not there', 'Check its address in the settings.'],
+  NETWORK: ['The model could not be downloaded', 'Check the connection. The server must also allow other sites to read the file (CORS).'],
+  STORAGE: ["The browser's storage failed", 'Free some disk space, or allow this site to store data, and try again.'],
+  OUT_OF_MEMORY: ['Not enough memory', 'Close other tabs, choose a smaller model, or a smaller context in the settings.'],
+  NO_WEBGPU: ['WebGPU is missing', 'Chrome, Edge, Safari 26 and Firefox have it on most machines.'],
+  NO_ADAPTER: ['No GPU was found', 'Turn on hardware acceleration in the browser’s settings and update the graphics driver.'],
+  DEVICE_LOST: ['The GPU was reset', 'Load the model again.'],
+  GPU: ['The GPU refused to work', 'Update the browser and the graphics driver; the kernel page, linked in the settings, shows which part fails.'],
+  UNKNOWN_KERNEL: ['There is no such kernel', 'Correct the name of the kernel variant.'],
+  CONTEXT_FULL: ['The conversation is too long', 'Start a new chat, or allow a larger context in the settings.'],
+  ABORTED: ['Cancelled', ''],
+  TOKENIZER: ['The tokenizer does not work', 'Choose another model, or report this one.'],
+  TEMPLATE: ['The chat template does not work', 'Choose another model: this one may not be made for chat.'],
+  DISPOSED: ['The model was unloaded', 'Load it again.'],
+  INTERNAL: ['Something went wrong', 'Load the model again. If it happens again, please report it.'],
+};
+
+export function explain(error: unknown): Explanation {
+  const code = error instanceof MillraceError ? error.code : 'INTERNAL';
+  const [title, advice] = EXPLANATIONS[code];
+  const message = error instanceof Error ? error.message : String(error);
+  return { title, message: message.charAt(0).toUpperCase() + message.slice(1), advice };
+}

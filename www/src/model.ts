@@ -1,0 +1,140 @@
+// Loading a model: one at a time, with progress on the page, and an explanation where it fails.
+import { Engine, MillraceError, type Progress } from 'millrace';
+import { explain } from './explain.ts';
+import { bytes, define, parameters } from './format.ts';
+import type { ModelChoice } from './settings.ts';
+
+const get = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
+const bar = get<HTMLProgressElement>('loading-bar');
+
+const PHASES: Record<Progress['phase'], string> = {
+  download: 'Downloading',
+  read: 'Reading',
+  upload: 'Moving onto the GPU',
+  compile: 'Compiling kernels',
+};
+
+/** The page's one engine. */
+export class ModelLoader {
+  #engine: Engine | null = null;
+  #controller: AbortController | null = null;
+  readonly #onChange: () => void;
+  /** Resolves with the engine of the load that is under way, or null where it fails. */
+  ready: Promise<Engine | null> = Promise.resolve(null);
+
+  /** `onChange`: the engine has come or gone. */
+  constructor(onChange: () => void) {
+    this.#onChange = onChange;
+    get('cancel-load').addEventListener('click', () => this.#controller?.abort());
+  }
+
+  get engine(): Engine | null {
+    return this.#engine;
+  }
+
+  /** Unloads what there is and loads another model. */
+  load(choice: ModelChoice): Promise<Engine | null> {
+    this.#controller?.abort();
+    this.#engine?.dispose();
+    this.#engine = null;
+    this.#onChange();
+    const controller = new AbortController();
+    this.#controller = controller;
+    this.ready = this.#load(choice, controller);
+    return this.ready;
+  }
+
+  /** Shows a failure that ended the engine. */
+  fail(error: unknown): void {
+    this.#engine?.dispose();
+    this.#engine = null;
+    const { title, message, advice } = explain(error);
+    show('problem');
+    get('problem-title').textContent = title;
+    get('problem-message').textContent = message;
+    get('problem-advice').textContent = advice;
+    state('failed', title);
+    this.#onChange();
+  }
+
+  async #load(choice: ModelChoice, controller: AbortController): Promise<Engine | null> {
+    const { name, ...options } = choice;
+    show('loading');
+    state('loading', `Loading ${name}`);
+    bar.removeAttribute('value');
+    get('loading-phase').textContent = `Loading ${name}`;
+    get('loading-detail').textContent = '';
+    try {
+      const engine = await Engine.load({ ...options, signal: controller.signal, onProgress: progressShower() });
+      if (controller.signal.aborted) {
+        engine.dispose();
+        return null;
+      }
+      this.#engine = engine;
+      show('suggestions');
+      state('ready', name);
+      this.#onChange();
+      return engine;
+    } catch (error) {
+      // A load that another one has replaced has nothing to say any more.
+      if (this.#controller === controller) this.fail(error);
+      return null;
+    }
+  }
+
+  /** What the settings say about model and machine. */
+  async describe(): Promise<void> {
+    const info = this.#engine?.info;
+    const estimate: StorageEstimate | undefined = await navigator.storage?.estimate().catch(() => undefined);
+    define(get('machine'), [
+      ['GPU', info ? info.adapter.name || info.adapter.vendor || 'unnamed' : 'no model is loaded'],
+      ...(info
+        ? ([
+            ['Model', `${info.model.architecture}, ${parameters(info.model.parameters)} parameters, ${Object.keys(info.model.types).join(', ')}`],
+            ['Lane', `${info.lane} (of ${info.lanes.join(', ')})`],
+            ['Context', `${info.model.context.toLocaleString('en')} tokens`],
+            ['GPU memory', `${bytes(info.memory.total)}: weights ${bytes(info.memory.weights)}, cache ${bytes(info.memory.kv)}, activations ${bytes(info.memory.activations)}`],
+          ] as const)
+        : []),
+      ['Stored in this browser', bytes(estimate?.usage ?? 0)],
+    ]);
+  }
+}
+
+/** Whether an error means that the engine is gone. */
+export function isFatal(error: unknown): boolean {
+  return !(error instanceof MillraceError) || ['DEVICE_LOST', 'DISPOSED', 'INTERNAL'].includes(error.code);
+}
+
+function progressShower(): (progress: Progress) => void {
+  let phase = '';
+  let began = 0;
+  let first = 0;
+  return (progress) => {
+    if (progress.phase !== phase) {
+      phase = progress.phase;
+      began = performance.now();
+      first = progress.loaded;
+    }
+    const { loaded, total, file, cached } = progress;
+    const elapsed = (performance.now() - began) / 1000;
+    const measured = elapsed > 0.3 && phase !== 'compile' ? ` · ${bytes((loaded - first) / elapsed)}/s` : '';
+    const amount = phase === 'compile' ? `${loaded} of ${total || '?'}` : `${bytes(loaded)}${total > 0 ? ` of ${bytes(total)}` : ''}`;
+    get('loading-phase').textContent = cached && phase !== 'compile' ? `${PHASES[progress.phase]} from this browser's storage` : `${PHASES[progress.phase]}${file ? ` ${file}` : ''}`;
+    get('loading-detail').textContent = amount + measured;
+    if (total > 0) {
+      bar.max = total;
+      bar.value = loaded;
+    } else bar.removeAttribute('value');
+  };
+}
+
+/** Exactly one of the three is on the page. */
+function show(part: 'loading' | 'problem' | 'suggestions'): void {
+  for (const id of ['loading', 'problem', 'suggestions']) get(id).hidden = id !== part;
+}
+
+function state(name: 'loading' | 'ready' | 'failed', text: string): void {
+  get('state').dataset.state = name;
+  get('state-text').textContent = text;
+}
