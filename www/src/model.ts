@@ -53,6 +53,8 @@ export class ModelLoader {
     get('problem-title').textContent = title;
     get('problem-message').textContent = message;
     get('problem-advice').textContent = advice;
+    // Where there is no GPU to use, another model does not help.
+    get('problem-settings').hidden = error instanceof MillraceError && ['NO_WEBGPU', 'NO_ADAPTER'].includes(error.code);
     state('failed', title);
     this.#onChange();
   }

@@ -1,0 +1,90 @@
+// npm test: everything that CI runs. Each runner's own output is shown; the last line is `N passed, N failed`.
+//   npm test -- NAME…   only these runners, e.g. `npm test -- browser`; further arguments after `--` go to the runner
+//   npm run test:long   also what takes longer
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { build, tsc } from './build.mjs';
+import { main, root, run, say } from './lib/env.mjs';
+import { setupTest } from './setup.mjs';
+
+const reports = join(root, 'test-results');
+const WASM = 'wasm32-unknown-unknown';
+
+/** The runners, in the order in which they run: what is quick to fail comes first. */
+const RUNNERS = {
+  format: () => check('cargo', ['fmt', '--check']),
+  types: () => check(process.execPath, [tsc, '-p', root]),
+  clippy: () => check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', 'cli', '--', '-D', 'warnings']),
+  native: ({ native, long, more }) =>
+    cargoTests('cargo', ['test', '--locked', '--no-fail-fast', '--features', 'cli', ...more, ...(long ? ['--', '--include-ignored'] : [])], native),
+  wasm: ({ wasm, driver, more }) =>
+    cargoTests(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', ['test', '--locked', '--no-fail-fast', '--lib', '--target', WASM, '--profile', 'wasm-dev', ...more], {
+      ...wasm,
+      CHROMEDRIVER: driver,
+      CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER: 'wasm-bindgen-test-runner',
+      // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
+      WASM_BINDGEN_TEST_TIMEOUT: '600',
+    }),
+  browser: ({ long, more }) => playwright(more, long),
+};
+
+main(async () => {
+  const args = process.argv.slice(2);
+  const end = args.indexOf('--');
+  const more = end < 0 ? [] : args.splice(end).slice(1);
+  const long = args.includes('--long');
+  const chosen = args.filter((name) => name !== '--long');
+  const unknown = chosen.find((name) => !(name in RUNNERS));
+  if (unknown) throw new Error(`there is no runner "${unknown}"; there are ${Object.keys(RUNNERS).join(', ')}`);
+
+  rmSync(reports, { recursive: true, force: true });
+  mkdirSync(reports, { recursive: true });
+  const context = { ...(await setupTest()), long, more };
+  const total = { passed: 0, failed: 0 };
+  const lines = [];
+  for (const name of chosen.length > 0 ? chosen : Object.keys(RUNNERS)) {
+    say(`running ${name}`);
+    const began = Date.now();
+    const { passed, failed, skipped = 0 } = await RUNNERS[name](context);
+    total.passed += passed;
+    total.failed += failed;
+    lines.push(`${name.padEnd(8)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round((Date.now() - began) / 1000)} s)`);
+  }
+  process.stdout.write(`\n${lines.join('\n')}\n${total.passed} passed, ${total.failed} failed\n`);
+  process.exitCode = total.failed > 0 ? 1 : 0;
+});
+
+/** A command that only says yes or no. */
+async function check(command, args) {
+  const { code } = await run(command, args, { check: false });
+  return code === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+}
+
+/** Sums up the `test result:` lines of `cargo test`. A runner that breaks without one is a failure too. */
+async function cargoTests(command, args, env) {
+  const { code, output } = await run(command, args, { env, tee: true, check: false });
+  const sum = { passed: 0, failed: 0, skipped: 0 };
+  for (const [, passed, failed, ignored] of output.matchAll(/^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored/gm)) {
+    sum.passed += Number(passed);
+    sum.failed += Number(failed);
+    sum.skipped += Number(ignored);
+  }
+  if (code !== 0 && sum.failed === 0) sum.failed = 1;
+  return sum;
+}
+
+async function playwright(more, long) {
+  await build('dev');
+  const report = join(reports, 'browser.json');
+  const args = [join(root, 'node_modules', '@playwright', 'test', 'cli.js'), 'test', '--reporter=list,json', ...more];
+  const { code } = await run(process.execPath, args, { env: { PLAYWRIGHT_JSON_OUTPUT_NAME: report, MILLRACE_LONG: long ? '1' : '' }, check: false });
+  let sum = { passed: 0, failed: 0, skipped: 0 };
+  try {
+    const { stats } = JSON.parse(readFileSync(report, 'utf8'));
+    sum = { passed: stats.expected, failed: stats.unexpected + stats.flaky, skipped: stats.skipped };
+  } catch {
+    say('Playwright has left no report');
+  }
+  if (code !== 0 && sum.failed === 0) sum.failed = 1;
+  return sum;
+}
