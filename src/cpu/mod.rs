@@ -2,6 +2,10 @@
 //! the same overrides. A twin does a whole dispatch; a plan runs on the GPU or through them, step by step.
 
 mod embed;
+mod norm;
+mod product;
+pub(crate) mod quantize;
+mod swiglu;
 pub mod weight;
 
 use std::cell::{Ref, RefCell, RefMut};
@@ -16,7 +20,14 @@ use crate::kernels::{State, Variant};
 type Twin = fn(&Call);
 
 /// Kernel -> twin.
-const TWINS: &[(&str, Twin)] = &[("embed", embed::run)];
+const TWINS: &[(&str, Twin)] = &[
+    ("embed", embed::run),
+    ("norm", norm::run),
+    ("matvec", product::matvec),
+    ("matmul", product::matmul),
+    ("quantize", quantize::run),
+    ("swiglu", swiglu::run),
+];
 
 /// One dispatch: what the GPU gets, with buffers as words on the host.
 pub struct Call<'a> {
@@ -103,8 +114,8 @@ pub fn run(call: &Call) -> Result<()> {
     if let Some(b) = call.variant.bindings.iter().find(|b| call.buffers.iter().all(|given| given.0 != b.name)) {
         return Err(Error::internal(format!("{}: buffer {} is not given", call.variant, b.name)));
     }
-    // The flag that every kernel returns on, so in one place.
-    if call.state().done == 0 {
+    // The flag that every kernel returns on, so in one place; `advance` still counts the step.
+    if call.state().done == 0 || call.variant.kernel == "advance" {
         twin(call);
     }
     Ok(())

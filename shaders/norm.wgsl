@@ -1,0 +1,48 @@
+// RMSNorm: y = h / sqrt(mean(h^2) + EPS) * nw, one workgroup a row.
+{% include "common/state.wgsl" %}
+{% with sum = "f32" %}{% include "common/reduce.wgsl" %}{% endwith %}
+@group(0) @binding(1) var<storage, read> h: array<f32>;    // [T][STRIDE]
+@group(0) @binding(2) var<storage, read> nw: array<f32>;   // [D]
+{% if out == "q8" %}
+{% include "common/quantize.wgsl" %}
+@group(0) @binding(3) var<storage, read_write> yq: array<u32>;          // [T][KB][8]
+@group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;    // [T][KB]
+{% else %}
+@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;     // [T][KB * 32], padded with zeros
+{% endif %}
+
+override D: u32;        // model width
+override KB: u32;       // blocks of a row of y, ceil(D / 32)
+override STRIDE: u32;   // f32 elements between rows of h
+override EPS: f32;
+override LAST: u32;     // 1: only the last row is normalised, and written as row 0
+
+@compute @workgroup_size({{ workgroup }})
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    if (wid.x >= select(state.rows, 1u, LAST == 1u)) { return; }
+    let row = select(wid.x, state.rows - 1u, LAST == 1u) * STRIDE;
+    var squares = 0.0;
+    for (var i = li; i < D; i += {{ workgroup }}u) {
+        let v = h[row + i];
+        squares += v * v;
+    }
+    let r = inverseSqrt(workgroup_sum(squares, li) / f32(D) + EPS);
+    for (var first = 0u; first < KB * 8u; first += {{ workgroup }}u) {
+        let j = first + li;
+        var v = vec4<f32>();
+        for (var c = 0u; c < 4u; c++) {
+            let i = j * 4u + c;
+            if (i < D) { v[c] = h[row + i] * r * nw[i]; }
+        }
+{% if out == "q8" %}
+        let q = quantize(v, li);
+        if (j < KB * 8u) {
+            yq[wid.x * KB * 8u + j] = q.packed;
+            if (j % 8u == 0u) { ys[wid.x * KB + j / 8u] = q.scale; }
+        }
+{% else %}
+        if (j < KB * 8u) { y[wid.x * KB * 8u + j] = v; }
+{% endif %}
+    }
+}

@@ -1,0 +1,45 @@
+// y = silu(gate) * up, the gate in the first F columns of gu and the up product in the next F. Eight blocks of 32 a workgroup:
+// grid [ceil(KB / 8), T].
+{% include "common/state.wgsl" %}
+@group(0) @binding(1) var<storage, read> gu: array<f32>;                // [T][GSTRIDE]
+{% if out == "q8" %}
+{% include "common/quantize.wgsl" %}
+@group(0) @binding(2) var<storage, read_write> yq: array<u32>;          // [T][KB][8]
+@group(0) @binding(3) var<storage, read_write> ys: array<vec2<f32>>;    // [T][KB]
+{% else %}
+@group(0) @binding(2) var<storage, read_write> y: array<vec4<f32>>;     // [T][KB * 32], padded with zeros
+{% endif %}
+
+override F: u32;         // feed-forward width
+override KB: u32;        // blocks of a row of y, ceil(F / 32)
+override GSTRIDE: u32;   // f32 elements between rows of gu
+
+// x / (1 + exp(-x)), with an exponential that cannot overflow.
+fn silu(x: f32) -> f32 {
+    let e = exp(-abs(x));
+    return x * select(1.0, e, x < 0.0) / (1.0 + e);
+}
+
+@compute @workgroup_size({{ workgroup }})
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    if (wid.y >= state.rows) { return; }
+    let j = wid.x * 64u + li;
+    var v = vec4<f32>();
+    for (var c = 0u; c < 4u; c++) {
+        let i = j * 4u + c;
+        if (i < F) {
+            let gate = wid.y * GSTRIDE + i;
+            v[c] = silu(gu[gate]) * gu[gate + F];
+        }
+    }
+{% if out == "q8" %}
+    let q = quantize(v, li);
+    if (j < KB * 8u) {
+        yq[wid.y * KB * 8u + j] = q.packed;
+        if (li % 8u == 0u) { ys[wid.y * KB + j / 8u] = q.scale; }
+    }
+{% else %}
+    if (j < KB * 8u) { y[wid.y * KB * 8u + j] = v; }
+{% endif %}
+}
