@@ -91,10 +91,8 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
     let template = env.get_template(&kernel.source).map_err(|e| format!("variants.toml: [{name}]: {e:#}"))?;
     let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for (axis, values) in &axes {
-        combinations = combinations
-            .into_iter()
-            .flat_map(|c| values.iter().map(move |v| c.iter().cloned().chain([(axis.clone(), v.clone())]).collect()))
-            .collect();
+        combinations =
+            combinations.into_iter().flat_map(|c| values.iter().map(move |v| c.iter().cloned().chain([(axis.clone(), v.clone())]).collect())).collect();
     }
     let mut seen: HashMap<String, String> = HashMap::new();
     let mut out = Vec::new();

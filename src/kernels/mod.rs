@@ -4,7 +4,7 @@
 //! bindings and the kind of reduction are text; model constants are pipeline overrides; numbers of a dispatch are in
 //! [`State`]. Every kernel has a twin of the same name in [`crate::cpu`], and [`check`] compares the two.
 
-
+pub mod check;
 mod state;
 
 pub use state::State;
@@ -142,12 +142,10 @@ pub fn variants(kernel: &str) -> impl Iterator<Item = &'static Variant> {
 /// [`crate::ErrorKind::UnknownKernel`], listing what exists, where the kernel, an axis or a value does not exist, an axis
 /// is missing or the combination is excluded.
 pub fn find(kernel: &str, axes: &[(&str, &str)]) -> Result<&'static Variant> {
-    variants(kernel)
-        .find(|v| v.axes.len() == axes.len() && axes.iter().all(|(name, value)| v.axis(name) == Some(value)))
-        .ok_or_else(|| {
-            let wanted: Vec<String> = axes.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            unknown(kernel, &format!("with {}", if wanted.is_empty() { "no axes".to_owned() } else { wanted.join(", ") }))
-        })
+    variants(kernel).find(|v| v.axes.len() == axes.len() && axes.iter().all(|(name, value)| v.axis(name) == Some(value))).ok_or_else(|| {
+        let wanted: Vec<String> = axes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        unknown(kernel, &format!("with {}", if wanted.is_empty() { "no axes".to_owned() } else { wanted.join(", ") }))
+    })
 }
 
 /// The variant of this name, as the command line writes it: `--kernel matvec=q8_0-q8-sg`.
@@ -196,7 +194,13 @@ mod tests {
             assert!(std::ptr::eq(find(v.kernel, v.axes).unwrap(), v));
             assert!(std::ptr::eq(by_name(v.kernel, v.name).unwrap(), v));
         }
-        for wrong in [find("embed", &[]), find("embed", &[("weight", "q9_9")]), find("embed", &[("weight", "f32"), ("act", "f32")]), by_name("embed", "x"), by_name("nothing", "x")] {
+        for wrong in [
+            find("embed", &[]),
+            find("embed", &[("weight", "q9_9")]),
+            find("embed", &[("weight", "f32"), ("act", "f32")]),
+            by_name("embed", "x"),
+            by_name("nothing", "x"),
+        ] {
             let error = wrong.unwrap_err();
             assert_eq!(error.code(), "UNKNOWN_KERNEL");
             assert!(error.message().contains("embed"), "{error} lists what exists");

@@ -1,0 +1,228 @@
+//! The one test body of every kernel: each variant runs on random inputs through its twin and on a device, and the buffers
+//! are compared. It runs natively in tests and in the browser on the kernel page.
+
+mod compare;
+mod embed;
+mod norm;
+mod product;
+pub mod random;
+mod swiglu;
+
+use std::cell::RefCell;
+
+use serde::Serialize;
+
+pub use compare::Compare;
+use random::Random;
+
+use super::{State, VARIANTS, Variant};
+use crate::cpu;
+use crate::error::{Error, Result};
+
+/// What the kernels run on.
+#[expect(async_fn_in_trait, reason = "engine and checks run on one thread, in the browser and natively")]
+pub trait Device {
+    /// The feature that the variant needs and the device lacks.
+    fn lacks(&self, variant: &Variant) -> Option<&'static str>;
+
+    /// One dispatch: uploads the buffers (binding name, words), runs, and reads back those that the kernel may write.
+    async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()>;
+
+    /// A clock in milliseconds.
+    fn now(&self) -> f64;
+}
+
+/// One dispatch to compare.
+pub struct Case {
+    /// What is particular about it, e.g. `K=80 N=13 add`.
+    pub name: String,
+    pub overrides: Vec<(&'static str, f64)>,
+    pub grid: [u32; 3],
+    /// Binding name -> words; outputs are filled with what must stay where the kernel does not write.
+    pub buffers: Vec<(&'static str, Vec<u32>)>,
+    /// How to compare what the kernel writes. Every other buffer must stay as it is.
+    pub outputs: Vec<(&'static str, Compare)>,
+}
+
+/// Makes a kernel's cases for one of its variants.
+type Cases = fn(&'static Variant, &mut Random) -> Vec<Case>;
+
+/// Kernel -> its cases.
+const CASES: &[(&str, Cases)] = &[
+    ("embed", embed::cases),
+    ("norm", norm::cases),
+    ("matvec", product::matvec),
+    ("matmul", product::matmul),
+    ("quantize", swiglu::quantize),
+    ("swiglu", swiglu::swiglu),
+];
+
+/// How a case ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Pass,
+    Fail,
+    /// The device lacks a feature that the variant needs.
+    Skip,
+}
+
+/// One case's result.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    pub kernel: &'static str,
+    pub variant: &'static str,
+    pub case: String,
+    pub status: Status,
+    /// The largest difference, relative to the largest value.
+    pub error: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Milliseconds on the device, compilation and transfers included.
+    pub ms: f64,
+}
+
+/// How many cases ended how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    pub passed: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+/// Runs every case of every variant that `filter` lets through and hands each result to `on_row`. A case that fails, or
+/// that the device refuses, is a row like any other.
+///
+/// # Errors
+/// [`crate::ErrorKind::Internal`] where a kernel has no cases.
+pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, mut on_row: impl FnMut(&Row)) -> Result<Report> {
+    let mut report = Report::default();
+    for variant in VARIANTS.iter().filter(|v| filter(v)) {
+        let cases = CASES.iter().find(|c| c.0 == variant.kernel).ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?.1;
+        if let Some(feature) = device.lacks(variant) {
+            let message = Some(format!("the device has no {feature}"));
+            on_row(&Row { kernel: variant.kernel, variant: variant.name, case: String::new(), status: Status::Skip, error: 0.0, message, ms: 0.0 });
+            report.skipped += 1;
+            continue;
+        }
+        // Seeded by name: adding a kernel changes no other kernel's inputs.
+        let mut cases = cases(variant, &mut Random::new(&variant.to_string()));
+        cases.extend(cases.first().map(done));
+        for case in cases {
+            let before = device.now();
+            let result = run(device, variant, &case).await;
+            let ms = device.now() - before;
+            let (error, message) = result.unwrap_or_else(|e| (f64::INFINITY, Some(format!("{}: {e}", e.code()))));
+            let status = if message.is_none() { Status::Pass } else { Status::Fail };
+            if status == Status::Pass {
+                report.passed += 1
+            } else {
+                report.failed += 1
+            }
+            on_row(&Row { kernel: variant.kernel, variant: variant.name, case: case.name, status, error, message, ms });
+        }
+    }
+    Ok(report)
+}
+
+/// The same case after the generation has ended: nothing may be written (and by `advance` only that it ended).
+fn done(case: &Case) -> Case {
+    let buffers = case.buffers.iter().map(|(name, words)| match *name {
+        "state" => {
+            let state = State { done: 1, ..State::from_words(words).unwrap_or_default() };
+            (*name, state.words())
+        }
+        _ => (*name, words.clone()),
+    });
+    Case { name: "done".to_owned(), overrides: case.overrides.clone(), grid: case.grid, buffers: buffers.collect(), outputs: case.outputs.clone() }
+}
+
+/// The largest relative difference, and what is wrong if anything is.
+async fn run<D: Device>(device: &D, variant: &'static Variant, case: &Case) -> Result<(f64, Option<String>)> {
+    let expected: Vec<(&'static str, RefCell<Vec<u32>>)> = case.buffers.iter().map(|(name, words)| (*name, RefCell::new(words.clone()))).collect();
+    let buffers: Vec<_> = expected.iter().map(|(name, words)| (*name, words)).collect();
+    cpu::run(&cpu::Call { variant, overrides: &case.overrides, grid: case.grid, buffers: &buffers })?;
+    let mut actual = case.buffers.clone();
+    device.run(variant, &case.overrides, &mut actual, case.grid).await?;
+
+    let mut worst = 0.0_f64;
+    for (((name, initial), (_, expected)), (_, actual)) in case.buffers.iter().zip(&expected).zip(&actual) {
+        let how = case.outputs.iter().find(|o| o.0 == *name).map_or(Compare::Exact, |o| o.1);
+        let compared = how.compare(initial, &expected.borrow(), actual);
+        worst = worst.max(compared.error);
+        if let Some(message) = compared.message {
+            return Ok((worst, Some(format!("{name}{message}"))));
+        }
+    }
+    Ok((worst, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::kernels;
+
+    #[test]
+    fn every_kernel_has_cases_and_its_cases_give_every_buffer_and_override() {
+        assert_eq!(kernels(), CASES.iter().map(|c| c.0).collect::<Vec<_>>(), "variants.toml and CASES list the same kernels in the same order");
+        for variant in VARIANTS {
+            let cases = CASES.iter().find(|c| c.0 == variant.kernel).unwrap().1;
+            for case in cases(variant, &mut Random::new("x")) {
+                variant.check_overrides(&case.overrides).unwrap();
+                for binding in variant.bindings {
+                    assert!(case.buffers.iter().any(|b| b.0 == binding.name), "{variant}: case {} has no buffer {}", case.name, binding.name);
+                }
+                for (name, _) in &case.outputs {
+                    assert!(variant.binding(name).is_some(), "{variant}: case {} compares {name}, which is no binding", case.name);
+                }
+            }
+        }
+    }
+
+    /// A device that is the twin itself, or a twin that forgets to write.
+    struct Twin {
+        writes: bool,
+    }
+
+    impl Device for Twin {
+        fn lacks(&self, _: &Variant) -> Option<&'static str> {
+            None
+        }
+
+        async fn run(
+            &self,
+            variant: &'static Variant,
+            overrides: &[(&'static str, f64)],
+            buffers: &mut [(&'static str, Vec<u32>)],
+            grid: [u32; 3],
+        ) -> Result<()> {
+            if !self.writes {
+                return Ok(());
+            }
+            let cells: Vec<_> = buffers.iter().map(|(name, words)| (*name, RefCell::new(words.clone()))).collect();
+            let given: Vec<_> = cells.iter().map(|(name, words)| (*name, words)).collect();
+            cpu::run(&cpu::Call { variant, overrides, grid, buffers: &given })?;
+            for ((_, words), (_, cell)) in buffers.iter_mut().zip(cells) {
+                *words = cell.into_inner();
+            }
+            Ok(())
+        }
+
+        fn now(&self) -> f64 {
+            0.0
+        }
+    }
+
+    #[test]
+    fn a_twin_agrees_with_itself() {
+        let report = pollster::block_on(check(&Twin { writes: true }, |_| true, |row| assert_eq!(row.status, Status::Pass, "{row:?}"))).unwrap();
+        assert!(report.passed > VARIANTS.len());
+    }
+
+    #[test]
+    fn a_kernel_that_writes_nothing_fails_every_case_but_done() {
+        let silent = Twin { writes: false };
+        pollster::block_on(check(&silent, |_| true, |row| assert_eq!(row.status == Status::Pass, row.case == "done" && row.kernel != "advance", "{row:?}")))
+            .unwrap();
+    }
+}

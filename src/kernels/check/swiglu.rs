@@ -1,0 +1,43 @@
+use super::norm::{out_buffers, out_compare};
+use super::random::{Random, words};
+use super::{Case, Compare};
+use crate::kernels::{State, Variant};
+
+pub fn quantize(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    [(1_u32, 1_u32), (3, 9), (2, 40)]
+        .into_iter()
+        .map(|(t, kb)| {
+            let mut x = random.f32s((t * kb * 32) as usize, 3.0);
+            // A block of zeros has the scale 0.
+            x[..32].fill(0.0);
+            let buffers = [("state", State { rows: t, ..State::default() }.words()), ("x", words(&x))];
+            Case {
+                name: format!("T={t} KB={kb}"),
+                overrides: vec![("KB", f64::from(kb))],
+                grid: [kb.div_ceil(8), t, 1],
+                buffers: buffers.into_iter().chain(out_buffers(variant, (t * kb) as usize)).collect(),
+                outputs: vec![("yq", Compare::Int8), ("ys", Compare::Scales)],
+            }
+        })
+        .collect()
+}
+
+pub fn swiglu(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (T, F, size of the gate: large ones saturate the sigmoid)
+    [(1_u32, 32_u32, 1.0), (3, 80, 8.0), (2, 1000, 3.0), (2, 288, 200.0)]
+        .into_iter()
+        .map(|(t, f, size)| {
+            let kb = f.div_ceil(32);
+            let stride = 2 * f + 5;
+            let overrides = [("F", f), ("KB", kb), ("GSTRIDE", stride)];
+            let buffers = [("state", State { rows: t, ..State::default() }.words()), ("gu", words(&random.f32s((t * stride) as usize, size)))];
+            Case {
+                name: format!("T={t} F={f} size {size}"),
+                overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),
+                grid: [kb.div_ceil(8), t, 1],
+                buffers: buffers.into_iter().chain(out_buffers(variant, (t * kb) as usize)).collect(),
+                outputs: out_compare(variant),
+            }
+        })
+        .collect()
+}
