@@ -26,7 +26,11 @@ const RUNNERS = {
       WASM_BINDGEN_TEST_TIMEOUT: '600',
     }),
   browser: ({ long, more }) => playwright(more, long),
+  oracle: ({ native }) => oracle(native),
 };
+
+/** What only `npm run test:long` runs, unless it is named: it installs PyTorch. */
+const LONG = ['oracle'];
 
 main(async () => {
   const args = process.argv.slice(2);
@@ -42,7 +46,7 @@ main(async () => {
   const context = { ...(await setupTest()), long, more };
   const total = { passed: 0, failed: 0 };
   const lines = [];
-  for (const name of chosen.length > 0 ? chosen : Object.keys(RUNNERS)) {
+  for (const name of chosen.length > 0 ? chosen : Object.keys(RUNNERS).filter((name) => long || !LONG.includes(name))) {
     say(`running ${name}`);
     const began = Date.now();
     const { passed, failed, skipped = 0 } = await RUNNERS[name](context);
@@ -71,6 +75,13 @@ async function cargoTests(command, args, env) {
   }
   if (code !== 0 && sum.failed === 0) sum.failed = 1;
   return sum;
+}
+
+/** Every shape, type and format against transformers, natively and in the browser. Its last line is `N passed, N failed`. */
+async function oracle(env) {
+  const { code, output } = await run('bash', [join(root, 'scripts', 'oracle', 'run.sh'), '--matrix'], { env, tee: true, check: false });
+  const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [null, 0, 1];
+  return { passed: Number(passed), failed: Math.max(Number(failed), code === 0 ? 0 : 1) };
 }
 
 async function playwright(more, long) {

@@ -94,8 +94,8 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
         yield Job(recipe, prompt)
 
 
-def run(job: Job, options: argparse.Namespace, folder: Path) -> bool:
-    """Makes, runs and compares one model; prints its table; returns whether every engine agreed."""
+def run(job: Job, options: argparse.Namespace, folder: Path) -> tuple[int, int]:
+    """Makes, runs and compares one model; prints its table; returns how many engines agreed and how many did not."""
     made = tokenizer.byte_level("llama-bpe")
     recipe, shape = job.recipe, job.recipe.shape
     path, model = model_files.write(recipe, made, folder)
@@ -109,13 +109,13 @@ def run(job: Job, options: argparse.Namespace, folder: Path) -> bool:
     print(compare.HEADER)
     extra = [part for kernel in options.kernel for part in ("--kernel", kernel)]
     extra += ["--adapter", options.adapter] if options.adapter else []
-    agreed = True
+    passed = failed = 0
     for name in ENGINES[options.engine]:
         try:
             result = compare.compare(expected, engine.run(name, path.resolve(), expected, extra))
         except EngineFailed as failure:
             print(f"{name:8} failed: {failure}", flush=True)
-            agreed = False
+            failed += 1
             continue
         print(f"{name:8} {len(expected.greedy):9d} {result.summary()}")
         for detail in result.details[:8]:
@@ -123,8 +123,8 @@ def run(job: Job, options: argparse.Namespace, folder: Path) -> bool:
         if len(result.details) > 8:
             print(f"         and {len(result.details) - 8} more positions")
         sys.stdout.flush()
-        agreed = agreed and result.agrees
-    return agreed
+        passed, failed = passed + result.agrees, failed + (not result.agrees)
+    return passed, failed
 
 
 def main() -> int:
@@ -141,12 +141,13 @@ def main() -> int:
     except BadArguments as error:
         print(f"oracle: {error}", file=sys.stderr)
         return 2
-    failed = 0
+    passed = failed = 0
     for job in todo:
         with tempfile.TemporaryDirectory() as scratch:
-            failed += not run(job, options, options.keep or Path(scratch))
-    if len(todo) > 1:
-        print(f"{len(todo) - failed} agree, {failed} do not")
+            agreed, disagreed = run(job, options, options.keep or Path(scratch))
+            passed, failed = passed + agreed, failed + disagreed
+    if options.matrix:
+        print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 
