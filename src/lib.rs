@@ -15,5 +15,6 @@ pub mod text;
 pub mod kernels;
 pub mod cpu;
 pub mod stream;
+pub mod sample;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,11 +1,21 @@
 //! The twins: for each kernel the same operation in plain loops that accumulate in f64, with the same binding names and
 //! the same overrides. A twin does a whole dispatch; a plan runs on the GPU or through them, step by step.
 
+mod advance;
+mod attention;
+mod attention_prefill;
 mod embed;
+mod kv;
+mod logit_stats;
+mod merge;
 mod norm;
+mod pick;
 mod product;
 pub(crate) mod quantize;
+mod rope;
+mod sampling;
 mod swiglu;
+mod threshold;
 pub mod weight;
 
 use std::cell::{Ref, RefCell, RefMut};
@@ -27,6 +37,14 @@ const TWINS: &[(&str, Twin)] = &[
     ("matmul", product::matmul),
     ("quantize", quantize::run),
     ("swiglu", swiglu::run),
+    ("rope", rope::run),
+    ("attention", attention::run),
+    ("merge", merge::run),
+    ("attention_prefill", attention_prefill::run),
+    ("logit_stats", logit_stats::run),
+    ("threshold", threshold::run),
+    ("pick", pick::run),
+    ("advance", advance::run),
 ];
 
 /// One dispatch: what the GPU gets, with buffers as words on the host.
@@ -114,7 +132,7 @@ pub fn run(call: &Call) -> Result<()> {
     if let Some(b) = call.variant.bindings.iter().find(|b| call.buffers.iter().all(|given| given.0 != b.name)) {
         return Err(Error::internal(format!("{}: buffer {} is not given", call.variant, b.name)));
     }
-    // The flag that every kernel returns on, so in one place; `advance` still counts the step.
+    // The flag that every kernel returns on, so in one place; `advance` goes on, to mark the slots after the end.
     if call.state().done == 0 || call.variant.kernel == "advance" {
         twin(call);
     }

@@ -1,0 +1,51 @@
+// Takes the best of the candidates as the next token, appends it to the ring, moves the state on and sets `done` at a
+// stop token or at the limit. Grid [1]. After the end it marks the ring's slots as empty, so that a readback of a fixed number
+// of slots needs nothing else.
+{% set state_access = "read_write" %}
+{% include "common/state.wgsl" %}
+{% include "common/sampling.wgsl" %}
+
+@group(0) @binding(0) var<storage, read_write> state: State;
+@group(0) @binding(1) var<uniform> params: Sampling;
+@group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;  // [64], from `pick`
+@group(0) @binding(3) var<storage, read_write> ring: array<u32>;  // [ring_len]
+
+const NO_TOKEN = 0xffffffffu;      // no candidate had a number for a logit
+const AFTER_END = 0xffffffffu;     // in the ring: nothing was sampled in this step
+const NOT_A_NUMBER = 0xfffffffeu;  // in the ring: there was no logit to choose from
+
+var<workgroup> best_key: atomic<u32>;
+var<workgroup> best_id: atomic<u32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) li: u32) {
+    if (li == 0u) { atomicStore(&best_id, NO_TOKEN); }
+    let candidate = cand[li];
+    atomicMax(&best_key, candidate.x);
+    workgroupBarrier();
+    if (candidate.x == atomicLoad(&best_key)) { atomicMin(&best_id, candidate.y); }
+    workgroupBarrier();
+    if (li != 0u) { return; }
+
+    let slot = state.step % max(params.ring_len, 1u);
+    state.step += 1u;
+    if (state.done != 0u) {
+        ring[slot] = AFTER_END;
+        return;
+    }
+    let token = atomicLoad(&best_id);
+    if (token == NO_TOKEN) {
+        ring[slot] = NOT_A_NUMBER;
+        state.done = 1u;
+        return;
+    }
+    ring[slot] = token;
+    state.token = token;
+    state.pos += state.rows;
+    state.rows = 1u;
+    var done = state.step >= state.limit;
+    for (var i = 0u; i < min(params.n_stop, 16u); i++) {
+        if (params.stop[i / 4u][i % 4u] == token) { done = true; }
+    }
+    if (done) { state.done = 1u; }
+}

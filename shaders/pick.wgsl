@@ -1,0 +1,52 @@
+// The best token among those that each workgroup looks at: grid [64], cand[w] = (key of its value, token id).
+// Greedy, the value is the logit. Else it is logit / temperature + a Gumbel variate, whose largest is a sample of the softmax
+// (Gumbel-max), over the tokens that `threshold` keeps. Ties go to the lowest id; NaN never wins.
+{% include "common/state.wgsl" %}
+{% include "common/sampling.wgsl" %}
+{% include "common/ordered.wgsl" %}
+{% include "common/hash.wgsl" %}
+override V: u32;  // logits
+
+@group(0) @binding(1) var<uniform> params: Sampling;
+@group(0) @binding(2) var<storage, read> logits: array<f32>;            // [V]
+@group(0) @binding(3) var<storage, read> thr: array<u32>;               // [4], from `threshold`
+@group(0) @binding(4) var<storage, read_write> cand: array<vec2<u32>>;  // [64]
+
+const NO_TOKEN = 0xffffffffu;
+
+var<workgroup> best_key: atomic<u32>;
+var<workgroup> best_id: atomic<u32>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    if (li == 0u) { atomicStore(&best_id, NO_TOKEN); }
+    // Key 0 is NaN.
+    let least = select(max(thr[0], 1u), 1u, params.temperature == 0.0);
+    let top_key = thr[1];
+    let position = state.pos + state.rows;  // of the token to be chosen
+    var best = 0u;
+    var id = NO_TOKEN;
+    for (var i = wid.x * 256u + li; i < V; i += grid.x * 256u) {
+        let x = logits[i];
+        var key = ordered(x);
+        if (key < least) { continue; }
+        if (params.temperature > 0.0) {
+            // Relative to the maximum, so that a tiny temperature overflows to -infinity for all but the likeliest.
+            var value = gumbel(hash(vec4<u32>(params.seed_lo, params.seed_hi, position, i)));
+            if (key < top_key) { value += (x - unordered(top_key)) / params.temperature; }
+            key = ordered(value);
+        }
+        // Ids ascend, so the first of equals stays.
+        if (key > best) {
+            best = key;
+            id = i;
+        }
+    }
+    atomicMax(&best_key, best);
+    workgroupBarrier();
+    let winner = atomicLoad(&best_key);
+    if (best == winner) { atomicMin(&best_id, id); }
+    workgroupBarrier();
+    if (li == 0u) { cand[wid.x] = vec2<u32>(winner, atomicLoad(&best_id)); }
+}

@@ -1,0 +1,29 @@
+use super::{Call, kv};
+
+/// Per split of the cache and query head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
+pub fn run(call: &Call) {
+    let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
+    let (cap, split, scale) = (call.usize("CAP"), call.usize("SPLIT"), call.f64("SCALE"));
+    let keys = call.state().pos as usize + 1;
+    let qkv = call.view::<f32>("qkv");
+    let (kc, vc) = (call.read("kc"), call.read("vc"));
+    let (mut po, mut ml) = (call.view_mut::<f32>("po"), call.view_mut::<[f32; 2]>("ml"));
+    for s in 0..keys.div_ceil(split).min(call.grid[1] as usize) {
+        let range = s * split..keys.min((s + 1) * split);
+        for head in 0..h {
+            let row = |key: usize| ((head / (h / g)) * cap + key) * e;
+            let score = |key: usize| {
+                let dot: f64 = (0..e).map(|i| f64::from(qkv[head * e + i]) * f64::from(kv::load(call.axis("kv"), &kc, row(key) + i))).sum();
+                dot * scale
+            };
+            let scores: Vec<f64> = range.clone().map(score).collect();
+            let m = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|s| (s - m).exp()).collect();
+            for i in 0..e {
+                let sum: f64 = range.clone().zip(&weights).map(|(key, w)| w * f64::from(kv::load(call.axis("kv"), &vc, row(key) + i))).sum();
+                po[(s * h + head) * e + i] = sum as f32;
+            }
+            ml[s * h + head] = [m as f32, weights.iter().sum::<f64>() as f32];
+        }
+    }
+}

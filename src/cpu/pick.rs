@@ -1,0 +1,31 @@
+use super::Call;
+use super::sampling::{gumbel, hash, ordered, params, scaled};
+use crate::sample::AFTER_END;
+
+/// cand[w] = (key of the best value, token id) of the tokens that workgroup w looks at: blocks of 256, dealt out in turn.
+pub fn run(call: &Call) {
+    let params = params(call);
+    let state = call.state();
+    let logits = call.view::<f32>("logits");
+    let thr = call.read("thr");
+    let least = if params.temperature == 0.0 { 1 } else { thr[0].max(1) };
+    let groups = call.grid[0] as usize;
+    let mut best = vec![[0, AFTER_END]; groups];
+    for (i, x) in logits[..call.usize("V")].iter().enumerate() {
+        if ordered(*x) < least {
+            continue;
+        }
+        let mut key = ordered(*x);
+        if params.temperature > 0.0 {
+            let draw = gumbel(hash([params.seed_lo, params.seed_hi, state.pos.wrapping_add(state.rows), i as u32]));
+            key = ordered((draw + scaled(*x, thr[1], params.temperature)) as f32);
+        }
+        // Ids ascend, so the first of equals stays.
+        let slot = &mut best[i / 256 % groups];
+        if key > slot[0] {
+            *slot = [key, i as u32];
+        }
+    }
+    let mut cand = call.view_mut::<[u32; 2]>("cand");
+    cand[..groups].copy_from_slice(&best);
+}

@@ -1,0 +1,39 @@
+use super::{Call, kv};
+
+/// Rotates queries in place, and rotates and appends keys, and appends values, to the cache at position pos + t.
+pub fn run(call: &Call) {
+    let (h, g, e, rot) = (call.usize("H"), call.usize("G"), call.usize("E"), call.usize("ROT"));
+    let (stride, cap) = (call.usize("QSTRIDE"), call.usize("CAP"));
+    let interleaved = call.u32("INTERLEAVED") != 0;
+    let state = call.state();
+    let table = call.view::<[f32; 2]>("rot");
+    let mut qkv = call.view_mut::<f32>("qkv");
+    let (mut kc, mut vc) = (call.write("kc"), call.write("vc"));
+    for t in 0..state.rows.min(call.grid[0]) as usize {
+        let position = state.pos as usize + t;
+        if position >= cap {
+            break;
+        }
+        for head in 0..h + 2 * g {
+            let base = t * stride + head * e;
+            let mut x = qkv[base..base + e].to_vec();
+            if head < h + g {
+                for i in 0..rot / 2 {
+                    let [cos, sin] = table[position * rot / 2 + i].map(f64::from);
+                    let (first, second) = if interleaved { (2 * i, 2 * i + 1) } else { (i, i + rot / 2) };
+                    let (a, b) = (f64::from(x[first]), f64::from(x[second]));
+                    x[first] = (a * cos - b * sin) as f32;
+                    x[second] = (a * sin + b * cos) as f32;
+                }
+            }
+            if head < h {
+                qkv[base..base + e].copy_from_slice(&x);
+                continue;
+            }
+            let (cache, kv_head) = if head < h + g { (&mut kc, head - h) } else { (&mut vc, head - h - g) };
+            for (i, value) in x.into_iter().enumerate() {
+                kv::store(call.axis("kv"), cache, (kv_head * cap + position) * e + i, value);
+            }
+        }
+    }
+}
