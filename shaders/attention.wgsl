@@ -26,13 +26,13 @@ override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
 @group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;  // [splits][H]
 
 const THREADS = 128u;
-const TILE = 64u;   // keys that go through workgroup memory together
+const TILE = {{ tile[0] }}u;   // keys that go through workgroup memory together
 const LANES = 4u;   // lanes that share a key
 const HEADS = 4u;   // query heads that share a read
 const LOWEST = -3.4028234e38;
 
 var<workgroup> q: array<vec4<f32>, 256>;        // [HEADS][E/4], scaled
-var<workgroup> scores: array<vec4<f32>, 64>;    // [TILE], a component a head: scores, then exp(s - m)
+var<workgroup> scores: array<vec4<f32>, TILE>;  // [TILE], a component a head: scores, then exp(s - m)
 // The summands of sums across lanes: of scores [TILE][LANES], then of the output [parts][HEADS][E/4].
 var<workgroup> summands: array<vec4<f32>, 512>;
 var<workgroup> l_summands: array<vec4<f32>, 32>;  // [parts]

@@ -22,16 +22,16 @@ override KB: u32;       // blocks of 32 a row of y: ceil(H*E / 32)
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;  // [T][KB*8], zero beyond H*E
 
 const THREADS = 256u;
-const ROWS = 16u;   // rows of a workgroup
-const KEYS = 32u;   // keys of a tile
+const ROWS = {{ tile[1] }}u;   // rows of a workgroup
+const KEYS = {{ tile[0] }}u;   // keys of a tile
 const SLICE = 16u;  // vec4 of a head that pass through workgroup memory together
 const PAD = 17u;    // their stride: one more, against bank conflicts
 const SPAD = 33u;   // and that of the scores
 const LOWEST = -3.4028234e38;
 
-var<workgroup> q: array<vec4<f32>, 272>;       // [ROWS][PAD], scaled
-var<workgroup> kv: array<vec4<f32>, 544>;      // [KEYS][PAD]: a slice of K, then of V
-var<workgroup> scores: array<f32, 528>;        // [ROWS][SPAD]: scores, then exp(s - m)
+var<workgroup> q: array<vec4<f32>, ROWS * PAD>;  // [ROWS][PAD], scaled
+var<workgroup> kv: array<vec4<f32>, KEYS * PAD>; // [KEYS][PAD]: a slice of K, then of V
+var<workgroup> scores: array<f32, ROWS * SPAD>;  // [ROWS][SPAD]: scores, then exp(s - m)
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
