@@ -13,7 +13,7 @@ mod pick;
 mod product;
 pub(crate) mod quantize;
 mod rope;
-mod sampling;
+pub(crate) mod sampling;
 mod swiglu;
 mod threshold;
 pub mod weight;

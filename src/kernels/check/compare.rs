@@ -3,6 +3,7 @@
 use half::f16;
 
 use super::random::UNTOUCHED;
+use crate::cpu::sampling::unordered;
 
 /// What the words of a buffer mean and how far they may differ from the twin's.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,6 +18,10 @@ pub enum Compare {
     Int8,
     /// (scale, scale * sum of 32 int8) of such blocks.
     Scales,
+    /// Ordered keys of f32 (common/ordered.wgsl), or 0, which must be 0.
+    Keys,
+    /// (ordered key of a value, token id): the values are random, so one of 64 pairs may name a token that comes as close.
+    Candidates,
 }
 
 /// The bound for f32 arithmetic: sums of a few thousand products, and functions that WGSL lets be off by some units.
@@ -51,6 +56,8 @@ impl Compare {
             }
             Self::Int8 => int8(expected, actual, &written),
             Self::Scales => scales(expected, actual, &written),
+            Self::Keys => keys(expected, actual, &written),
+            Self::Candidates => candidates(expected, actual, &written),
         }
     }
 }
@@ -68,6 +75,33 @@ fn relative(expected: &[(usize, f64)], actual: &[(usize, f64)], bound: f64) -> C
         }
     }
     Compared { error, message: None }
+}
+
+/// Logarithms and exponentials may be off by some units in 2^21.
+const KEY_BOUND: f64 = 1e-5;
+
+fn keys(expected: &[u32], actual: &[u32], written: &[usize]) -> Compared {
+    if let Some(&i) = written.iter().find(|&&i| (expected[i] == 0) != (actual[i] == 0)) {
+        return Compared { error: f64::INFINITY, message: Some(format!("[{i}] is key {:#010x}, expected {:#010x}", actual[i], expected[i])) };
+    }
+    let value = |words: &[u32]| {
+        let of = |i: usize| if words[i] == 0 { 0.0 } else { f64::from(unordered(words[i])) };
+        written.iter().map(|&i| (i, of(i))).collect::<Vec<_>>()
+    };
+    relative(&value(expected), &value(actual), KEY_BOUND)
+}
+
+fn candidates(expected: &[u32], actual: &[u32], written: &[usize]) -> Compared {
+    let (of_values, ids): (Vec<usize>, Vec<usize>) = written.iter().partition(|&&i| i % 2 == 0);
+    let compared = keys(expected, actual, &of_values);
+    let mut differ = ids.into_iter().filter(|&i| expected[i] != actual[i]);
+    let first = differ.next();
+    match (first, differ.next()) {
+        (Some(i), Some(_)) if compared.message.is_none() => {
+            Compared { message: Some(format!("[{i}] is token {}, expected {}, and it is not the only one", actual[i], expected[i])), ..compared }
+        }
+        _ => compared,
+    }
 }
 
 fn int8(expected: &[u32], actual: &[u32], written: &[usize]) -> Compared {

@@ -1,0 +1,154 @@
+use super::random::{Random, untouched, words};
+use super::{Case, Compare};
+use crate::cpu::sampling::ordered;
+use crate::kernels::{State, Variant};
+use crate::sample::{AFTER_END, SLICES, Sampling};
+
+const OFF: Sampling =
+    Sampling { temperature: 1.0, top_p: 1.0, min_p: 0.0, top_k: 0, seed_lo: 7, seed_hi: 9, n_stop: 0, ring_len: 8, stop: [0; crate::sample::MAX_STOP] };
+
+/// What the logits look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// Few distinct values, so many ties; most of the mass is on few tokens.
+    Steps,
+    /// With NaN and infinities among them.
+    Odd,
+    /// NaN only.
+    Nan,
+    /// All equal.
+    Flat,
+}
+
+fn logits(random: &mut Random, v: usize, kind: Kind) -> Vec<f32> {
+    let odd = [f32::NAN, f32::NEG_INFINITY, -f32::NAN, -0.0, 0.0, f32::MIN];
+    let make = |i: usize| {
+        // The sum of four is bell-shaped.
+        let bell = (0..4).map(|_| random.f32()).sum::<f32>();
+        match kind {
+            Kind::Odd if i % 3 == 0 => odd[random.below(odd.len() as u32) as usize],
+            Kind::Steps | Kind::Odd => (bell * 64.0).round() / 8.0,
+            Kind::Nan => f32::NAN,
+            Kind::Flat => -3.25,
+        }
+    };
+    (0..v).map(make).collect()
+}
+
+/// (V, parameters, logits)
+fn shapes() -> Vec<(usize, Sampling, Kind)> {
+    vec![
+        (301, Sampling { top_k: 5, ..OFF }, Kind::Steps),
+        (1, Sampling { top_k: 1, top_p: 0.5, min_p: 1.0, ..OFF }, Kind::Steps),
+        (255, Sampling { top_p: 0.5, ..OFF }, Kind::Steps),
+        (301, Sampling { temperature: 0.7, top_k: 40, top_p: 0.9, min_p: 0.05, ..OFF }, Kind::Steps),
+        (4096, Sampling { temperature: 1.5, top_p: 0.95, ..OFF }, Kind::Steps),
+        (4096, Sampling { min_p: 0.1, ..OFF }, Kind::Odd),
+        (4096, Sampling { top_k: 300, top_p: 0.999, ..OFF }, Kind::Odd),
+        (301, Sampling { temperature: 1e-30, top_p: 0.9, ..OFF }, Kind::Steps),
+        (301, Sampling { top_k: 301, min_p: 1.0, ..OFF }, Kind::Odd),
+        (700, Sampling { top_k: 3, top_p: 0.5, min_p: 0.5, ..OFF }, Kind::Flat),
+        (300, Sampling { top_k: 3, top_p: 0.5, ..OFF }, Kind::Nan),
+        (128_256, OFF, Kind::Steps),
+        (128_256, Sampling { temperature: 0.8, top_k: 1000, top_p: 0.9, ..OFF }, Kind::Steps),
+        (128_256, Sampling { top_p: 0.99, ..OFF }, Kind::Odd),
+        (301, Sampling { temperature: 0.0, top_k: 5, top_p: 0.5, min_p: 0.5, ..OFF }, Kind::Odd),
+        (128_256, Sampling { temperature: 0.0, ..OFF }, Kind::Steps),
+    ]
+}
+
+fn name(v: usize, p: &Sampling, kind: Kind) -> String {
+    if p.temperature == 0.0 {
+        return format!("greedy V={v} {kind:?}");
+    }
+    format!("V={v} T={} top_k={} top_p={} min_p={} {kind:?}", p.temperature, p.top_k, p.top_p, p.min_p)
+}
+
+/// The cases of one of the three kernels that look at all logits.
+fn over_logits(
+    random: &mut Random,
+    groups: u32,
+    mut more: impl FnMut(&Sampling, &[f32], &mut Random) -> (Vec<(&'static str, Vec<u32>)>, Vec<(&'static str, Compare)>),
+) -> Vec<Case> {
+    let make = |(v, params, kind): (usize, Sampling, Kind)| {
+        let values = logits(random, v, kind);
+        let (buffers, outputs) = more(&params, &values, random);
+        Case {
+            name: name(v, &params, kind),
+            overrides: vec![("V", v as f64)],
+            grid: [groups, 1, 1],
+            buffers: [("state", State { pos: 41, rows: 1, ..State::default() }.words()), ("params", params.words()), ("logits", words(&values))]
+                .into_iter()
+                .chain(buffers)
+                .collect(),
+            outputs,
+        }
+    };
+    shapes().into_iter().map(make).collect()
+}
+
+pub fn logit_stats(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    over_logits(random, SLICES, |_, _, _| (vec![("part", untouched(SLICES as usize))], vec![("part", Compare::Exact)]))
+}
+
+fn largest(values: &[f32]) -> f32 {
+    values.iter().copied().filter(|x| !x.is_nan()).fold(f32::MIN, f32::max)
+}
+
+pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    over_logits(random, 1, |_, values, random| {
+        let mut part = vec![f32::MIN; SLICES as usize];
+        part[random.below(SLICES) as usize] = largest(values);
+        (vec![("part", words(&part)), ("thr", untouched(4))], vec![("thr", Compare::Keys)])
+    })
+}
+
+pub fn pick(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    over_logits(random, SLICES, |params, values, random| {
+        let top = ordered(largest(values));
+        // Some token's logit: the tokens below it are out.
+        let least = values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
+        let thr = if params.temperature == 0.0 { vec![0; 4] } else { vec![least, top, 0, 0] };
+        let how = if params.temperature == 0.0 { Compare::Exact } else { Compare::Candidates };
+        (vec![("thr", thr), ("cand", untouched(2 * SLICES as usize))], vec![("cand", how)])
+    })
+}
+
+pub fn advance(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let mut stop = OFF.stop;
+    stop[..3].copy_from_slice(&[900, 901, 5]);
+    let stops = Sampling { n_stop: 3, stop, ..OFF };
+    let all = Sampling { n_stop: 16, stop: std::array::from_fn(|i| 100 + i as u32), ..OFF };
+    let state = State { pos: 10, token: 3, rows: 1, step: 2, limit: 100, ..State::default() };
+    let (nan, best) = ([0, AFTER_END], |id: u32| [ordered(50.0), id]);
+    // (what, state, parameters, candidates that replace random ones)
+    let shapes = [
+        ("middle", state, stops, vec![(17, best(77))]),
+        ("stop token", state, stops, vec![(63, best(5))]),
+        ("no stop token", state, Sampling { n_stop: 2, ..stops }, vec![(63, best(5))]),
+        ("last of 16 stop tokens", state, all, vec![(0, best(115))]),
+        ("limit", State { step: 99, ..state }, OFF, vec![(1, best(6))]),
+        ("beyond the limit", State { step: 100, ..state }, OFF, vec![(1, best(6))]),
+        ("ring turns over", State { step: 23, ..state }, OFF, vec![(1, best(6))]),
+        ("ties go to the lowest id", state, OFF, vec![(3, best(70)), (9, best(20)), (60, best(30))]),
+        ("after a prompt", State { rows: 30, step: 0, pos: 0, ..state }, OFF, vec![(3, best(0))]),
+        ("nothing but NaN", state, stops, (0..64).map(|i| (i, nan)).collect()),
+        ("one candidate", state, stops, (0..64).map(|i| (i, if i == 0 { best(0) } else { nan })).collect()),
+    ];
+    shapes
+        .into_iter()
+        .map(|(what, state, params, replaced)| {
+            let mut cand: Vec<[u32; 2]> = (0..SLICES).map(|_| [ordered(random.f32()), random.below(1000)]).collect();
+            for (i, candidate) in replaced {
+                cand[i] = candidate;
+            }
+            Case {
+                name: what.to_owned(),
+                overrides: Vec::new(),
+                grid: [1, 1, 1],
+                buffers: vec![("state", state.words()), ("params", params.words()), ("cand", cand.concat()), ("ring", untouched(params.ring_len as usize))],
+                outputs: vec![("state", Compare::Exact), ("ring", Compare::Exact)],
+            }
+        })
+        .collect()
+}
