@@ -32,7 +32,7 @@ fn pack_kv(a: f32, b: f32) -> u32 {
 fn rotated(base: u32, position: u32, e: u32) -> f32 {
     let x = qkv[base + e];
     if (e >= ROT) { return x; }
-    let half = ROT / 2u;
+    let half = max(ROT / 2u, 1u);   // a divisor: nothing is rotated where ROT is 0
     let pair = select(e % half, e / 2u, INTERLEAVED != 0u);
     let second = select(e >= half, (e & 1u) == 1u, INTERLEAVED != 0u);
     let step = select(half, 1u, INTERLEAVED != 0u);
