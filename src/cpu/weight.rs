@@ -1,4 +1,16 @@
 //! Decodes weights as `shaders/common/weight_*.wgsl` do.
+//!
+//! A weight is a matrix (N, K), row-major, in blocks of 32 along K: block b = row * ceil(K / 32) + k / 32, rows padded with
+//! zeros. Its buffers are `wq`, vec4 of u32 on the GPU, and, for quantized types, `ws`:
+//!
+//! | type | words of `wq` a block | content |
+//! |---|---|---|
+//! | f32 | 32 | one value a word |
+//! | f16, bf16 | 16 | two values a word, the low half first |
+//! | q8_0 | 8 | four signed bytes a word, in element order |
+//! | q4_0 | 4 | GGUF's own 16 bytes: byte i holds element i in its low and element 16 + i in its high nibble, 8 too large |
+//!
+//! `ws` holds the f16 scale of each block, two a word: block b is half b & 1 (0 is the low one) of word b >> 1.
 
 use half::f16;
 
@@ -21,7 +33,7 @@ pub fn has_scales(weight: &str) -> bool {
     matches!(weight, "q8_0" | "q4_0")
 }
 
-/// The 32 values of block `b`; see docs/ARCHITECTURE.md for the layouts. `ws` is empty for types without scales.
+/// The 32 values of block `b`. `ws` is empty for types without scales.
 ///
 /// # Panics
 /// For a type that no kernel reads, or a block beyond the end.

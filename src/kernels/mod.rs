@@ -3,6 +3,11 @@
 //! A kernel is an operation (`matvec`); a variant is one text of it, named by its axis values (`q8_0-q8-sg`). Types,
 //! bindings and the kind of reduction are text; model constants are pipeline overrides; numbers of a dispatch are in
 //! [`State`]. Every kernel has a twin of the same name in [`crate::cpu`], and [`check`] compares the two.
+//!
+//! To add a kernel: write `shaders/NAME.wgsl` and its table in `shaders/variants.toml`, its twin in `src/cpu/NAME.rs` and
+//! its cases in `src/kernels/check/NAME.rs`, each with its line in the lists `TWINS` and `CASES`. A shader that breaks a
+//! rule (naga's, or one of the limits that every device keeps) does not build; a kernel without a twin or cases fails a
+//! test. To add a weight type: `shaders/common/weight_TYPE.wgsl`, its name in the axes, its branch in [`crate::cpu::weight`].
 
 pub mod check;
 mod state;
