@@ -1,1 +1,25 @@
-//! See the crate's overview.
+//! Text to tokens and back, and conversations to text.
+//!
+//! The `tokenizers` crate encodes and decodes; here stands what turns a checkpoint into its parts
+//! ([`Tokenizer`], from tokenizer.json or from GGUF metadata), what it does not do (text as tokens arrive:
+//! [`StreamDecoder`]), and chat templates ([`ChatTemplate`]).
+
+mod clock;
+mod eos;
+mod gguf;
+mod hf;
+mod hf_outline;
+mod pieces;
+mod pre;
+mod spm;
+mod stream;
+mod template;
+mod template_source;
+mod tojson;
+mod tokenizer;
+
+pub use clock::DateTime;
+pub use stream::StreamDecoder;
+pub use template::ChatTemplate;
+pub use template_source::TemplateSource;
+pub use tokenizer::{SpecialTokens, Tokenizer};

@@ -1,0 +1,241 @@
+//! The tokenizer of a GGUF file, from its `tokenizer.ggml.*` metadata.
+
+use tokenizers::models::bpe::{BPE, BpeBuilder};
+use tokenizers::normalizers::prepend::Prepend;
+use tokenizers::normalizers::replace::Replace;
+use tokenizers::{AddedToken, Tokenizer};
+
+use super::pre::pre;
+use super::spm::{Piece, merges};
+use super::template_source::TemplateSource;
+use super::tokenizer::{Parts, SpecialTokens};
+use crate::error::{Error, Result};
+use crate::format::gguf::{Array, Metadata, StringArray};
+
+const MODEL: &str = "tokenizer.ggml.model";
+const PRE: &str = "tokenizer.ggml.pre";
+const TOKENS: &str = "tokenizer.ggml.tokens";
+const TYPES: &str = "tokenizer.ggml.token_type";
+const SCORES: &str = "tokenizer.ggml.scores";
+const MERGES: &str = "tokenizer.ggml.merges";
+const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
+const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
+
+/// SentencePiece's visible space.
+const SPACE: &str = "▁";
+
+/// What a token is for, as GGUF numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    Unknown,
+    Control,
+    UserDefined,
+    Unused,
+    Byte,
+}
+
+struct Vocabulary<'a> {
+    tokens: &'a StringArray,
+    types: Option<&'a Array>,
+}
+
+impl<'a> Vocabulary<'a> {
+    fn of(metadata: &'a Metadata) -> Result<Self> {
+        let tokens = metadata.strings(TOKENS)?;
+        if tokens.is_empty() {
+            return Err(Error::bad_model(format!("metadata key '{TOKENS}' is empty")));
+        }
+        let types = metadata.opt::<&Array>(TYPES)?;
+        if let Some(types) = types {
+            check_len(TYPES, types.len(), tokens)?;
+        }
+        Ok(Self { tokens, types })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &'a str)> {
+        (0u32..).zip(self.tokens.iter())
+    }
+
+    /// Files from before token types have only normal tokens.
+    fn kind(&self, id: u32) -> Result<Kind> {
+        let Some(types) = self.types else { return Ok(Kind::Normal) };
+        match types.int(id as usize) {
+            Some(1) => Ok(Kind::Normal),
+            Some(2) => Ok(Kind::Unknown),
+            Some(3) => Ok(Kind::Control),
+            Some(4) => Ok(Kind::UserDefined),
+            // 0 is "undefined": neither llama.cpp nor its converters give it a meaning of its own.
+            Some(0 | 5) => Ok(Kind::Unused),
+            Some(6) => Ok(Kind::Byte),
+            other => Err(Error::bad_model(format!("metadata key '{TYPES}': the type of token {id} is {other:?}; 0 to 6 are known"))),
+        }
+    }
+
+    /// The text of an id that metadata names, checked against the vocabulary.
+    fn special(&self, metadata: &Metadata, name: &str) -> Result<Option<(u32, &'a str)>> {
+        let key = format!("tokenizer.ggml.{name}_token_id");
+        let Some(id) = metadata.opt::<u32>(&key)? else { return Ok(None) };
+        match self.tokens.get(id as usize) {
+            Some(text) => Ok(Some((id, text))),
+            // Some converters write the largest integer for "none".
+            None if id == u32::MAX => Ok(None),
+            None => Err(Error::bad_model(format!("metadata key '{key}' is {id}, but there are {} tokens", self.tokens.len()))),
+        }
+    }
+}
+
+/// `UNSUPPORTED_MODEL` for a tokenizer model or pre-tokenizer that is not known; `BAD_MODEL` or `TOKENIZER` naming the key
+/// for metadata that does not fit together.
+pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
+    let vocabulary = Vocabulary::of(metadata)?;
+    let (mut inner, add_bos, sentence_piece) = match metadata.str(MODEL)? {
+        "gpt2" => {
+            let (tokenizer, add_bos) = byte_level(metadata, &vocabulary)?;
+            (tokenizer, add_bos, false)
+        }
+        "llama" => (sentence_piece_bpe(metadata, &vocabulary)?, true, true),
+        other => {
+            return Err(Error::unsupported(format!(
+                "metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"
+            )));
+        }
+    };
+    inner.add_tokens(added_tokens(&vocabulary)?).map_err(|e| Error::tokenizer(format!("{TOKENS}: {e}")))?;
+
+    let mut special = SpecialTokens::new();
+    let mut id_of = |name: &str, as_name: &str| -> Result<Option<u32>> {
+        let found = vocabulary.special(metadata, name)?;
+        if let Some((_, text)) = found {
+            special.insert(as_name.to_owned(), text.to_owned());
+        }
+        Ok(found.map(|(id, _)| id))
+    };
+    let mut bos = id_of("bos", "bos_token")?;
+    let mut eos: Vec<u32> = id_of("eos", "eos_token")?.into_iter().collect();
+    for (name, as_name) in [("unknown", "unk_token"), ("padding", "pad_token"), ("seperator", "sep_token"), ("mask", "mask_token")] {
+        id_of(name, as_name)?;
+    }
+    if sentence_piece {
+        // Every SentencePiece model of the Llama family has these; early converters left the keys out.
+        for (id, name) in [(1, "bos_token"), (2, "eos_token")] {
+            if let (false, Some(text), Kind::Control) = (special.contains_key(name), vocabulary.tokens.get(id as usize), vocabulary.kind(id)?) {
+                special.insert(name.to_owned(), text.to_owned());
+                if id == 1 { bos = Some(id) } else { eos.push(id) }
+            }
+        }
+    }
+    let suffix = around(metadata, ADD_EOS, false, eos.first().copied(), "eos")?;
+    let prefix = around(metadata, ADD_BOS, add_bos, bos, "bos")?;
+    for name in ["eot", "eom"] {
+        eos.extend(vocabulary.special(metadata, name)?.map(|(id, _)| id));
+    }
+    let template = TemplateSource::of_gguf(metadata)?.map(|t| t.text().to_owned());
+    Ok(Parts { inner, prefix, suffix, bos, eos, special, template })
+}
+
+/// The token to put before or after a text, if the key or else the default says so.
+fn around(metadata: &Metadata, key: &str, default: bool, id: Option<u32>, name: &str) -> Result<Vec<u32>> {
+    match (metadata.opt::<bool>(key)?, id) {
+        (Some(true), None) => Err(Error::bad_model(format!("metadata key '{key}' is true, but 'tokenizer.ggml.{name}_token_id' is missing"))),
+        (said, id) => Ok(id.filter(|_| said.unwrap_or(default)).into_iter().collect()),
+    }
+}
+
+fn check_len(key: &str, len: usize, tokens: &StringArray) -> Result<()> {
+    if len == tokens.len() {
+        return Ok(());
+    }
+    Err(Error::bad_model(format!("metadata key '{key}' has {len} items, but '{TOKENS}' has {}", tokens.len())))
+}
+
+/// Tokens that are found in a text before it is cut.
+fn added_tokens(vocabulary: &Vocabulary<'_>) -> Result<Vec<AddedToken>> {
+    let mut added = Vec::new();
+    for (id, text) in vocabulary.iter() {
+        match vocabulary.kind(id)? {
+            Kind::Control | Kind::Unknown => added.push(AddedToken::from(text, true)),
+            Kind::UserDefined => added.push(AddedToken::from(text, false).normalized(false)),
+            Kind::Normal | Kind::Unused | Kind::Byte => {}
+        }
+    }
+    Ok(added)
+}
+
+/// Fills in the vocabulary and builds; merges are checked first, for the crate panics on those longer than any token.
+fn build(builder: BpeBuilder, vocabulary: &Vocabulary<'_>, merges: Vec<(String, String)>, merges_key: &str) -> Result<BPE> {
+    let mut ids = tokenizers::models::bpe::Vocab::default();
+    let mut longest = 0;
+    for (id, text) in vocabulary.iter() {
+        if let Some(first) = ids.insert(text.to_owned(), id) {
+            return Err(Error::bad_model(format!("metadata key '{TOKENS}': tokens {first} and {id} are both '{text}'")));
+        }
+        longest = longest.max(text.len());
+    }
+    if let Some((left, right)) = merges.iter().find(|(left, right)| left.len() + right.len() > longest) {
+        return Err(Error::bad_model(format!("metadata key '{merges_key}': '{left} {right}' makes a token that is not in '{TOKENS}'")));
+    }
+    builder.vocab_and_merges(ids, merges).build().map_err(|e| Error::bad_model(format!("metadata key '{merges_key}': {e}")))
+}
+
+/// Byte-level BPE, and whether its family begins texts with the beginning-of-text token.
+fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Tokenizer, bool)> {
+    // Files from before the key existed are of models that were cut as GPT-2 cuts.
+    let pre = pre(metadata.opt::<&str>(PRE)?.unwrap_or("default"))?;
+    let mut list = Vec::new();
+    for (rank, merge) in metadata.strings(MERGES)?.iter().enumerate() {
+        // The sides hold no space, but a side may be one: the separator is never the first character.
+        let at = merge.char_indices().skip(1).find(|&(_, c)| c == ' ').map(|(at, _)| at);
+        let (left, right) = at.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| {
+            Error::bad_model(format!("metadata key '{MERGES}': merge {rank} is '{merge}', not two tokens with a space between"))
+        })?;
+        list.push((left.to_owned(), right.to_owned()));
+    }
+    let bpe = build(BPE::builder().ignore_merges(pre.ignore_merges), vocabulary, list, MERGES)?;
+    let mut tokenizer = Tokenizer::new(bpe);
+    tokenizer.with_normalizer(pre.normalizer).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
+    tokenizer.with_pre_tokenizer(Some(pre.pre_tokenizer));
+    tokenizer.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
+    Ok((tokenizer, pre.add_bos))
+}
+
+/// SentencePiece BPE: no cutting at all, spaces made visible, bytes for what the vocabulary lacks.
+fn sentence_piece_bpe(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer> {
+    use tokenizers::decoders::{DecoderWrapper, byte_fallback::ByteFallback, fuse::Fuse, sequence::Sequence, strip::Strip};
+    use tokenizers::normalizers::{NormalizerWrapper, utils::Sequence as Normalizers};
+
+    let scores = metadata.req::<&[f32]>(SCORES)?;
+    check_len(SCORES, scores.len(), vocabulary.tokens)?;
+    let mut pieces = Vec::with_capacity(scores.len());
+    let mut unknown = None;
+    for ((id, text), &score) in vocabulary.iter().zip(scores) {
+        match vocabulary.kind(id)? {
+            Kind::Normal => pieces.push(Piece { id, text, score }),
+            Kind::Unknown => unknown = unknown.or(Some(text)),
+            Kind::Control | Kind::UserDefined | Kind::Unused | Kind::Byte => {}
+        }
+    }
+    if let Some((_, text)) = vocabulary.special(metadata, "unknown")? {
+        unknown = Some(text);
+    }
+    let mut builder = BPE::builder().byte_fallback(true).fuse_unk(true);
+    if let Some(unknown) = unknown {
+        builder = builder.unk_token(unknown.to_owned());
+    }
+    let mut tokenizer = Tokenizer::new(build(builder, vocabulary, merges(&pieces)?, SCORES)?);
+
+    let crate_error = |e: tokenizers::Error| Error::internal(format!("SentencePiece's rules: {e}"));
+    let prefix = metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true);
+    let mut normalizers: Vec<NormalizerWrapper> = Vec::new();
+    let mut decoders: Vec<DecoderWrapper> =
+        vec![Replace::new(SPACE, " ").map_err(crate_error)?.into(), ByteFallback::new().into(), Fuse::new().into()];
+    if prefix {
+        normalizers.push(Prepend::new(SPACE.to_owned()).into());
+        decoders.push(Strip::new(' ', 1, 0).into());
+    }
+    normalizers.push(Replace::new(" ", SPACE).map_err(crate_error)?.into());
+    tokenizer.with_normalizer(Some(Normalizers::new(normalizers))).map_err(crate_error)?;
+    tokenizer.with_decoder(Some(Sequence::new(decoders)));
+    Ok(tokenizer)
+}

@@ -1,0 +1,77 @@
+//! The tokenizer of a Hugging Face folder.
+//!
+//! tokenizer.json decides which special tokens surround a text. `add_bos_token` in tokenizer_config.json is what
+//! transformers wrote it from and, as in transformers 5, is not applied a second time.
+
+use serde_json::{Map, Value};
+use tokenizers::Tokenizer;
+
+use super::hf_outline;
+use super::template_source::TemplateSource;
+use super::tokenizer::{Parts, SpecialTokens};
+use crate::error::{Error, Result};
+use crate::format::{HfMetadata, TokenizerFiles};
+
+const FILE: &str = "tokenizer.json";
+
+/// Names in tokenizer_config.json whose text a chat template may ask for.
+const SPECIAL: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Parts> {
+    let outline = hf_outline::read(&files.json).map_err(|e| e.at(FILE))?;
+    let mut inner: Tokenizer = Tokenizer::from_bytes(&files.json).map_err(|e| Error::tokenizer(format!("{FILE}: {e}")))?;
+    for token in &outline.added {
+        // The crate numbers added tokens itself and only logs where that differs from the file, say after a gap.
+        let id = inner.token_to_id(&token.content);
+        if id != Some(token.id) {
+            return Err(Error::tokenizer(format!("{FILE}: added token '{}' has id {}, but loads as {id:?}", token.content, token.id)));
+        }
+    }
+    // Settings of whoever saved the file, which transformers resets on every call too.
+    inner.with_truncation(None).map_err(|e| Error::tokenizer(format!("{FILE}: truncation: {e}")))?;
+    inner.with_padding(None);
+
+    let special = special_tokens(metadata.tokenizer_config.as_ref());
+    let id_of = |name: &str| special.get(name).and_then(|text| inner.token_to_id(text));
+    let bos = id_of("bos_token").or_else(|| first_id(&metadata.config, "bos_token_id"));
+    let mut eos = Vec::new();
+    for (file, object) in [("generation_config.json", metadata.generation_config.as_ref()), ("config.json", Some(&metadata.config))] {
+        if let Some(value) = object.and_then(|o| o.get("eos_token_id")) {
+            eos.extend(ids(file, "eos_token_id", value)?);
+        }
+    }
+    eos.extend(id_of("eos_token"));
+    let template = TemplateSource::of_folder(metadata, files)?.map(|t| t.text().to_owned());
+    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos, eos, special, template })
+}
+
+/// A token id, a list of them, or null.
+fn ids(file: &str, key: &str, value: &Value) -> Result<Vec<u32>> {
+    let one = |v: &Value| {
+        v.as_u64()
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or_else(|| Error::bad_model(format!("{file}: '{key}' should be a token id or a list of them, not {v}")))
+    };
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(list) => list.iter().map(one).collect(),
+        other => Ok(vec![one(other)?]),
+    }
+}
+
+fn first_id(object: &Map<String, Value>, key: &str) -> Option<u32> {
+    object.get(key)?.as_u64().and_then(|n| u32::try_from(n).ok())
+}
+
+/// The special tokens of tokenizer_config.json, each a string or an object with `content`.
+pub(super) fn special_tokens(config: Option<&Map<String, Value>>) -> SpecialTokens {
+    let mut tokens = SpecialTokens::new();
+    for name in SPECIAL {
+        let value = config.and_then(|c| c.get(name));
+        let text = value.and_then(|v| v.as_str().or_else(|| v.get("content").and_then(Value::as_str)));
+        if let Some(text) = text {
+            tokens.insert(name.to_owned(), text.to_owned());
+        }
+    }
+    tokens
+}

@@ -1,0 +1,197 @@
+//! Chat templates: the Jinja programs that turn a conversation into the text a model was trained on.
+
+use std::io;
+
+use indexmap::IndexMap;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde};
+use minijinja::{Environment, ErrorKind, Value};
+use serde_json::Map;
+
+use super::clock::DateTime;
+use super::template_source::TemplateSource;
+use super::tojson::{python_float, tojson};
+use super::tokenizer::SpecialTokens;
+use crate::error::{Error, Result};
+
+/// Instructions a template may execute. A long conversation takes some ten thousand.
+const FUEL: u64 = 5_000_000;
+/// Bytes a template may write; far more than any context holds.
+const MAX_OUTPUT: usize = 16 << 20;
+/// Marks, in the error that stops a template, that the template asked for it.
+const RAISED: &str = "the chat template refuses the conversation: ";
+
+/// The chat templates of a model, checked and ready to render.
+///
+/// The dialect is what transformers gives templates: `trim_blocks` and `lstrip_blocks`, Python's methods of strings,
+/// lists and dictionaries, `raise_exception`, `strftime_now`, `tojson` as `json.dumps`, `{% generation %}`, `break`
+/// and `continue`. Nothing of the outside is reachable from a template, and one that does not end is stopped.
+pub struct ChatTemplate {
+    source: TemplateSource,
+    /// Sources by name, in the form that the template engine reads.
+    prepared: IndexMap<String, String>,
+    special: SpecialTokens,
+    now: Option<DateTime>,
+}
+
+impl ChatTemplate {
+    /// Checks the templates of `source`; `special` are the tokens they may refer to by name, see
+    /// [`super::Tokenizer::special_tokens`]. `TEMPLATE` names the line that does not parse.
+    pub fn new(source: &TemplateSource, special: SpecialTokens) -> Result<Self> {
+        let prepared: IndexMap<_, _> = source.iter().map(|(name, text)| (name.to_owned(), without_generation_tags(text))).collect();
+        for (name, text) in &prepared {
+            environment(None)?.add_template(name, text).map_err(|e| failure("does not parse", &e))?;
+        }
+        Ok(Self { source: source.clone(), prepared, special, now: None })
+    }
+
+    /// The templates of a checkpoint. `TEMPLATE` if it has none: then it is a model to complete text, not to chat.
+    pub fn open(checkpoint: &crate::format::Checkpoint, tokenizer: &super::Tokenizer) -> Result<Self> {
+        match TemplateSource::of(checkpoint)? {
+            Some(source) => Self::new(&source, tokenizer.special_tokens().clone()),
+            None => Err(Error::template("the model has no chat template: give it a plain prompt instead of messages")),
+        }
+    }
+
+    /// Fixes what `strftime_now` calls now, for prompts that can be reproduced.
+    #[must_use]
+    pub fn with_now(mut self, now: DateTime) -> Self {
+        self.now = Some(now);
+        self
+    }
+
+    /// The text of a conversation.
+    ///
+    /// `messages`: a list of objects with `role` and `content`, as OpenAI's interface has them. `tools`: a list of JSON
+    /// schemas of functions. `extra`: further variables, such as `enable_thinking` or `documents`.
+    /// `add_generation_prompt`: end with the beginning of the assistant's turn, which the model then continues.
+    ///
+    /// `TEMPLATE` where the template fails, refuses the conversation or does not end; `BAD_OPTION` for `messages` or
+    /// `tools` that are no list, and for `extra` with a name that is taken.
+    pub fn render(
+        &self,
+        messages: &serde_json::Value,
+        tools: Option<&serde_json::Value>,
+        extra: &Map<String, serde_json::Value>,
+        add_generation_prompt: bool,
+    ) -> Result<String> {
+        for (name, value) in [("messages", Some(messages)), ("tools", tools)] {
+            if value.is_some_and(|v| !v.is_array() && !(name == "tools" && v.is_null())) {
+                return Err(Error::bad_option(format!("{name} should be a list")));
+            }
+        }
+        let tools = tools.filter(|t| !t.is_null());
+        // Empty tools are still passed on, but do not ask for the template that is meant for tools.
+        let name = self.source.choose(tools.and_then(|t| t.as_array()).is_some_and(|list| !list.is_empty()))?;
+        let text = self.prepared.get(name).map_or("", String::as_str);
+
+        let mut variables: IndexMap<&str, Value> = IndexMap::new();
+        variables.insert("documents", Value::from(()));
+        for (name, text) in &self.special {
+            variables.insert(name, Value::from(text.as_str()));
+        }
+        for (name, value) in extra {
+            if matches!(name.as_str(), "messages" | "tools" | "add_generation_prompt") {
+                return Err(Error::bad_option(format!("the template option '{name}' is set by the engine; it cannot be given")));
+            }
+            variables.insert(name, Value::from(Serde(value)));
+        }
+        variables.insert("messages", Value::from(Serde(messages)));
+        variables.insert("tools", tools.map_or(Value::from(()), |t| Value::from(Serde(t))));
+        variables.insert("add_generation_prompt", Value::from(add_generation_prompt));
+
+        let environment = environment(self.now)?;
+        let template = environment.template_from_named_str(name, text).map_err(|e| failure("does not parse", &e))?;
+        let mut output = Output::default();
+        match template.render_captured_to(Value::from_pairs(variables), &mut output) {
+            _ if output.full => Err(Error::template(format!("the chat template writes more than {} MiB", MAX_OUTPUT >> 20))),
+            Ok(_) => String::from_utf8(output.bytes).map_err(|_| Error::internal("the chat template wrote half a character")),
+            Err(e) if e.kind() == ErrorKind::OutOfFuel => {
+                Err(Error::template(format!("the chat template does not end: it was stopped after {FUEL} instructions")))
+            }
+            Err(e) => match e.detail().and_then(|d| d.strip_prefix(RAISED)) {
+                Some(message) => Err(Error::template(format!("{RAISED}{message}"))),
+                None => Err(failure("fails", &e)),
+            },
+        }
+    }
+}
+
+/// The engine's own message, with the line: the name of the template means nothing to a user.
+fn failure(what: &str, error: &minijinja::Error) -> Error {
+    let line = error.line().map_or(String::new(), |line| format!(" in line {line}"));
+    let detail = error.detail().map_or(String::new(), |d| format!(": {d}"));
+    Error::template(format!("the chat template {what}{line}: {}{detail}", error.kind()))
+}
+
+fn environment<'a>(now: Option<DateTime>) -> Result<Environment<'a>> {
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build()
+        .map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))?;
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax);
+    environment.set_fuel(Some(FUEL));
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.add_filter("tojson", |value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs| tojson(value, ensure_ascii, kwargs));
+    environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
+        Err(minijinja::Error::new(ErrorKind::InvalidOperation, format!("{RAISED}{message}")))
+    });
+    environment.add_function("strftime_now", move |format: String| -> Result<String, minijinja::Error> {
+        let now = now.unwrap_or_else(DateTime::now);
+        now.format(&format).map_err(|e| minijinja::Error::new(ErrorKind::InvalidOperation, e.message().to_owned()))
+    });
+    environment.set_formatter(|out, state, value| match value.kind() {
+        minijinja::value::ValueKind::Number if !value.is_integer() => {
+            let text = python_float(f64::try_from(value.clone())?);
+            minijinja::escape_formatter(out, state, &Value::from(text))
+        }
+        _ => minijinja::escape_formatter(out, state, value),
+    });
+    Ok(environment)
+}
+
+/// transformers marks what the assistant said with `{% generation %}` to compute losses on it. Here the tags only group.
+fn without_generation_tags(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find("{%") {
+        let (before, tag) = rest.split_at(at);
+        out.push_str(before);
+        let length = tag.find("%}").map_or(tag.len(), |end| end + 2);
+        let (tag, after) = tag.split_at(length);
+        let word = tag.trim_start_matches("{%").trim_end_matches("%}").trim_matches(['-', '+']).trim();
+        match word {
+            "generation" => out.push_str(&tag.replacen("generation", "with", 1)),
+            "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endwith", 1)),
+            _ => out.push_str(tag),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Collects what a template writes, up to a limit.
+#[derive(Default)]
+struct Output {
+    bytes: Vec<u8>,
+    full: bool,
+}
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > MAX_OUTPUT {
+            self.full = true;
+            return Err(io::Error::other("too much output"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
