@@ -2,6 +2,8 @@
 
 pub mod cancel;
 pub mod progress;
+pub mod stops;
 
 pub use cancel::Cancel;
 pub use progress::{Phase, Progress};
+pub use stops::StopScanner;
