@@ -113,7 +113,5 @@ fn split_part(name: &str) -> Option<(u32, u32)> {
 }
 
 fn split(name: &str, part: u32, parts: u32) -> Error {
-    Error::unsupported(format!(
-        "{name} is part {part} of {parts} of a split model, which this version does not load; join them with llama-gguf-split --merge"
-    ))
+    Error::unsupported(format!("{name} is part {part} of {parts} of a split model, which this version does not load; join them with llama-gguf-split --merge"))
 }

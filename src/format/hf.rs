@@ -20,8 +20,7 @@ const TEMPLATE: &str = "chat_template.jinja";
 const TEMPLATE_JSON: &str = "chat_template.json";
 
 /// What a folder has to hold, for messages.
-const HOLDS: &str =
-    "a model folder holds config.json, tokenizer.json, and model.safetensors or model.safetensors.index.json with its shards";
+const HOLDS: &str = "a model folder holds config.json, tokenizer.json, and model.safetensors or model.safetensors.index.json with its shards";
 
 /// The JSON files of a folder that say what the model is.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,9 +52,7 @@ pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
     let tokenizer_config = folder.object(TOKENIZER_CONFIG).await?;
     let json = folder.bytes(TOKENIZER, limits::TOKENIZER_BYTES).await?.ok_or_else(|| folder.missing(TOKENIZER))?;
     let template = match folder.bytes(TEMPLATE, limits::CONFIG_BYTES).await? {
-        Some(bytes) => {
-            Some(String::from_utf8(bytes).map_err(|e| Error::bad_model(format!("{TEMPLATE} is not UTF-8: {}", e.utf8_error())))?)
-        }
+        Some(bytes) => Some(String::from_utf8(bytes).map_err(|e| Error::bad_model(format!("{TEMPLATE} is not UTF-8: {}", e.utf8_error())))?),
         None => None,
     };
     let template_json = folder.object(TEMPLATE_JSON).await?;
@@ -104,8 +101,7 @@ impl Folder<'_> {
         let mut sources = Vec::new();
         let mut tensors: IndexMap<String, TensorInfo> = IndexMap::new();
         for shard in shards {
-            let source =
-                self.files.get(shard).ok_or_else(|| Error::not_found(format!("{shard} is missing, which {INDEX} names; {HOLDS}")))?;
+            let source = self.files.get(shard).ok_or_else(|| Error::not_found(format!("{shard} is missing, which {INDEX} names; {HOLDS}")))?;
             for (name, tensor) in safetensors::read(source, sources.len()).await? {
                 match weight_map.get(name.as_str()) {
                     Some(&said) if said == shard => {}

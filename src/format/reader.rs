@@ -42,13 +42,10 @@ impl HeaderReader {
     pub fn check_count(&self, count: u64, min_bytes: u64, what: impl FnOnce() -> String) -> Result<usize> {
         let room = self.remaining().min(self.limit.saturating_sub(self.position()));
         match count.checked_mul(min_bytes) {
-            Some(bytes) if bytes <= room => {
-                usize::try_from(count).map_err(|_| Error::bad_model(format!("{}: {count} is too many", what())))
+            Some(bytes) if bytes <= room => usize::try_from(count).map_err(|_| Error::bad_model(format!("{}: {count} is too many", what()))),
+            _ => {
+                Err(Error::bad_model(format!("{}: {count} would need at least {min_bytes} bytes each, but only {room} bytes of the header can follow", what())))
             }
-            _ => Err(Error::bad_model(format!(
-                "{}: {count} would need at least {min_bytes} bytes each, but only {room} bytes of the header can follow",
-                what()
-            ))),
         }
     }
 

@@ -105,8 +105,7 @@ async fn read_header(source: &dyn ByteSource, file: usize) -> Result<IndexMap<St
                 entry.shape
             )));
         }
-        let offset =
-            data.checked_add(begin).ok_or_else(|| Error::bad_model(format!("tensor '{name}' has data_offsets [{begin}, {end}], which overflow")))?;
+        let offset = data.checked_add(begin).ok_or_else(|| Error::bad_model(format!("tensor '{name}' has data_offsets [{begin}, {end}], which overflow")))?;
         tensors.insert(name.clone(), TensorInfo { name, dtype, shape: entry.shape, file, offset, bytes });
     }
     check_layout(file, source, &tensors)?;

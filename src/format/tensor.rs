@@ -64,9 +64,10 @@ pub(crate) fn check_layout(file: usize, source: &dyn ByteSource, tensors: &Index
     let mut order: Vec<&TensorInfo> = tensors.values().filter(|t| t.file == file).collect();
     order.sort_by_key(|t| (t.offset, t.bytes));
     for tensor in &order {
-        let end = tensor.offset.checked_add(tensor.bytes).ok_or_else(|| {
-            Error::bad_model(format!("tensor '{}' begins at byte {}, which overflows with its size", tensor.name, tensor.offset))
-        })?;
+        let end = tensor
+            .offset
+            .checked_add(tensor.bytes)
+            .ok_or_else(|| Error::bad_model(format!("tensor '{}' begins at byte {}, which overflows with its size", tensor.name, tensor.offset)))?;
         if end > source.len() {
             return Err(Error::bad_model(format!(
                 "{}: tensor '{}' needs bytes {}..{end}, but the file ends at {}: {} bytes are missing; it is truncated, so download it again",
@@ -80,13 +81,7 @@ pub(crate) fn check_layout(file: usize, source: &dyn ByteSource, tensors: &Index
     }
     for pair in order.windows(2) {
         if pair[0].end() > pair[1].offset {
-            return Err(Error::bad_model(format!(
-                "{}: tensors '{}' and '{}' overlap at byte {}",
-                source.name(),
-                pair[0].name,
-                pair[1].name,
-                pair[1].offset
-            )));
+            return Err(Error::bad_model(format!("{}: tensors '{}' and '{}' overlap at byte {}", source.name(), pair[0].name, pair[1].name, pair[1].offset)));
         }
     }
     Ok(())

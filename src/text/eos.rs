@@ -2,8 +2,7 @@
 
 /// Tokens that end a turn of a conversation, under the names that families give them. Checkpoints often name only the
 /// end-of-text token; a chat model that is not stopped here talks on as the user.
-const TURN_ENDS: [&str; 7] =
-    ["<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>"];
+const TURN_ENDS: [&str; 7] = ["<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>"];
 
 /// `ids`, and the turn ends that are special tokens of the vocabulary and that the chat template writes.
 pub(super) fn with_turn_ends(mut ids: Vec<u32>, tokenizer: &tokenizers::Tokenizer, template: Option<&str>) -> Vec<u32> {

@@ -97,9 +97,7 @@ pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
         }
         "llama" => (sentence_piece_bpe(metadata, &vocabulary)?, true, true),
         other => {
-            return Err(Error::unsupported(format!(
-                "metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"
-            )));
+            return Err(Error::unsupported(format!("metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)")));
         }
     };
     inner.add_tokens(added_tokens(&vocabulary)?).map_err(|e| Error::tokenizer(format!("{TOKENS}: {e}")))?;
@@ -187,9 +185,9 @@ fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Token
     for (rank, merge) in metadata.strings(MERGES)?.iter().enumerate() {
         // The sides hold no space, but a side may be one: the separator is never the first character.
         let at = merge.char_indices().skip(1).find(|&(_, c)| c == ' ').map(|(at, _)| at);
-        let (left, right) = at.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| {
-            Error::bad_model(format!("metadata key '{MERGES}': merge {rank} is '{merge}', not two tokens with a space between"))
-        })?;
+        let (left, right) = at
+            .map(|at| (&merge[..at], &merge[at + 1..]))
+            .ok_or_else(|| Error::bad_model(format!("metadata key '{MERGES}': merge {rank} is '{merge}', not two tokens with a space between")))?;
         list.push((left.to_owned(), right.to_owned()));
     }
     let bpe = build(BPE::builder().ignore_merges(pre.ignore_merges), vocabulary, list, MERGES)?;
@@ -228,8 +226,7 @@ fn sentence_piece_bpe(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Resul
     let crate_error = |e: tokenizers::Error| Error::internal(format!("SentencePiece's rules: {e}"));
     let prefix = metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true);
     let mut normalizers: Vec<NormalizerWrapper> = Vec::new();
-    let mut decoders: Vec<DecoderWrapper> =
-        vec![Replace::new(SPACE, " ").map_err(crate_error)?.into(), ByteFallback::new().into(), Fuse::new().into()];
+    let mut decoders: Vec<DecoderWrapper> = vec![Replace::new(SPACE, " ").map_err(crate_error)?.into(), ByteFallback::new().into(), Fuse::new().into()];
     if prefix {
         normalizers.push(Prepend::new(SPACE.to_owned()).into());
         decoders.push(Strip::new(' ', 1, 0).into());

@@ -109,25 +109,13 @@ impl Pieces {
 #[derive(Deserialize)]
 #[serde(tag = "type")]
 enum Decoder {
-    Sequence {
-        decoders: Vec<serde_json::Value>,
-    },
+    Sequence { decoders: Vec<serde_json::Value> },
     ByteLevel,
     ByteFallback,
     Fuse,
-    Replace {
-        pattern: Pattern,
-        content: String,
-    },
-    Strip {
-        content: char,
-        start: usize,
-        stop: usize,
-    },
-    Metaspace {
-        replacement: char,
-        prepend_scheme: String,
-    },
+    Replace { pattern: Pattern, content: String },
+    Strip { content: char, start: usize, stop: usize },
+    Metaspace { replacement: char, prepend_scheme: String },
 }
 
 #[derive(Deserialize)]

@@ -41,9 +41,27 @@ struct Family {
 }
 
 const FAMILIES: &[Family] = &[
-    Family { names: &["default", "gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling"], cut: Cut::Gpt2, nfc: false, ignore_merges: false, add_bos: false },
-    Family { names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"], cut: Cut::Digits, nfc: false, ignore_merges: false, add_bos: false },
-    Family { names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"], cut: Cut::Pattern(LLAMA3), nfc: false, ignore_merges: true, add_bos: true },
+    Family {
+        names: &["default", "gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling"],
+        cut: Cut::Gpt2,
+        nfc: false,
+        ignore_merges: false,
+        add_bos: false,
+    },
+    Family {
+        names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"],
+        cut: Cut::Digits,
+        nfc: false,
+        ignore_merges: false,
+        add_bos: false,
+    },
+    Family {
+        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
+        cut: Cut::Pattern(LLAMA3),
+        nfc: false,
+        ignore_merges: true,
+        add_bos: true,
+    },
     Family { names: &["dbrx", "smaug-bpe"], cut: Cut::Pattern(LLAMA3), nfc: false, ignore_merges: false, add_bos: false },
     Family { names: &["qwen2", "deepseek-r1-qwen"], cut: Cut::Pattern(QWEN2), nfc: true, ignore_merges: false, add_bos: false },
     Family { names: &["stablelm2"], cut: Cut::Pattern(QWEN2), nfc: false, ignore_merges: false, add_bos: false },

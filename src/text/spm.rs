@@ -46,7 +46,11 @@ pub(super) fn merges(pieces: &[Piece<'_>]) -> Result<Vec<(String, String)>> {
     }
     let length = |s: &str| s.chars().count();
     merges.sort_by(|a, b| {
-        b.score.partial_cmp(&a.score).unwrap_or(std::cmp::Ordering::Equal).then_with(|| length(b.left).cmp(&length(a.left))).then_with(|| length(b.right).cmp(&length(a.right)))
+        b.score
+            .partial_cmp(&a.score)
+            .unwrap_or(std::cmp::Ordering::Equal)
+            .then_with(|| length(b.left).cmp(&length(a.left)))
+            .then_with(|| length(b.right).cmp(&length(a.right)))
     });
     Ok(merges.into_iter().map(|m| (m.left.to_owned(), m.right.to_owned())).collect())
 }

@@ -29,9 +29,10 @@ impl StreamDecoder {
 
     /// The text that `id` completes; empty while a character is incomplete. `TOKENIZER` names an id that is not in the vocabulary.
     pub fn push(&mut self, id: u32) -> Result<String> {
-        let piece = self.pieces.get(id).ok_or_else(|| {
-            Error::tokenizer(format!("token {id} is not in the vocabulary, whose ids end at {}", self.pieces.len().saturating_sub(1)))
-        })?;
+        let piece = self
+            .pieces
+            .get(id)
+            .ok_or_else(|| Error::tokenizer(format!("token {id} is not in the vocabulary, whose ids end at {}", self.pieces.len().saturating_sub(1))))?;
         if self.skip_special && self.pieces.is_special(id) {
             return Ok(String::new());
         }

@@ -125,11 +125,8 @@ fn failure(what: &str, error: &minijinja::Error) -> Error {
 }
 
 fn environment<'a>(now: Option<DateTime>) -> Result<Environment<'a>> {
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .build()
-        .map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))?;
+    let syntax =
+        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))?;
     let mut environment = Environment::new();
     environment.set_syntax(syntax);
     environment.set_fuel(Some(FUEL));

@@ -42,7 +42,14 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
 /// A float as Python prints it: the shortest digits that read back the same, with an exponent below 1e-4 and from 1e16.
 pub(super) fn python_float(value: f64) -> String {
     if !value.is_finite() {
-        return if value.is_nan() { "NaN" } else if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+        return if value.is_nan() {
+            "NaN"
+        } else if value > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+        .to_owned();
     }
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -107,7 +114,14 @@ impl Writer {
         Ok(())
     }
 
-    fn items<T>(&mut self, open: char, close: char, items: Vec<T>, depth: usize, mut write: impl FnMut(&mut Self, T) -> Result<(), Error>) -> Result<(), Error> {
+    fn items<T>(
+        &mut self,
+        open: char,
+        close: char,
+        items: Vec<T>,
+        depth: usize,
+        mut write: impl FnMut(&mut Self, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.out.push(open);
         let empty = items.is_empty();
         for (index, item) in items.into_iter().enumerate() {

@@ -64,8 +64,7 @@ impl Tokenizer {
     /// Token ids of `text`; with `add_special`, also what the model wants around a text (usually the beginning-of-text
     /// token). Pass false for a rendered chat template, which holds its own.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>> {
-        let encoding =
-            self.inner.encode_fast(text, add_special).map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
+        let encoding = self.inner.encode_fast(text, add_special).map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
         let ids = encoding.get_ids();
         if !add_special {
             return Ok(ids.to_vec());

@@ -247,10 +247,7 @@ fn unknown_kind(key: &str, kind: u32) -> Error {
 fn alignment(metadata: &Metadata) -> Result<u64> {
     let alignment = metadata.opt::<u64>(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT);
     if !alignment.is_power_of_two() || alignment > limits::ALIGNMENT {
-        return Err(Error::bad_model(format!(
-            "metadata key '{ALIGNMENT_KEY}' is {alignment}; it must be a power of two and at most {}",
-            limits::ALIGNMENT
-        )));
+        return Err(Error::bad_model(format!("metadata key '{ALIGNMENT_KEY}' is {alignment}; it must be a power of two and at most {}", limits::ALIGNMENT)));
     }
     Ok(alignment)
 }
