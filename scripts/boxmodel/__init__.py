@@ -1,0 +1,1 @@
+"""Makes the model in the box: data, tokenizer, training, export, evaluation, card."""
