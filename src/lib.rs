@@ -16,5 +16,7 @@ pub mod kernels;
 pub mod cpu;
 pub mod stream;
 pub mod sample;
+#[cfg(target_arch = "wasm32")]
+pub mod web;
 
 pub use error::{Error, ErrorKind, Result};

@@ -88,9 +88,7 @@ pub fn open_path(path: &Path) -> Result<Files> {
         let source = DiskSource::open(path)?;
         // Pointing at one file of a folder means the folder, as it does for a URL.
         return match (source.name(), path.parent()) {
-            (names::CONFIG | names::WEIGHTS | names::INDEX, Some(parent)) => {
-                open_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
-            }
+            (names::CONFIG | names::WEIGHTS | names::INDEX, Some(parent)) => open_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }),
             _ => {
                 files.insert(source.name.clone(), Rc::new(source));
                 Ok(files)

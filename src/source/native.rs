@@ -13,7 +13,9 @@ pub fn builtin_path() -> Result<PathBuf> {
     let shipped = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("models/box.gguf")));
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
     shipped.into_iter().chain([built]).find(|p| p.is_file()).ok_or_else(|| {
-        Error::not_found("the model in the box is not here: models/box.gguf is neither beside this program nor in the source tree's www folder; give --model PATH")
+        Error::not_found(
+            "the model in the box is not here: models/box.gguf is neither beside this program nor in the source tree's www folder; give --model PATH",
+        )
     })
 }
 
@@ -31,7 +33,10 @@ pub async fn open(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel
         #[cfg(not(feature = "cli"))]
         ModelSpec::Remote(remote) => {
             let _ = progress;
-            Err(Error::bad_option(format!("model: {}: this build has no HTTP client; build with --features cli, or download the file and give its path", remote.url())))
+            Err(Error::bad_option(format!(
+                "model: {}: this build has no HTTP client; build with --features cli, or download the file and give its path",
+                remote.url()
+            )))
         }
     }
 }

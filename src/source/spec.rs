@@ -64,7 +64,8 @@ pub mod names {
     /// Our own format of weights.
     pub const MANIFEST: &str = "manifest.json";
     /// A sentence for errors about a folder in which something is missing.
-    pub const EXPECTED: &str = "a model folder holds config.json, tokenizer.json and model.safetensors (or model.safetensors.index.json and the files it names)";
+    pub const EXPECTED: &str =
+        "a model folder holds config.json, tokenizer.json and model.safetensors (or model.safetensors.index.json and the files it names)";
 }
 
 impl ModelSpec {
@@ -144,13 +145,8 @@ impl Remote {
     /// The name of a single file, from its address, in characters that every store accepts.
     pub fn file_name(url: &str) -> String {
         let path = url.split(['?', '#']).next().unwrap_or(url);
-        let name: String = path
-            .rsplit('/')
-            .next()
-            .unwrap_or("")
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' })
-            .collect();
+        let name: String =
+            path.rsplit('/').next().unwrap_or("").chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' }).collect();
         let name = name.trim_start_matches('.');
         if name.is_empty() { "model".to_owned() } else { name.chars().take(120).collect() }
     }
@@ -158,7 +154,9 @@ impl Remote {
 
 /// The error for Millrace's own weight format, which is not part of this version.
 fn manifest_unsupported(what: &str) -> Error {
-    Error::unsupported(format!("{what}: models described by a manifest.json are not supported by this version; give the .gguf file or the folder with config.json instead"))
+    Error::unsupported(format!(
+        "{what}: models described by a manifest.json are not supported by this version; give the .gguf file or the folder with config.json instead"
+    ))
 }
 
 /// Whether `text` before a colon names a scheme; a single letter is a Windows drive.

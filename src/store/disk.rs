@@ -173,6 +173,10 @@ impl Store for DiskStore {
             Ok(Usage { used, available: None })
         })
     }
+
+    fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
+        Box::pin(async { None })
+    }
 }
 
 struct DiskWriter {

@@ -133,7 +133,7 @@ impl Download<'_> {
     async fn stream(&mut self, url: &str, name: &str, see: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut reply = self.transport.get(url, self.cancel).await?;
         if let Some(length) = reply.length
-            && let Some(available) = self.store.usage().await?.available
+            && let Some(available) = self.store.available().await
             && length > available
         {
             return Err(full(url, Some(length), Some(available)));
@@ -292,7 +292,8 @@ mod tests {
     fn a_folder_with_an_index() {
         let (store, table) = (MemoryStore::new(), table(&folder()));
         let (files, _) = get(&store, &table, "https://e.org/m/").unwrap();
-        let expected = ["config.json", "tokenizer.json", "generation_config.json", names::INDEX, "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+        let expected =
+            ["config.json", "tokenizer.json", "generation_config.json", names::INDEX, "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
         assert_eq!(files.keys().collect::<Vec<_>>(), expected);
     }
 
@@ -310,7 +311,15 @@ mod tests {
 
     #[test]
     fn an_index_cannot_lead_elsewhere() {
-        for index in ["[]", "{", r#"{"weight_map":{}}"#, r#"{"weight_map":{"a":1}}"#, r#"{"weight_map":{"a":"../x.safetensors"}}"#, r#"{"weight_map":{"a":"http://evil/x.safetensors"}}"#, r#"{"weight_map":{"a":"x.bin"}}"#] {
+        for index in [
+            "[]",
+            "{",
+            r#"{"weight_map":{}}"#,
+            r#"{"weight_map":{"a":1}}"#,
+            r#"{"weight_map":{"a":"../x.safetensors"}}"#,
+            r#"{"weight_map":{"a":"http://evil/x.safetensors"}}"#,
+            r#"{"weight_map":{"a":"x.bin"}}"#,
+        ] {
             let mut files = folder();
             files[3].1 = index.as_bytes().to_vec();
             let error = get(&MemoryStore::new(), &table(&files), "https://e.org/m/").err().unwrap();

@@ -85,6 +85,10 @@ impl Store for MemoryStore {
     fn usage(&self) -> LocalBoxFuture<'_, Result<Usage>> {
         Box::pin(async { Ok(Usage { used: self.0.models.borrow().values().map(total).sum(), available: None }) })
     }
+
+    fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
+        Box::pin(async { None })
+    }
 }
 
 struct MemoryWriter {

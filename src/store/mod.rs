@@ -40,8 +40,10 @@ pub trait Store {
     fn begin<'a>(&'a self, key: &'a ModelKey, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Begin>>;
     /// Removes a model, if it is there. Fails with `STORAGE` where it is in use and the place does not allow that.
     fn remove<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<()>>;
-    /// How full it is.
+    /// How full it is. Looks at every file.
     fn usage(&self) -> LocalBoxFuture<'_, Result<Usage>>;
+    /// Bytes that can still be written, as far as the system tells.
+    fn available(&self) -> LocalBoxFuture<'_, Option<u64>>;
 }
 
 /// What [`Store::begin`] leads to.

@@ -100,8 +100,17 @@ pub(crate) async fn conforms<F: Future<Output = Box<dyn Store>>>(open: impl Fn()
     let cancel = Cancel::new();
     cancel.cancel();
     assert_eq!(store.begin(&key, &cancel).await.unwrap_err().kind(), ErrorKind::Aborted);
-    let store = open().await;
-    assert_eq!(store.usage().await.unwrap().used, 0);
+    assert_empty(&*open().await).await;
+}
+
+/// Nothing takes space any more. A dropped writer cleans up behind itself, which may take a few turns of the event loop.
+async fn assert_empty(store: &dyn Store) {
+    for _ in 0..200 {
+        if store.usage().await.unwrap().used == 0 {
+            return;
+        }
+    }
+    panic!("what was interrupted is still there");
 }
 
 /// A dropped writer leaves no model; the next writer starts clean, and the next opening finds nothing.
@@ -125,7 +134,7 @@ async fn interrupted<F: Future<Output = Box<dyn Store>>>(store: &dyn Store, key:
     drop(w);
     let store = open().await;
     assert!(store.open(key).await.unwrap().is_none());
-    assert_eq!(store.usage().await.unwrap().used, 0, "what was interrupted is removed at the next opening");
+    assert_empty(&*store).await;
 }
 
 /// Whoever comes second waits for the first: finds its model, or becomes the writer if it gave up.

@@ -1,0 +1,170 @@
+//! What wgpu cannot do on the web: ask for subgroups, and read all that the adapter says of itself.
+
+use std::cell::RefCell;
+
+use js_sys::{Array, Function, Object, Proxy, Reflect};
+use wasm_bindgen::closure::Closure;
+use wasm_bindgen::{JsCast, JsValue};
+
+use super::js;
+
+/// Whether this browser has WebGPU here.
+pub fn has_webgpu() -> bool {
+    js::path(&js_sys::global(), &["navigator", "gpu", "requestAdapter"]).is_function()
+}
+
+/// The adapter and its device, as the browser describes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// `nvidia`, `apple`, `google`, …
+    pub vendor: String,
+    /// The description, else architecture and device, else the vendor: browsers tell as little as they like.
+    pub name: String,
+    /// WebGPU names of the features that the device was made with.
+    pub features: Vec<String>,
+    /// Smallest and largest subgroup, in invocations; 0 where the browser does not say.
+    pub subgroup: [u32; 2],
+}
+
+/// Reads `device.adapterInfo` and `device.features`.
+pub fn describe(device: &wgpu::Device) -> About {
+    let device: JsValue = device.as_webgpu().map_or(JsValue::UNDEFINED, |d| d.into());
+    let mut info = js::get(&device, "adapterInfo");
+    if info.is_undefined() {
+        // Browsers of before 2025 have it on the adapter only, which the guard saw.
+        info = ADAPTER.with_borrow(|adapter| js::get(adapter, "info"));
+    }
+    let vendor = js::string(&info, "vendor");
+    let description = js::string(&info, "description");
+    let name = if description.is_empty() {
+        let parts = [vendor.clone(), js::string(&info, "architecture"), js::string(&info, "device")];
+        parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" ")
+    } else {
+        description
+    };
+    let features = js_sys::try_iter(&js::get(&device, "features")).ok().flatten();
+    let features = features.into_iter().flatten().flatten().filter_map(|f| f.as_string()).collect();
+    let number = |key: &str| js::get(&info, key).as_f64().unwrap_or(0.0) as u32;
+    About { vendor, name, features, subgroup: [number("subgroupMinSize"), number("subgroupMaxSize")] }
+}
+
+thread_local! {
+    /// The adapter of the last request for a device.
+    static ADAPTER: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };
+    /// The wrapped method while any guard lives; guards may overlap when two devices are opened at once.
+    static WRAPPED: RefCell<Option<Wrapped>> = const { RefCell::new(None) };
+}
+
+type Apply = Closure<dyn Fn(Function, JsValue, Array) -> Result<JsValue, JsValue>>;
+
+struct Wrapped {
+    prototype: JsValue,
+    original: JsValue,
+    guards: usize,
+    _apply: Apply,
+}
+
+/// While it lives, devices are asked for with `subgroups` where the adapter has them.
+pub struct Guard(());
+
+/// Wraps `GPUAdapter.prototype.requestDevice` until the guard is dropped. With `wanted` false nothing is added to the request.
+pub fn ask_for_subgroups(wanted: bool) -> Option<Guard> {
+    if !wanted {
+        return None;
+    }
+    WRAPPED.with_borrow_mut(|slot| {
+        if let Some(wrapped) = slot {
+            wrapped.guards += 1;
+            return Some(Guard(()));
+        }
+        let prototype = js::path(&js_sys::global(), &["GPUAdapter", "prototype"]);
+        let original = js::get(&prototype, "requestDevice");
+        if !original.is_function() {
+            return None;
+        }
+        let apply: Apply = Closure::new(|original: Function, adapter: JsValue, args: Array| {
+            ADAPTER.set(adapter.clone());
+            Reflect::apply(&original, &adapter, &Array::of1(&with_subgroups(&adapter, args.get(0))))
+        });
+        let handler: Object = js::object(&[("apply", apply.as_ref().clone())]).unchecked_into();
+        Reflect::set(&prototype, &"requestDevice".into(), &Proxy::new(&original, &handler)).ok()?;
+        *slot = Some(Wrapped { prototype, original, guards: 1, _apply: apply });
+        Some(Guard(()))
+    })
+}
+
+/// The descriptor with "subgroups" among its features, if the adapter has them.
+fn with_subgroups(adapter: &JsValue, descriptor: JsValue) -> JsValue {
+    let has = js::call(&js::get(adapter, "features"), "has", &[&"subgroups".into()]);
+    if !has.is_ok_and(|has| has.is_truthy()) {
+        return descriptor;
+    }
+    let descriptor = if descriptor.is_object() { descriptor } else { js::object(&[]) };
+    let features = js::get(&descriptor, "requiredFeatures");
+    let features = if features.is_object() { Array::from(&features) } else { Array::new() };
+    if !features.includes(&"subgroups".into(), 0) {
+        features.push(&"subgroups".into());
+    }
+    // wgpu made this descriptor for this call; nobody else sees the change.
+    let _ = Reflect::set(&descriptor, &"requiredFeatures".into(), &features);
+    descriptor
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        WRAPPED.with_borrow_mut(|slot| {
+            if let Some(wrapped) = slot {
+                wrapped.guards -= 1;
+                if wrapped.guards == 0 {
+                    // The property was writable a moment ago.
+                    let _ = Reflect::set(&wrapped.prototype, &"requestDevice".into(), &wrapped.original);
+                    *slot = None;
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    async fn open(subgroups: bool) -> About {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        let adapter = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await.unwrap();
+        let _asking = ask_for_subgroups(subgroups);
+        let (device, _queue) = adapter.request_device(&wgpu::DeviceDescriptor::default()).await.unwrap();
+        describe(&device)
+    }
+
+    fn method() -> JsValue {
+        js::path(&js_sys::global(), &["GPUAdapter", "prototype", "requestDevice"])
+    }
+
+    #[wasm_bindgen_test]
+    async fn subgroups_where_the_adapter_has_them() {
+        assert!(has_webgpu(), "these tests need a browser with WebGPU");
+        let before = method();
+        let gpu = js::path(&js_sys::global(), &["navigator", "gpu"]);
+        let adapter = js::call_async(&gpu, "requestAdapter", &[]).await.unwrap();
+        let has = js::call(&js::get(&adapter, "features"), "has", &[&"subgroups".into()]).unwrap().is_truthy();
+        let with = open(true).await;
+        assert_eq!(with.features.iter().any(|f| f == "subgroups"), has);
+        assert!(!has || (with.subgroup[0] > 0 && with.subgroup[1] >= with.subgroup[0]), "{with:?}");
+        assert!(!with.name.is_empty(), "{with:?}");
+        assert!(!open(false).await.features.iter().any(|f| f == "subgroups"));
+        assert_eq!(method(), before, "the browser's own method is back");
+    }
+
+    #[wasm_bindgen_test]
+    fn guards_may_overlap() {
+        let before = method();
+        let first = ask_for_subgroups(true);
+        let second = ask_for_subgroups(true);
+        drop(first);
+        assert_ne!(method(), before);
+        drop(second);
+        assert_eq!(method(), before);
+    }
+}

@@ -1,0 +1,21 @@
+//! The browser: the only place that knows JavaScript. It runs in a dedicated Worker, where OPFS can be read and written at once.
+//!
+//! Everything here translates between the engine's traits and what the browser offers; nothing of it decides about models.
+
+mod blob;
+mod errors;
+mod fetch;
+pub mod gpu;
+mod js;
+mod lock;
+mod opfs;
+mod panic;
+
+pub use blob::{BlobSource, BlobStore};
+pub use errors::{from_js, to_js};
+pub use fetch::FetchTransport;
+pub use js::now_ms;
+pub use opfs::OpfsStore;
+
+#[cfg(test)]
+wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_dedicated_worker);
