@@ -104,7 +104,7 @@ export class Engine {
     this.#tail = new Promise<void>((resolve) => {
       finish = resolve;
     });
-    const partial = { text: '', tokens: [] as number[] };
+    const partial = { text: '', tokens: [] as number[], seed: request.seed! };
     try {
       await Promise.race([before, new Promise((halted) => halt.signal.addEventListener('abort', halted, { once: true }))]);
       if (halt.signal.aborted) return this.#cutShort(signal, partial);
@@ -129,13 +129,13 @@ export class Engine {
   }
 
   /** The outcome of a generation that was ended before the Worker had a result for it. */
-  #cutShort(signal: AbortSignal | undefined, partial: { text: string; tokens: number[] }): GenerateResult {
+  #cutShort(signal: AbortSignal | undefined, partial: { text: string; tokens: number[]; seed: number }): GenerateResult {
     const result: GenerateResult = {
       ...partial,
       prompt_tokens: 0,
       finish_reason: 'abort',
       timings: { load_ms: 0, prefill_ms: 0, ttft_ms: 0, decode_ms: 0, prefill_tok_s: 0, decode_tok_s: 0 },
-      counters: { submits: 0, dispatches: 0, readbacks: 0, readback_bytes: 0, prefill_submits: 0, gpu_bytes: 0 },
+      counters: { submits: 0, dispatches: 0, readbacks: 0, readback_bytes: 0, prefill_submits: 0, gpu_bytes: 0, created: 0 },
       adapter: this.#info.adapter,
       plan: this.#info.lane,
     };

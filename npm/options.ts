@@ -30,7 +30,7 @@ const LOAD: Schema<LoadOptions> = {
   signal,
   lane: oneOf('exact', 'f16', 'fast'),
   context: integer(1, 2 ** 31),
-  chunk: integer(1, 1024),
+  chunk: integer(1, 32),
   adapter: text,
   kernels: (value) => (isObject(value) && Object.values(value).every((name) => text(name) === null) ? null : 'must map operations to names of variants'),
   cache: boolean,
@@ -70,11 +70,12 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
 /** Checks the arguments of `engine.generate` and makes of them what the Worker gets. */
 export function checkGenerate(input: Input, options: GenerateOptions): WasmRequest {
   check('engine.generate', options, GENERATE);
-  const { signal: _, stop, tools, seed, ...rest } = options;
+  const { signal: _, stop, tools, seed, temperature = 0.7, ...rest } = options;
   if (rest.logitsFrom !== undefined && !rest.logits) throw bad('engine.generate: logitsFrom needs logits: true');
   return {
     ...rest,
     ...promptOf(input),
+    temperature,
     ...(stop === undefined ? {} : { stop: typeof stop === 'string' ? [stop] : [...stop] }),
     ...(tools === undefined ? {} : { tools: [...tools] }),
     seed: seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!,

@@ -36,6 +36,8 @@ export interface Progress {
   file?: string;
   /** Whether the bytes come from this browser's storage and not from the network. */
   cached: boolean;
+  /** Why the next load will need the network again, where the bytes cannot be kept. */
+  reason?: string;
 }
 
 /** Options of {@link Engine.load}. */
@@ -50,7 +52,7 @@ export interface LoadOptions {
   lane?: Lane;
   /** Tokens of context to allow, at most what the model was trained for. */
   context?: number;
-  /** Tokens a readback. Default: follows the measured speed. */
+  /** Tokens a readback, 1 to 32. Default: follows the measured speed. */
   chunk?: number;
   /** A part of the name of the GPU to use. */
   adapter?: string;
@@ -69,7 +71,7 @@ export interface GenerateOptions {
   signal?: AbortSignal;
   /** Tokens to generate at most. Default: what the context has room for. */
   maxTokens?: number;
-  /** 0 is greedy. Default: the model's own, else 0.7. */
+  /** 0 is greedy. Default 0.7. */
   temperature?: number;
   /** Only the k likeliest tokens; 0 is all of them. */
   topK?: number;
@@ -89,7 +91,7 @@ export interface GenerateOptions {
   templateOptions?: Record<string, unknown>;
   /** Returns the raw logits of the last prompt position. */
   logits?: boolean;
-  /** With `logits`: returns those of every prompt position from this one on, as `allLogits`. */
+  /** With `logits`: returns those of every prompt position from this one on, as `all_logits`. */
   logitsFrom?: number;
 }
 
@@ -100,17 +102,19 @@ export interface GenerateResult {
   prompt_tokens: number;
   /** `abort`: the consumer left the loop or called `stop()`. */
   finish_reason: 'stop' | 'length' | 'abort';
+  /** The seed that was used. */
+  seed: number;
   /** Milliseconds, and tokens a second. `ttft_ms`: from the call to the first token. */
   timings: { load_ms: number; prefill_ms: number; ttft_ms: number; decode_ms: number; prefill_tok_s: number; decode_tok_s: number };
-  /** What this generation alone cost. */
-  counters: { submits: number; dispatches: number; readbacks: number; readback_bytes: number; prefill_submits: number; gpu_bytes: number };
+  /** What this generation alone cost, prefill apart. `created`: buffers, bind groups and pipelines made while decoding. */
+  counters: { submits: number; dispatches: number; readbacks: number; readback_bytes: number; prefill_submits: number; gpu_bytes: number; created: number };
   adapter: AdapterInfo;
   /** Name of the lane and the variants. */
   plan: string;
   /** (V) raw logits of the last prompt position, where asked for. */
   logits?: Float32Array;
   /** (T, V) raw logits of the prompt positions from `logitsFrom` on, where asked for. */
-  allLogits?: Float32Array[];
+  all_logits?: Float32Array[];
 }
 
 /** The GPU. */
@@ -122,8 +126,10 @@ export interface AdapterInfo {
   subgroup: [number, number];
 }
 
-/** One step of the plan. */
+/** One dispatch of the plan. */
 export interface PlanStep {
+  pass: 'prefill' | 'decode';
+  /** Where in the model. */
   step: string;
   kernel: string;
   variant: string;
@@ -138,12 +144,27 @@ export interface PlanStep {
 /** What is loaded, on what, and how it runs. */
 export interface EngineInfo {
   version: string;
-  model: { architecture: string; parameters: number; context: number; vocab: number; bytes: number; types: Record<string, number> };
+  /** `types`: how many tensors have each type. `chat`: whether there is a chat template. */
+  model: {
+    name: string | null;
+    architecture: string;
+    parameters: number;
+    context: number;
+    vocab: number;
+    layers: number;
+    bytes: number;
+    types: [type: string, tensors: number][];
+    chat: boolean;
+  };
   adapter: AdapterInfo;
   lane: Lane;
   /** The lanes that this device offers. */
   lanes: Lane[];
   /** Bytes on the GPU. */
-  memory: { weights: number; kv: number; activations: number; total: number };
+  memory: { weights: number; kv: number; activations: number; total: number; peak: number };
+  /** Most positions, prompt and answer together. */
+  context: number;
+  /** Opening, downloading and uploading, in milliseconds. */
+  load_ms: number;
   plan: PlanStep[];
 }

@@ -43,9 +43,6 @@ const OPTIONS = {
   help: { type: 'boolean' },
 };
 
-/** Errors that say that the input, not the machine, is at fault: exit status 2. */
-const INPUT_ERRORS = new Set(['BAD_OPTION', 'BAD_MODEL', 'UNSUPPORTED_MODEL', 'NOT_FOUND', 'NO_ADAPTER', 'UNKNOWN_KERNEL', 'CONTEXT_FULL', 'TOKENIZER', 'TEMPLATE']);
-
 /** An error with one of the engine's codes. */
 class CodedError extends Error {
   constructor(code, message) {
@@ -61,7 +58,8 @@ try {
   const code = error instanceof CodedError ? error.code : 'INTERNAL';
   const text = error instanceof CodedError || error instanceof Failure ? error.message : (error?.stack ?? String(error));
   process.stderr.write(`error[${code}]: ${error instanceof CodedError ? text.replace(/\s*\n\s*/g, ' ') : text}\n`);
-  process.exitCode = INPUT_ERRORS.has(code) ? 2 : 1;
+  // 2, as from the native command line; 1 is for what went wrong around the engine.
+  process.exitCode = error instanceof CodedError ? 2 : 1;
 }
 
 async function generate(args) {
@@ -101,7 +99,7 @@ function jobOf(given) {
   if (given.profile) throw bad('--profile: this version has no profiler for browsers');
   if (given['logits-from'] !== undefined && !given.logits) throw bad('--logits-from needs --logits FILE.json');
   const prompts = ['prompt', 'chat', 'messages', 'tokens'].filter((name) => given[name] !== undefined);
-  if (prompts.length !== 1) throw bad(`give exactly one of --prompt, --chat, --messages and --tokens, not ${prompts.length || 'none'}`);
+  if (prompts.length !== 1) throw bad(prompts.length === 0 ? 'nothing to continue: give --prompt, --chat, --messages or --tokens' : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`);
   const load = { lane: given.lane, context: number(given, 'context'), adapter: given.adapter, chunk: number(given, 'chunk'), kernels: kernels(given.kernel) };
   const options = {
     maxTokens: number(given, 'max-tokens'),
@@ -115,21 +113,29 @@ function jobOf(given) {
     logits: given.logits === undefined ? undefined : true,
     logitsFrom: number(given, 'logits-from'),
   };
-  return { load: present(load), input: inputOf(given), options: present(options) };
+  const { input, tools } = inputOf(given);
+  return { load: present(load), input, options: present({ ...options, tools }) };
 }
 
 function inputOf(given) {
-  if (given.prompt !== undefined) return given.prompt;
-  if (given.chat !== undefined) return [{ role: 'user', content: given.chat }];
+  if (given.prompt !== undefined) return { input: given.prompt };
+  if (given.chat !== undefined) return { input: [{ role: 'user', content: given.chat }] };
   if (given.tokens !== undefined) {
     if (!/^\d+(,\d+)*$/.test(given.tokens)) throw bad(`--tokens "${given.tokens}" is not a list of token ids such as 1,2,3`);
-    return { tokens: given.tokens.split(',').map(Number) };
+    return { input: { tokens: given.tokens.split(',').map(Number) } };
   }
   if (!existsSync(given.messages)) throw new CodedError('NOT_FOUND', `no such file, ${given.messages}`);
+  const file = readJson(given.messages);
+  if (Array.isArray(file)) return { input: file };
+  if (!Array.isArray(file?.messages)) throw bad(`--messages: neither a list of messages nor an object with one, ${given.messages}`);
+  return { input: file.messages, tools: file.tools };
+}
+
+function readJson(path) {
   try {
-    return JSON.parse(readFileSync(given.messages, 'utf8'));
+    return JSON.parse(readFileSync(path, 'utf8'));
   } catch (error) {
-    throw bad(`--messages: ${error.message}, ${given.messages}`);
+    throw bad(`--messages: ${error.message}, ${path}`);
   }
 }
 
@@ -177,13 +183,13 @@ async function runInPage({ load, input, options }) {
     const sent = [];
     for await (const delta of generation) sent.push(globalThis.millraceDelta(delta));
     await Promise.all(sent);
-    const { logits, allLogits, ...result } = await generation;
+    const { logits, all_logits, ...result } = await generation;
     return {
       result: {
         ...result,
         tokens: Array.from(result.tokens),
         logits: logits && Array.from(logits),
-        allLogits: allLogits && Array.from(allLogits, (row) => Array.from(row)),
+        all_logits: all_logits && Array.from(all_logits, (row) => Array.from(row)),
       },
     };
   } catch (error) {
@@ -199,9 +205,9 @@ function showProgress({ phase, loaded, total }) {
   shown = text;
 }
 
-function report(given, { logits, allLogits, ...result }) {
+function report(given, { logits, all_logits, ...result }) {
   if (given.logits !== undefined) {
-    const extra = allLogits ? { from: Number(given['logits-from']), all: allLogits } : {};
+    const extra = all_logits ? { from: Number(given['logits-from']), all: all_logits } : {};
     writeFileSync(given.logits, `${JSON.stringify({ logits, ...extra })}\n`);
   }
   process.stdout.write('\n');

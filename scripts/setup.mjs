@@ -94,7 +94,7 @@ async function wasmBindgen() {
 }
 
 /** Linux: the software Vulkan driver that every machine can run, named to the loader. Elsewhere the system's own API is used. */
-async function vulkan() {
+export async function vulkan() {
   if (process.platform !== 'linux' || process.env.VK_DRIVER_FILES || process.env.VK_ICD_FILENAMES) return {};
   const find = () => ['lvp_icd.json', `lvp_icd.${{ x64: 'x86_64', arm64: 'aarch64' }[process.arch]}.json`].map((name) => `/usr/share/vulkan/icd.d/${name}`).find((path) => existsSync(path));
   if (!find() && (await ask('which', ['apt-get']))) await apt("Mesa's software Vulkan driver", ['mesa-vulkan-drivers']);

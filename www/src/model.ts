@@ -92,9 +92,9 @@ export class ModelLoader {
       ['GPU', info ? info.adapter.name || info.adapter.vendor || 'unnamed' : 'no model is loaded'],
       ...(info
         ? ([
-            ['Model', `${info.model.architecture}, ${parameters(info.model.parameters)} parameters, ${Object.keys(info.model.types).join(', ')}`],
+            ['Model', `${info.model.architecture}, ${parameters(info.model.parameters)} parameters, ${info.model.types.map(([type]) => type).join(', ')}`],
             ['Lane', `${info.lane} (of ${info.lanes.join(', ')})`],
-            ['Context', `${info.model.context.toLocaleString('en')} tokens`],
+            ['Context', `${info.context.toLocaleString('en')} of ${info.model.context.toLocaleString('en')} tokens`],
             ['GPU memory', `${bytes(info.memory.total)}: weights ${bytes(info.memory.weights)}, cache ${bytes(info.memory.kv)}, activations ${bytes(info.memory.activations)}`],
           ] as const)
         : []),

@@ -1,0 +1,268 @@
+// The package as a page uses it: loading, generating, aborting, failing, disposing.
+import { bytesOf, expect, openBlank, test, TINY } from './support.ts';
+
+test('loads with progress and says what it has loaded', async ({ blank }) => {
+  const { phases, info } = await blank.evaluate(async (model) => {
+    const phases = new Set<string>();
+    const engine = await Engine.load({ model, onProgress: (progress) => phases.add(progress.phase) });
+    const { info } = engine;
+    engine.dispose();
+    return { phases: [...phases], info };
+  }, TINY);
+  expect(phases).toEqual(expect.arrayContaining(['download', 'upload']));
+  expect(info.model).toMatchObject({ architecture: 'llama', vocab: 301 });
+  expect(info.adapter.name).not.toBe('');
+  expect(info.memory.total).toBeGreaterThan(0);
+  expect(info.lanes).toContain(info.lane);
+});
+
+test('one generation is a stream of pieces and a promise of the whole', async ({ tiny }) => {
+  const { pieces, result, same } = await tiny.evaluate(async () => {
+    const options = { maxTokens: 12, temperature: 0, ignoreEos: true };
+    const generation = engine.generate({ tokens: [57, 56, 78] }, options);
+    const pieces = [];
+    for await (const piece of generation) pieces.push(piece);
+    return { pieces, result: await generation, same: await engine.generate({ tokens: [57, 56, 78] }, options) };
+  });
+  expect(pieces.join('')).toBe(result.text);
+  expect(Array.from(result.tokens)).toHaveLength(12);
+  expect(result).toMatchObject({ prompt_tokens: 3, finish_reason: 'length' });
+  expect(Array.from(same.tokens)).toEqual(Array.from(result.tokens));
+});
+
+test('the same seed gives the same text, and the seed that was used is told', async ({ tiny }) => {
+  const [first, again, other] = await tiny.evaluate(async () => {
+    const options = { maxTokens: 16, temperature: 1.5, ignoreEos: true };
+    const first = await engine.generate({ tokens: [57, 56] }, options);
+    const again = await engine.generate({ tokens: [57, 56] }, { ...options, seed: first.seed });
+    return [first, again, await engine.generate({ tokens: [57, 56] }, { ...options, seed: first.seed + 1 })];
+  });
+  expect(again!.tokens).toEqual(first!.tokens);
+  expect(other!.tokens).not.toEqual(first!.tokens);
+});
+
+test('returned from an async function the generation is awaited', async ({ tiny }) => {
+  const kinds = await tiny.evaluate(async () => {
+    const options = { maxTokens: 2, temperature: 0, ignoreEos: true };
+    const fromAsync = await (async () => engine.generate({ tokens: [1] }, options))();
+    const wrapped = await (async () => ({ stream: engine.generate({ tokens: [1] }, options) }))();
+    const kinds = [Symbol.asyncIterator in fromAsync, typeof fromAsync.text, Symbol.asyncIterator in wrapped.stream];
+    await wrapped.stream;
+    return kinds;
+  });
+  expect(kinds).toEqual([false, 'string', true]);
+});
+
+test('generations that overlap are answered in order', async ({ tiny }) => {
+  const order = await tiny.evaluate(async () => {
+    const order: string[] = [];
+    const read = async (name: string): Promise<void> => {
+      for await (const _ of engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 8, temperature: 0, ignoreEos: true })) order.push(name);
+    };
+    await Promise.all([read('a'), read('b'), read('c')]);
+    return order.join('');
+  });
+  expect(order).toMatch(/^a+b+c+$/);
+});
+
+test.describe('options', () => {
+  const cases: [title: string, input: unknown, options: Record<string, unknown>, message: RegExp][] = [
+    ['unknown', 'x', { maxtokens: 1 }, /maxtokens is not an option; did you mean maxTokens\?/],
+    ['unknown and far from all', 'x', { frobnicate: 1 }, /frobnicate is not an option \(known: /],
+    ['of the wrong type', 'x', { temperature: 'hot' }, /temperature must be a number/],
+    ['out of range', 'x', { topP: 1.5 }, /topP must be a number from 0 to 1/],
+    ['not whole', 'x', { maxTokens: 1.5 }, /maxTokens must be a whole number/],
+    ['contradicting', 'x', { logitsFrom: 1 }, /logitsFrom needs logits/],
+    ['no prompt', undefined, {}, /the prompt must be a text/],
+    ['no messages', [], {}, /list of messages is empty/],
+    ['role', [{ role: 'robot', content: 'x' }], {}, /messages\[0\]: role must be one of/],
+    ['content', [{ role: 'user', content: 7 }], {}, /messages\[0\]: content must be a text/],
+    ['missing content', [{ role: 'user' }], {}, /messages\[0\]: content is missing/],
+    ['unknown field', [{ role: 'user', content: 'x', contents: 'y' }], {}, /contents is not an option; did you mean content\?/],
+    ['tokens', { tokens: [-1] }, {}, /tokens must be a list of token ids/],
+  ];
+  for (const [title, input, options, message] of cases) {
+    test(`of generate: ${title}`, async ({ tiny }) => {
+      const error = await tiny.evaluate(([input, options]) => failure(engine.generate(input as never, options as never)), [input, options] as const);
+      expect(error).toMatchObject({ code: 'BAD_OPTION', ours: true, message: expect.stringMatching(message) });
+    });
+  }
+
+  const loads: [title: string, options: Record<string, unknown>, code: string][] = [
+    ['no model', {}, 'BAD_OPTION'],
+    ['unknown', { model: TINY, lanes: 'exact' }, 'BAD_OPTION'],
+    ['lane', { model: TINY, lane: 'quick' }, 'BAD_OPTION'],
+    ['context beyond the model', { model: TINY, context: 1_000_000 }, 'BAD_OPTION'],
+    ['adapter that is not there', { model: TINY, adapter: 'Voodoo 2' }, 'NO_ADAPTER'],
+    ['kernel that is not there', { model: TINY, kernels: { attention: 'no-such-variant' } }, 'UNKNOWN_KERNEL'],
+  ];
+  for (const [title, options, code] of loads) {
+    test(`of load: ${title}`, async ({ blank }) => {
+      const error = await blank.evaluate((options) => failure(Engine.load(options as never)), options);
+      expect(error).toMatchObject({ code, ours: true });
+    });
+  }
+});
+
+test.describe('abort', () => {
+  test('before and during loading; loading again works', async ({ blank, site }) => {
+    const body = bytesOf('tests/data/oracle/gguf-q8_0/model.gguf');
+    // Half of the file, and then nothing more.
+    site.routes.set('/slow.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': body.length }).write(body.subarray(0, body.length / 2)));
+    const errors = await blank.evaluate(async () => {
+      const before = await failure(Engine.load({ model: '/slow.gguf', signal: AbortSignal.abort() }));
+      const controller = new AbortController();
+      const loading = Engine.load({ model: '/slow.gguf', signal: controller.signal });
+      setTimeout(() => controller.abort(), 1500);
+      return [before, await failure(loading)];
+    });
+    for (const error of errors) expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError', ours: true });
+    site.routes.set('/slow.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': body.length }).end(body));
+    const vocab = await blank.evaluate(async () => {
+      const engine = await Engine.load({ model: '/slow.gguf' });
+      engine.dispose();
+      return engine.info.model.vocab;
+    });
+    expect(vocab).toBe(301);
+  });
+
+  test('before, queued, in prefill and in decode; the engine goes on', async ({ tiny }) => {
+    const outcome = await tiny.evaluate(async () => {
+      const context = engine.info.context;
+      const start = (prompt: number[], signal?: AbortSignal) => engine.generate({ tokens: prompt }, { temperature: 0, ignoreEos: true, ...(signal ? { signal } : { maxTokens: 4 }) });
+      const before = await failure(start([1], AbortSignal.abort()));
+
+      const running = start([1, 2, 3]);
+      const queue = new AbortController();
+      const queued = failure(start([1], queue.signal));
+      queue.abort(new Error('changed my mind'));
+      const queuedError = await queued;
+      await running;
+
+      const prefilling = new AbortController();
+      const prefill = failure(start(Array.from({ length: Math.floor(context / 2) }, (_, i) => i % 300), prefilling.signal));
+      await new Promise((done) => setTimeout(done));
+      prefilling.abort();
+      const prefillError = await prefill;
+
+      const decoding = new AbortController();
+      const generation = start([57, 56], decoding.signal);
+      let pieces = 0;
+      const decode = await failure(
+        (async () => {
+          for await (const _ of generation) if (++pieces === 1) decoding.abort();
+        })(),
+      );
+      const after = await start([57, 56]);
+      return { errors: [before, queuedError, prefillError, decode], promise: await failure(generation), pieces, after: after.finish_reason };
+    });
+    for (const error of [...outcome.errors, outcome.promise]) expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError', ours: true });
+    expect(outcome.promise!.data.result).toMatchObject({ finish_reason: 'abort' });
+    expect(outcome.pieces).toBe(1);
+    expect(outcome.after).toBe('length');
+  });
+
+  test('leaving the loop, and stop(), end with what there is', async ({ tiny }) => {
+    const results = await tiny.evaluate(async () => {
+      const options = { temperature: 0, ignoreEos: true };
+      const left = engine.generate({ tokens: [57, 56] }, options);
+      for await (const _ of left) break;
+      const stopped = engine.generate({ tokens: [57, 56] }, options);
+      for await (const _ of stopped) stopped.stop();
+      const queued = engine.generate({ tokens: [57, 56] }, options);
+      queued.stop();
+      return [await left, await stopped, await queued];
+    });
+    for (const result of results) expect(result.finish_reason).toBe('abort');
+    expect(results[0]!.tokens.length).toBeGreaterThan(0);
+  });
+});
+
+test.describe('errors', () => {
+  test('a prompt that leaves no room', async ({ tiny }) => {
+    const error = await tiny.evaluate(() => failure(engine.generate({ tokens: Array.from({ length: engine.info.context }, () => 1) })));
+    expect(error).toMatchObject({ code: 'CONTEXT_FULL', ours: true });
+  });
+
+  test('a file that is not there', async ({ blank }) => {
+    const error = await blank.evaluate(() => failure(Engine.load({ model: '/nothing.gguf' })));
+    expect(error).toMatchObject({ code: 'NOT_FOUND', ours: true });
+    expect(error!.message).toContain('/nothing.gguf');
+  });
+
+  test('a server that fails, and none at all', async ({ blank, site }) => {
+    site.routes.set('/broken.gguf', (_, response) => void response.writeHead(503).end('later'));
+    const errors = await blank.evaluate(async () => [await failure(Engine.load({ model: '/broken.gguf' })), await failure(Engine.load({ model: 'http://localhost:9/model.gguf' }))]);
+    for (const error of errors) expect(error).toMatchObject({ code: 'NETWORK', ours: true });
+  });
+
+  const whole = bytesOf('tests/data/oracle/gguf-q8_0/model.gguf');
+  const files: [title: string, bytes: Buffer][] = [
+    ['truncated in its data', whole.subarray(0, whole.length - 1000)],
+    ['truncated in its header', whole.subarray(0, 100)],
+    ['empty', Buffer.alloc(0)],
+    ['a page of HTML', Buffer.from(`<!doctype html><title>Not here</title>${'<p>text</p>'.repeat(500)}`)],
+  ];
+  for (const [title, bytes] of files) {
+    test(`a file that is ${title}`, async ({ blank, site }) => {
+      site.routes.set('/bad.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes));
+      const error = await blank.evaluate(() => failure(Engine.load({ model: '/bad.gguf' })));
+      expect(error).toMatchObject({ code: 'BAD_MODEL', ours: true });
+      const local = await blank.evaluate(async () => {
+        const blob = await (await fetch('/bad.gguf')).blob();
+        return failure(Engine.load({ model: { name: 'bad.gguf', data: blob } }));
+      });
+      expect(local).toMatchObject({ code: 'BAD_MODEL', ours: true });
+    });
+  }
+
+  test('no WebGPU', async ({ page, site }) => {
+    await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
+    await openBlank(page, site);
+    expect(await page.evaluate((model) => failure(Engine.load({ model })), TINY)).toMatchObject({ code: 'NO_WEBGPU', ours: true });
+  });
+
+  test('a package whose WebAssembly or Worker is missing says what to do', async ({ blank, site }) => {
+    const gone = (_: unknown, response: import('node:http').ServerResponse): void => void response.writeHead(404).end();
+    site.routes.set('/pkg/millrace_bg.wasm', gone);
+    const noWasm = await blank.evaluate((model) => failure(Engine.load({ model })), TINY);
+    expect(noWasm).toMatchObject({ code: 'INTERNAL', message: expect.stringMatching(/millrace_bg\.wasm could not be loaded.*serve all files of the package/) });
+    site.routes.set('/pkg/worker.js', gone);
+    const noWorker = await blank.evaluate((model) => failure(Engine.load({ model })), TINY);
+    expect(noWorker).toMatchObject({ code: 'INTERNAL', message: expect.stringMatching(/Worker could not be loaded.*serve all files of the package/) });
+  });
+});
+
+test('models from files, and two engines in one page', async ({ blank }) => {
+  const results = await blank.evaluate(async (model) => {
+    const data = await (await fetch(model)).blob();
+    const engines = await Promise.all([Engine.load({ model: { name: 'model.gguf', data }, lane: 'exact' }), Engine.load({ model: new File([data], 'model.gguf'), lane: 'exact' })]);
+    const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
+    const both = await Promise.all(engines.map((engine) => engine.generate({ tokens: [57, 56, 78] }, options)));
+    engines[0]!.dispose();
+    const alone = await engines[1]!.generate({ tokens: [57, 56, 78] }, options);
+    engines[1]!.dispose();
+    return [...both, alone].map(({ tokens }) => Array.from(tokens));
+  }, TINY);
+  expect(results[0]).toHaveLength(6);
+  expect(results[1]).toEqual(results[0]);
+  expect(results[2]).toEqual(results[0]);
+});
+
+test('dispose rejects what is pending and all that comes later', async ({ blank }) => {
+  const errors = await blank.evaluate(async (model) => {
+    const engine = await Engine.load({ model });
+    const options = { temperature: 0, ignoreEos: true };
+    const running = failure(engine.generate({ tokens: [1, 2] }, options));
+    const queued = failure(engine.generate({ tokens: [1, 2] }, options));
+    await new Promise((done) => setTimeout(done, 100));
+    engine.dispose();
+    engine.dispose();
+    const errors = [await running, await queued, await failure(engine.generate('x'))];
+    const scoped = await Engine.load({ model });
+    (scoped as Disposable)[Symbol.dispose]();
+    return [...errors, await failure(scoped.generate('x'))];
+  }, TINY);
+  expect(errors).toHaveLength(4);
+  for (const error of errors) expect(error).toMatchObject({ code: 'DISPOSED', ours: true });
+});

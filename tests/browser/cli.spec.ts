@@ -1,0 +1,94 @@
+// The two command lines: what scripts rely on, and that they agree.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chosenBuild } from '../../scripts/build.mjs';
+import { childEnv } from '../../scripts/lib/env.mjs';
+import { vulkan } from '../../scripts/setup.mjs';
+import { expect, root, test } from './support.ts';
+
+interface Outcome {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+async function run(command: string, args: string[], env: Record<string, string | undefined> = {}): Promise<Outcome> {
+  const child = spawn(command, args, { cwd: root, env: childEnv(env) as NodeJS.ProcessEnv });
+  const outcome = { code: -1, stdout: '', stderr: '' };
+  child.stdout.on('data', (text) => (outcome.stdout += text));
+  child.stderr.on('data', (text) => (outcome.stderr += text));
+  await new Promise<void>((done, fail) => {
+    child.on('error', fail);
+    child.on('close', (code) => {
+      outcome.code = code ?? -1;
+      done();
+    });
+  });
+  return outcome;
+}
+
+/** In the browser, with the package as the tests have built it. */
+const generate = (...args: string[]): Promise<Outcome> =>
+  run(process.execPath, ['scripts/generate.mjs', ...args], { MILLRACE_BUILD: chosenBuild('dev'), MILLRACE_SKIP_BUILD: '1' });
+
+/** On this machine's own driver. */
+const native = async (...args: string[]): Promise<Outcome> =>
+  run('cargo', ['run', '--quiet', '--locked', '--features', 'cli', '--bin', 'millrace', '--', 'generate', ...args], await vulkan());
+
+const lastLine = ({ stdout }: Outcome) => JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown> & { tokens: number[]; text: string };
+
+test('both print the text as it arrives and the contract’s object on the last line, with the same tokens', async () => {
+  test.setTimeout(300_000);
+  const args = ['--chat', 'What is 17 + 25?', '--max-tokens', '16', '--temperature', '0', '--lane', 'exact', '--json'];
+  const outcomes = [await generate(...args), await native(...args)];
+  for (const outcome of outcomes) {
+    expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
+    const result = lastLine(outcome);
+    expect(result.text).toContain('42');
+    expect(outcome.stdout.startsWith(result.text)).toBe(true);
+    expect(Object.keys(result)).toEqual(expect.arrayContaining(['text', 'tokens', 'prompt_tokens', 'finish_reason', 'timings', 'counters', 'adapter', 'plan']));
+    expect(Object.keys(result.timings as object)).toEqual(expect.arrayContaining(['load_ms', 'prefill_ms', 'ttft_ms', 'decode_ms', 'prefill_tok_s', 'decode_tok_s']));
+    expect(Object.keys(result.counters as object)).toEqual(expect.arrayContaining(['submits', 'dispatches', 'readbacks', 'readback_bytes', 'prefill_submits', 'gpu_bytes']));
+    expect(Object.keys(result.adapter as object)).toEqual(expect.arrayContaining(['vendor', 'name', 'features', 'subgroup']));
+  }
+  expect(lastLine(outcomes[0]!).tokens).toEqual(lastLine(outcomes[1]!).tokens);
+});
+
+test('a file of this machine, a conversation from a file, and logits into a file', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-'));
+  const messages = join(folder, 'messages.json');
+  const logits = join(folder, 'logits.json');
+  writeFileSync(messages, JSON.stringify([{ role: 'user', content: 'Hello' }]));
+  const model = 'tests/data/oracle/gguf-q8_0/model.gguf';
+  const outcome = await generate('--model', model, '--messages', messages, '--max-tokens', '2', '--temperature', '0', '--ignore-eos', '--logits', logits, '--json');
+  expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
+  expect(lastLine(outcome).tokens).toHaveLength(2);
+  const written = JSON.parse(readFileSync(logits, 'utf8')) as { logits: number[] };
+  expect(written.logits).toHaveLength(301);
+  expect(written.logits.indexOf(Math.max(...written.logits))).toBe(lastLine(outcome).tokens[0]);
+});
+
+const wrong: [title: string, args: string[], line: RegExp][] = [
+  ['an unknown option', ['--prompt', 'x', '--frobnicate'], /^error\[BAD_OPTION\]: .*frobnicate/],
+  ['no prompt', [], /^error\[BAD_OPTION\]: nothing to continue/],
+  ['two prompts', ['--prompt', 'x', '--chat', 'y'], /^error\[BAD_OPTION\]: /],
+  ['no number', ['--prompt', 'x', '--max-tokens', 'many'], /^error\[BAD_OPTION\]: .*many/],
+  ['a profile, which this version does not make', ['--prompt', 'x', '--profile'], /^error\[BAD_OPTION\]: --profile/],
+  ['a file that is not there', ['--prompt', 'x', '--model', 'nothing.gguf'], /^error\[NOT_FOUND\]: .*nothing\.gguf/],
+  ['messages that are none', ['--messages', 'package.json'], /^error\[BAD_OPTION\]: .*package\.json/],
+  ['a file that is no model', ['--prompt', 'x', '--model', 'package.json'], /^error\[(BAD_MODEL|UNSUPPORTED_MODEL|BAD_OPTION)\]: .*package\.json/],
+  ['a lane that is not there', ['--prompt', 'x', '--lane', 'quick', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[BAD_OPTION\]: .*(lane|quick)/],
+  ['a kernel that is not there', ['--prompt', 'x', '--kernel', 'attention=none', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[UNKNOWN_KERNEL\]: /],
+];
+for (const [title, args, line] of wrong) {
+  test(`both end with status 2 and one line for ${title}`, async () => {
+    for (const command of [generate, native]) {
+      const { code, stderr } = await command(...args);
+      expect(stderr.trim()).toMatch(line);
+      expect(stderr.trim().split('\n')).toHaveLength(1);
+      expect(code).toBe(2);
+    }
+  });
+}

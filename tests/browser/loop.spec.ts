@@ -1,0 +1,35 @@
+// The decode loop's promises: how often the host speaks with the GPU, and that everything runs there.
+import { expect, test } from './support.ts';
+
+test('with 16 tokens a readback: at most one submit a token, one readback of 16 ids each, nothing created', async ({ box }) => {
+  const { tokens, counters } = await box.evaluate(() => engine.generate('The', { maxTokens: 128, temperature: 0, ignoreEos: true }));
+  expect(tokens).toHaveLength(128);
+  expect(counters.submits).toBeLessThanOrEqual(128);
+  expect(counters.readbacks).toBeLessThanOrEqual(128 / 16);
+  expect(counters.readback_bytes).toBeLessThanOrEqual(128 * 4);
+  expect(counters.created).toBe(0);
+  expect(counters.prefill_submits).toBeGreaterThan(0);
+  expect(counters.gpu_bytes).toBeGreaterThan(10e6);
+});
+
+test('every step of the plan runs on the GPU and says why it is what it is', async ({ box }) => {
+  const { plan } = await box.evaluate(() => engine.info);
+  expect(plan.filter((step) => step.where !== 'gpu')).toEqual([]);
+  expect(plan.filter((step) => step.reason === '' || step.kernel === '' || step.variant === '')).toEqual([]);
+  const kernels = new Set(plan.filter((step) => step.pass === 'decode').map((step) => step.kernel));
+  expect(kernels.size).toBeGreaterThan(5);
+  expect(new Set(plan.map((step) => step.pass))).toEqual(new Set(['prefill', 'decode']));
+});
+
+test('a stop text ends the answer and is not part of it', async ({ box }) => {
+  const [whole, cut] = await box.evaluate(async () => {
+    const messages = [{ role: 'user' as const, content: 'Tell me a short story.' }];
+    const options = { maxTokens: 48, temperature: 0 };
+    const whole = await engine.generate(messages, options);
+    const word = whole.text.split(' ')[4]!;
+    return [{ text: whole.text, word }, await engine.generate(messages, { ...options, stop: word })] as const;
+  });
+  expect(cut.finish_reason).toBe('stop');
+  expect(cut.text).not.toContain(whole.word);
+  expect(whole.text.startsWith(cut.text)).toBe(true);
+});

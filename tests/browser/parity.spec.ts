@@ -1,0 +1,69 @@
+// The engine in the browser against references: small random models from Hugging Face transformers, the model in the box from PyTorch.
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { BOX, bytesOf, expect, LONG, openBlank, root, test } from './support.ts';
+
+interface Expected {
+  model: string;
+  from: number;
+  /** The prompt and the reference's greedy continuation, without its last token. */
+  tokens: number[];
+  /** A row of V logits for each position from `from` on. */
+  logits: number[][];
+  greedy: number[];
+  ties: number[];
+}
+
+/** Largest |difference| allowed, relative to the row's largest |logit|. */
+const TOLERANCE = 1e-3;
+
+for (const name of readdirSync(join(root, 'tests', 'data', 'oracle'))) {
+  test(`${name}: the logits of prefill and decode are the reference's`, async ({ blank }) => {
+    const expected = JSON.parse(bytesOf(`tests/data/oracle/${name}/expected.json`).toString()) as Expected;
+    const path = `/data/oracle/${name}/${expected.model}`;
+    const { rows, next } = await blank.evaluate(
+      async ({ model, tokens, from }) => {
+        const engine = await Engine.load({ model, lane: 'exact', cache: false });
+        const result = await engine.generate({ tokens }, { maxTokens: 1, temperature: 0, ignoreEos: true, logits: true, logitsFrom: from });
+        engine.dispose();
+        return { rows: result.all_logits!.map((row) => Array.from(row)), next: result.tokens[0]! };
+      },
+      { model: expected.model.endsWith('.gguf') ? path : `${path.replace(/\/$/, '')}/`, tokens: expected.tokens, from: expected.from },
+    );
+    expect(rows).toHaveLength(expected.logits.length);
+    for (const [i, row] of expected.logits.entries()) {
+      const largest = Math.max(...row.map(Math.abs));
+      const worst = Math.max(...row.map((logit, token) => Math.abs(logit - rows[i]![token]!)));
+      expect(worst / largest, `position ${expected.from + i}`).toBeLessThanOrEqual(TOLERANCE);
+      if (expected.ties.includes(expected.from + i)) continue;
+      expect(rows[i]!.indexOf(Math.max(...rows[i]!)), `position ${expected.from + i}`).toBe(expected.greedy[i]);
+    }
+    expect(next).toBe(expected.greedy.at(-1));
+  });
+}
+
+interface Question {
+  messages: { role: 'user' | 'assistant' | 'system' | 'tool'; content: string }[];
+  tools?: object[];
+  answer_tokens?: number[];
+  answer: string;
+}
+
+test(`the model in the box gives the reference's answers to ${LONG ? 'all' : '12'} held-out questions`, async ({ page, site }) => {
+  test.setTimeout(LONG ? 3_600_000 : 240_000);
+  const lines = bytesOf('tests/data/box/heldout.jsonl').toString().trim().split('\n');
+  const step = LONG ? 1 : Math.floor(lines.length / 12);
+  const questions = lines.filter((_, i) => i % step === 0).map((line) => JSON.parse(line) as Question);
+  await openBlank(page, site);
+  const answers = await page.evaluate(
+    async ({ model, questions }) => {
+      const engine = await Engine.load({ model, lane: 'exact' });
+      const answers = [];
+      for (const { messages, tools } of questions) answers.push((await engine.generate(messages, { temperature: 0, maxTokens: 256, ...(tools ? { tools } : {}) })).text);
+      engine.dispose();
+      return answers;
+    },
+    { model: BOX, questions },
+  );
+  expect(answers).toEqual(questions.map(({ answer }) => answer));
+});

@@ -1,0 +1,106 @@
+// What the browser tests share: a server that counts and can be told to misbehave, and pages in which the package is loaded.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test as base, expect, type Page } from '@playwright/test';
+import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
+import { root } from '../../scripts/lib/env.mjs';
+import { serve } from '../../scripts/serve.mjs';
+import type * as Millrace from '../../npm/index.ts';
+
+export { expect, root, type Page };
+
+/** The model in the box, and a random one that loads in a moment. */
+export const BOX = '/models/box.gguf';
+export const TINY = '/data/oracle/gguf-q8_0/model.gguf';
+
+/** Whether what takes longer was asked for (`npm run test:long`). */
+export const LONG = Boolean(process.env.MILLRACE_LONG);
+
+export interface Site {
+  url: string;
+  /** Paths that were asked for, in order. */
+  hits: string[];
+  /** Paths that a test answers itself. */
+  routes: Map<string, (request: IncomingMessage, response: ServerResponse) => void>;
+}
+
+/** Globals of the pages that `blank` and `engine` open. */
+declare global {
+  var Engine: typeof Millrace.Engine;
+  var MillraceError: typeof Millrace.MillraceError;
+  var engine: Millrace.Engine;
+  /** The code and name of what a promise rejects with; null where it resolves. */
+  var failure: (work: PromiseLike<unknown>) => Promise<{ code: string; name: string; message: string; ours: boolean; data: Record<string, unknown> } | null>;
+}
+
+const BLANK = `<!doctype html><title>Test</title><script type="module">
+  import { Engine, MillraceError } from '/pkg/index.js';
+  const failure = async (work) => {
+    try { await work; return null; }
+    catch (error) { return { code: error.code, name: error.name, message: error.message, ours: error instanceof MillraceError, data: structuredClone(error.data ?? {}) }; }
+  };
+  Object.assign(globalThis, { Engine, MillraceError, failure });
+</script>`;
+
+/** Opens a page that has the package and nothing else. */
+export async function openBlank(page: Page, site: Site): Promise<void> {
+  await page.goto(`${site.url}/blank`);
+  await page.waitForFunction(() => 'failure' in globalThis);
+}
+
+export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny: Page; box: Page }>({
+  site: [
+    async ({}, use) => {
+      const site: Site = { url: '', hits: [], routes: new Map() };
+      const server = await serve({
+        pkg: BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out,
+        mounts: { '/data/': join(root, 'tests', 'data') },
+        before(request: IncomingMessage, response: ServerResponse) {
+          const path = new URL(request.url ?? '/', 'http://localhost').pathname;
+          site.hits.push(path);
+          const route = site.routes.get(path);
+          if (route) route(request, response);
+          else if (path === '/blank') response.writeHead(200, { 'Content-Type': 'text/html' }).end(BLANK);
+          return route !== undefined || path === '/blank';
+        },
+      });
+      site.url = server.url;
+      await use(site);
+      await server.close();
+    },
+    { scope: 'worker' },
+  ],
+  fresh: [
+    async ({ site }, use) => {
+      site.hits.length = 0;
+      site.routes.clear();
+      await use();
+    },
+    { auto: true },
+  ],
+  blank: async ({ page, site }, use) => {
+    await openBlank(page, site);
+    await use(page);
+  },
+  /** A page with the tiny model loaded as `engine`, shared by all tests of the worker. */
+  tiny: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact' }, use), { scope: 'worker' }],
+  /** The same with the model in the box, 16 tokens a readback. */
+  box: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: BOX, chunk: 16 }, use), { scope: 'worker' }],
+});
+
+async function withEngine(page: Page, site: Site, options: { model: string; lane?: Millrace.Lane; chunk?: number }, use: (page: Page) => Promise<void>): Promise<void> {
+  await openBlank(page, site);
+  await page.evaluate(async (options) => {
+    globalThis.engine = await Engine.load(options);
+  }, options);
+  await use(page);
+  await page.context().close();
+}
+
+/** A file of the repository. */
+export function bytesOf(path: string): Buffer {
+  const file = join(root, path);
+  if (!existsSync(file)) throw new Error(`${path} is missing from the repository`);
+  return readFileSync(file);
+}
