@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 
@@ -20,6 +21,12 @@ pub(super) struct Outline {
     #[serde(rename = "added_tokens", default)]
     pub added: Vec<Added>,
     model: Model,
+    normalizer: Option<Value>,
+    /// These two are only read to see that they can be: the crate panics on a decoder that is no JSON.
+    #[allow(dead_code)]
+    decoder: Option<Value>,
+    #[allow(dead_code)]
+    post_processor: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +55,10 @@ struct Merges {
 /// makes a longer one would panic.
 pub(super) fn read(json: &[u8]) -> Result<Outline> {
     let outline: Outline = serde_json::from_slice(json).map_err(|e| Error::tokenizer(e.to_string()))?;
+    if outline.normalizer.as_ref().is_some_and(|n| mentions(n, "Precompiled")) {
+        // Its table is a program of jumps that the crate follows unchecked. Unigram models of encoders have it.
+        return Err(Error::unsupported("the normalizer 'Precompiled' is not supported"));
+    }
     let Model { vocab, merges, continuing_subword_prefix } = &outline.model;
     let prefix = continuing_subword_prefix.as_deref().map_or(0, str::len);
     if merges.shortest_right.is_some_and(|right| right < prefix) {
@@ -57,6 +68,15 @@ pub(super) fn read(json: &[u8]) -> Result<Outline> {
         return Err(Error::tokenizer("model.merges makes a token that is longer than any in model.vocab"));
     }
     Ok(outline)
+}
+
+/// Whether a component of this type is in the description, at any depth.
+fn mentions(component: &Value, kind: &str) -> bool {
+    match component {
+        Value::Object(map) => map.get("type").is_some_and(|t| t == kind) || map.values().any(|v| mentions(v, kind)),
+        Value::Array(list) => list.iter().any(|v| mentions(v, kind)),
+        _ => false,
+    }
 }
 
 /// Reads a string and keeps only its length in bytes.

@@ -9,6 +9,7 @@ mod eos;
 mod gguf;
 mod hf;
 mod hf_outline;
+mod methods;
 mod pieces;
 mod pre;
 mod spm;

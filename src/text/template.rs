@@ -131,7 +131,7 @@ fn environment<'a>(now: Option<DateTime>) -> Result<Environment<'a>> {
     environment.set_syntax(syntax);
     environment.set_fuel(Some(FUEL));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(super::methods::call);
     environment.add_filter("tojson", |value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs| tojson(value, ensure_ascii, kwargs));
     environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
         Err(minijinja::Error::new(ErrorKind::InvalidOperation, format!("{RAISED}{message}")))

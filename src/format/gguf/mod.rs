@@ -64,7 +64,7 @@ impl Header {
 
         let mut metadata = Metadata::default();
         for index in 0..key_count {
-            let key = self.string(&|| format!("the key of metadata pair {index}"), limits::NAME_BYTES).await?;
+            let key = self.name(&|| format!("the key of metadata pair {index}")).await?;
             let kind = self.u32(&format!("the type of metadata key '{key}'")).await?;
             let value = self.value(kind, &key).await?;
             metadata.insert(key, value)?;
@@ -94,7 +94,7 @@ impl Header {
 
     /// One row of the tensor table; the offset is still relative to the data.
     async fn tensor(&mut self, index: usize, file: usize, alignment: u64) -> Result<TensorInfo> {
-        let name = self.string(&|| format!("the name of tensor {index}"), limits::NAME_BYTES).await?;
+        let name = self.name(&|| format!("the name of tensor {index}")).await?;
         let dims = self.u32(&format!("the dimension count of tensor '{name}'")).await? as usize;
         if dims == 0 || dims > MAX_DIMS {
             return Err(Error::bad_model(format!("tensor '{name}' has {dims} dimensions; 1 to {MAX_DIMS} are allowed")));
@@ -137,8 +137,12 @@ impl Header {
         Ok(u64::from_le_bytes(self.array(what).await?))
     }
 
-    async fn string(&mut self, what: &dyn Fn() -> String, limit: u64) -> Result<String> {
-        Ok(self.str(what, limit).await?.to_owned())
+    async fn name(&mut self, what: &dyn Fn() -> String) -> Result<String> {
+        let name = self.str(what, limits::NAME_BYTES).await?;
+        if name.is_empty() {
+            return Err(Error::bad_model(format!("{} is empty", what())));
+        }
+        Ok(name.to_owned())
     }
 
     async fn str(&mut self, what: &dyn Fn() -> String, limit: u64) -> Result<&str> {
@@ -163,7 +167,7 @@ impl Header {
             5 => Value::I32(i32::from_le_bytes(self.array(&what).await?)),
             6 => Value::F32(f32::from_le_bytes(self.array(&what).await?)),
             7 => Value::Bool(boolean(self.array::<1>(&what).await?[0], key)?),
-            8 => Value::Str(self.string(&|| what.clone(), limits::HEADER_BYTES).await?),
+            8 => Value::Str(self.str(&|| what.clone(), limits::HEADER_BYTES).await?.to_owned()),
             9 => Value::Array(self.array_value(key, 0).await?),
             10 => Value::U64(u64::from_le_bytes(self.array(&what).await?)),
             11 => Value::I64(i64::from_le_bytes(self.array(&what).await?)),

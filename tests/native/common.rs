@@ -1,0 +1,39 @@
+//! What several test modules need.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use millrace::format::Checkpoint;
+use millrace::source::{ByteSource, Files, MemorySource};
+
+/// A path under tests/data.
+pub fn data(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
+}
+
+/// The bytes of a file under tests/data.
+pub fn bytes(path: &str) -> Vec<u8> {
+    std::fs::read(data(path)).unwrap_or_else(|e| panic!("tests/data/{path}: {e}"))
+}
+
+/// Each line of a file under tests/data as JSON.
+pub fn json_lines(path: &str) -> Vec<serde_json::Value> {
+    let text = String::from_utf8(bytes(path)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("tests/data/{path}: {e}"))).collect()
+}
+
+/// Files in memory, by name.
+pub fn files(list: impl IntoIterator<Item = (String, Vec<u8>)>) -> Files {
+    list.into_iter().map(|(name, bytes)| (name.clone(), Rc::new(MemorySource::new(name, bytes)) as Rc<dyn ByteSource>)).collect()
+}
+
+/// Opens a checkpoint from files in memory.
+pub fn open(list: impl IntoIterator<Item = (String, Vec<u8>)>) -> millrace::Result<Checkpoint> {
+    pollster::block_on(Checkpoint::open(&files(list)))
+}
+
+/// A safetensors file that holds one small tensor, for folders whose tokenizer is what matters.
+pub fn tiny_safetensors() -> Vec<u8> {
+    let header = br#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat()
+}

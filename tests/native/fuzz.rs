@@ -1,0 +1,182 @@
+//! Headers changed at random: only typed errors, no panic, no large allocation, no hang.
+
+use std::time::{Duration, Instant};
+
+use millrace::format::Checkpoint;
+use millrace::text::{TemplateSource, Tokenizer};
+
+use crate::builder::{ARRAY, BOOL, F32, Gguf, STRING, U32, array, safetensors, string, strings};
+use crate::common::{bytes, open};
+use crate::memory::peak;
+
+/// Random numbers that are the same in every run (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+/// Numbers that break arithmetic.
+const NASTY: [u64; 16] = [0, 1, 2, 7, 31, 32, 33, 255, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1 << 32, 1 << 40, i64::MAX as u64, u64::MAX - 7, u64::MAX];
+
+/// Changes a few places of the first `header` bytes.
+fn mutate(file: &mut Vec<u8>, header: usize, random: &mut Random) {
+    for _ in 0..=random.below(3) {
+        let at = random.below(header.min(file.len()));
+        match random.below(8) {
+            0 => file[at] ^= 1 << random.below(8),
+            1 => file[at] = random.next() as u8,
+            2 | 3 => {
+                let value = random.of(&NASTY).to_le_bytes();
+                let width = random.of(&[4, 8]).min(file.len() - at);
+                file[at..at + width].copy_from_slice(&value[..width]);
+            }
+            4 => {
+                let end = (at + random.below(24)).min(file.len());
+                file.drain(at..end);
+            }
+            5 => {
+                let extra: Vec<u8> = (0..random.below(24)).map(|_| random.next() as u8).collect();
+                file.splice(at..at, extra);
+            }
+            6 => {
+                // A piece of the header a second time, over another.
+                let from = random.below(header.min(file.len()));
+                let len = random.below(64).min(file.len() - at.max(from));
+                file.copy_within(from..from + len, at);
+            }
+            _ => file.truncate(at),
+        }
+        if file.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Opens a checkpoint, its template and its tokenizer; a failure must be one of `codes`, and nothing may take much memory.
+fn check(list: Vec<(String, Vec<u8>)>, codes: &[&str], seed: u64) -> bool {
+    let size: usize = list.iter().map(|(_, bytes)| bytes.len()).sum();
+    let open_all = |checkpoint: &Checkpoint| -> millrace::Result<()> {
+        TemplateSource::of(checkpoint)?;
+        let tokenizer = Tokenizer::open(checkpoint)?;
+        let ids = tokenizer.encode("Hello, wörld! 12345\n\n  x", true)?;
+        tokenizer.decode(&ids, false).map(drop)
+    };
+    let start = Instant::now();
+    let (result, held) = peak(|| open(list).and_then(|c| open_all(&c)));
+    // The first read, regular expressions, the tokenizer's tables; then so many bytes for each byte of the file.
+    let allowed = (8 << 20) + 64 * size;
+    assert!(held <= allowed, "seed {seed}: {held} bytes held for a file of {size}");
+    assert!(start.elapsed() < Duration::from_secs(10), "seed {seed}: {:?}", start.elapsed());
+    match result {
+        Ok(()) => true,
+        Err(e) => {
+            assert!(codes.contains(&e.code()), "seed {seed}: {}: {e}", e.code());
+            assert!(!e.message().is_empty());
+            false
+        }
+    }
+}
+
+fn gguf_files() -> Vec<(Vec<u8>, usize)> {
+    let small = Gguf::default()
+        .text("general.architecture", "llama")
+        .u32("general.alignment", 32)
+        .pair("nested", ARRAY, &array(ARRAY, 2, &[array(U32, 1, &[7, 0, 0, 0]), array(STRING, 1, &string(b"x"))].concat()))
+        .pair("tokenizer.ggml.model", STRING, &string(b"llama"))
+        .pair("tokenizer.ggml.tokens", ARRAY, &strings(&["<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁ab"]))
+        .pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0; 32]))
+        .pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[2, 3, 3, 1, 1, 1, 1, 1].map(|t: i32| t.to_le_bytes()).concat()))
+        .pair("tokenizer.ggml.add_bos_token", BOOL, &[1])
+        .u32("tokenizer.ggml.bos_token_id", 1)
+        .tensor("a.weight", &[32, 2], 8, 0)
+        .tensor("b.weight", &[4, 2], 0, 96)
+        .data(128)
+        .build();
+    let header = small.len() - 128;
+    let mut files = vec![(small, header)];
+    for kind in ["gpt2", "llama-bpe", "spm", "qwen2"] {
+        let file = bytes(&format!("tokenizer/{kind}/vocab.gguf"));
+        let header = file.len();
+        files.push((file, header));
+    }
+    files
+}
+
+#[test]
+fn mutated_gguf_headers_give_typed_errors() {
+    let files = gguf_files();
+    let mut good = 0;
+    let cases = 4000;
+    for seed in 0..cases {
+        let mut random = Random(seed);
+        // The small file changes into something else quickest, so it is taken most often.
+        let (file, header) = &files[if seed % 4 == 0 { random.below(files.len()) } else { 0 }];
+        let mut file = file.clone();
+        mutate(&mut file, *header, &mut random);
+        good += usize::from(check(vec![("model.gguf".into(), file)], &["BAD_MODEL", "UNSUPPORTED_MODEL", "TOKENIZER"], seed));
+    }
+    assert!(good > 0 && good < cases as usize / 2, "{good} of {cases} still open: the mutations are too weak or too strong");
+}
+
+fn folder(header: &str, tokenizer: Vec<u8>) -> Vec<(String, Vec<u8>)> {
+    vec![
+        ("config.json".into(), b"{\"eos_token_id\":[1,2]}".to_vec()),
+        ("tokenizer.json".into(), tokenizer),
+        ("tokenizer_config.json".into(), b"{}".to_vec()),
+        ("model.safetensors".into(), safetensors(header, 256)),
+    ]
+}
+
+const HEADER: &str = r#"{"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]},"b.weight":{"dtype":"BF16","shape":[64],"data_offsets":[128,256]}}"#;
+
+#[test]
+fn mutated_safetensors_give_typed_errors() {
+    let tokenizer = bytes("tokenizer/gpt2/tokenizer.json");
+    let codes = ["BAD_MODEL", "UNSUPPORTED_MODEL", "TOKENIZER", "NOT_FOUND"];
+    let mut good = 0;
+    for seed in 0..3000 {
+        let mut random = Random(seed);
+        let mut list = folder(HEADER, tokenizer.clone());
+        match seed % 3 {
+            // Bytes of the file, its length field among them.
+            0 => {
+                let header = 8 + HEADER.len();
+                mutate(&mut list[3].1, header, &mut random);
+            }
+            // JSON that stays JSON: a number or a word becomes another.
+            1 => list[3].1 = safetensors(&other_words(HEADER, &mut random), 256),
+            _ => {
+                let index = random.of(&[0, 1, 1, 1, 2]);
+                let length = list[index].1.len();
+                mutate(&mut list[index].1, length, &mut random);
+            }
+        }
+        good += usize::from(check(list, &codes, seed));
+    }
+    assert!(good > 0 && good < 2000, "{good} of 3000 still open: the mutations are too weak or too strong");
+}
+
+/// Replaces one number or quoted word of a JSON text.
+fn other_words(json: &str, random: &mut Random) -> String {
+    let bytes = json.as_bytes();
+    let starts: Vec<usize> = (1..bytes.len()).filter(|&i| bytes[i].is_ascii_alphanumeric() && !bytes[i - 1].is_ascii_alphanumeric()).collect();
+    let start = random.of(&starts);
+    let end = (start..bytes.len()).find(|&i| !bytes[i].is_ascii_alphanumeric()).unwrap_or(bytes.len());
+    let nasty = random.of(&NASTY).to_string();
+    let with = random.of(&[nasty.as_str(), "-1", "1.5", "null", "F16", "F8_E5M2", "I64", "dtype", "shape", "1e99", "[]", "\\u0000"]);
+    format!("{}{with}{}", &json[..start], &json[end..])
+}

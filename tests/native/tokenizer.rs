@@ -1,0 +1,233 @@
+//! Tokenizers against Python's `tokenizers`, from tokenizer.json and from the same vocabulary as GGUF metadata.
+
+use millrace::format::Checkpoint;
+use millrace::text::{ChatTemplate, Tokenizer};
+use serde_json::{Value, json};
+
+use crate::common::{bytes, json_lines, open, tiny_safetensors};
+
+const KINDS: [&str; 5] = ["gpt2", "llama-bpe", "qwen2", "smollm", "spm"];
+
+fn folder(kind: &str) -> Checkpoint {
+    folder_with(bytes(&format!("tokenizer/{kind}/tokenizer.json")), bytes(&format!("tokenizer/{kind}/tokenizer_config.json")), b"{}".to_vec())
+}
+
+fn folder_with(tokenizer: Vec<u8>, tokenizer_config: Vec<u8>, config: Vec<u8>) -> Checkpoint {
+    let list = [("config.json", config), ("tokenizer.json", tokenizer), ("tokenizer_config.json", tokenizer_config), ("model.safetensors", tiny_safetensors())];
+    open(list.map(|(name, bytes)| (name.to_owned(), bytes))).unwrap()
+}
+
+fn gguf(kind: &str) -> Checkpoint {
+    open([("vocab.gguf".to_owned(), bytes(&format!("tokenizer/{kind}/vocab.gguf")))]).unwrap()
+}
+
+/// Both forms of a tokenizer, with a name for messages.
+fn both(kind: &str) -> [(String, Tokenizer); 2] {
+    [(format!("{kind} from tokenizer.json"), Tokenizer::open(&folder(kind)).unwrap()), (format!("{kind} from GGUF"), Tokenizer::open(&gguf(kind)).unwrap())]
+}
+
+fn ids(case: &Value) -> Vec<u32> {
+    case["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+/// All pieces of a stream, and the end.
+fn streamed(tokenizer: &Tokenizer, ids: &[u32], special: bool) -> Vec<String> {
+    let mut stream = if special { tokenizer.stream_with_special() } else { tokenizer.stream() };
+    let mut pieces: Vec<String> = ids.iter().map(|&id| stream.push(id).unwrap()).collect();
+    pieces.push(stream.finish().unwrap());
+    pieces
+}
+
+#[test]
+fn encodes_as_python_does() {
+    let mut failures = Vec::new();
+    for kind in KINDS {
+        for (name, tokenizer) in both(kind) {
+            for case in json_lines(&format!("tokenizer/{kind}/cases.jsonl")) {
+                let text = case["text"].as_str().unwrap();
+                let got = tokenizer.encode(text, case["add_special_tokens"].as_bool().unwrap()).unwrap();
+                if got != ids(&case) {
+                    failures.push(format!("{name}: {text:?}\n  got {got:?}\n  not {:?}", ids(&case)));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn decodes_as_python_does_at_once_and_as_a_stream() {
+    let mut failures = Vec::new();
+    for kind in KINDS {
+        for (name, tokenizer) in both(kind) {
+            for case in json_lines(&format!("tokenizer/{kind}/cases.jsonl")) {
+                let ids = ids(&case);
+                for (field, special) in [("decoded", true), ("decoded_plain", false)] {
+                    let expected = case[field].as_str().unwrap();
+                    let at_once = tokenizer.decode(&ids, !special).unwrap();
+                    let stream = streamed(&tokenizer, &ids, special).concat();
+                    if at_once != expected || stream != expected {
+                        failures.push(format!("{name}, {field}: {ids:?}\n  at once {at_once:?}\n  stream {stream:?}\n  not {expected:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn a_stream_never_shows_half_a_character() {
+    for kind in KINDS {
+        for (name, tokenizer) in both(kind) {
+            let text = "naïve 日本語 👩‍👩‍👧 नमस्ते \u{10FFFF}";
+            let ids = tokenizer.encode(text, false).unwrap();
+            let pieces = streamed(&tokenizer, &ids, false);
+            assert!(pieces.iter().all(|p| !p.contains(char::REPLACEMENT_CHARACTER)), "{name}: {pieces:?}");
+            assert_eq!(pieces.concat(), tokenizer.decode(&ids, true).unwrap(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_cut_within_a_character_ends_with_one_replacement() {
+    let tokenizer = Tokenizer::open(&gguf("llama-bpe")).unwrap();
+    let ids = tokenizer.encode("a\u{10FFFF}", false).unwrap();
+    let cut = &ids[..ids.len() - 1];
+    assert_eq!(streamed(&tokenizer, cut, false).concat(), "a\u{FFFD}");
+    assert_eq!(tokenizer.decode(cut, true).unwrap(), "a\u{FFFD}");
+}
+
+#[test]
+fn random_tokens_stream_as_they_decode() {
+    // The one documented difference is in runs of byte tokens that are no UTF-8, which only byte fallback has.
+    for kind in KINDS.into_iter().filter(|&k| k != "spm") {
+        for (name, tokenizer) in both(kind) {
+            let mut state = 0x9E37_79B9_7F4A_7C15u64;
+            for _ in 0..300 {
+                let ids: Vec<u32> = (0..20)
+                    .map(|_| {
+                        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                        ((state >> 33) % tokenizer.vocab_size() as u64) as u32
+                    })
+                    .collect();
+                assert_eq!(streamed(&tokenizer, &ids, false).concat(), tokenizer.decode(&ids, true).unwrap(), "{name}: {ids:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_forms_agree_on_everything_else() {
+    for kind in KINDS {
+        let [(_, hf), (_, gguf)] = both(kind);
+        assert_eq!(hf.vocab_size(), gguf.vocab_size(), "{kind}");
+        assert_eq!(hf.bos_id(), gguf.bos_id(), "{kind}");
+        for id in 0..hf.vocab_size() as u32 {
+            assert_eq!(hf.token(id), gguf.token(id), "{kind}: {id}");
+        }
+        let sorted = |t: &Tokenizer| {
+            let mut ids = t.eos_ids().to_vec();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!(sorted(&hf), sorted(&gguf), "{kind}");
+    }
+}
+
+#[test]
+fn turn_ends_stop_a_chat_model() {
+    let tokenizer = Tokenizer::open(&gguf("llama-bpe")).unwrap();
+    for token in ["<|end_of_text|>", "<|eot_id|>"] {
+        assert!(tokenizer.eos_ids().contains(&tokenizer.token_id(token).unwrap()), "{token}");
+    }
+    // config.json may hold a number or a list, and generation ends at all of them.
+    let json = bytes("tokenizer/smollm/tokenizer.json");
+    let tokenizer = Tokenizer::open(&folder_with(json.clone(), b"{}".to_vec(), br#"{"eos_token_id":[5,479,5]}"#.to_vec())).unwrap();
+    assert_eq!(tokenizer.eos_ids(), [5, 479]);
+    let error = Tokenizer::open(&folder_with(json, b"{}".to_vec(), br#"{"eos_token_id":"x"}"#.to_vec())).err().unwrap();
+    assert!(error.message().contains("eos_token_id"), "{error}");
+}
+
+#[test]
+fn unknown_ids_are_named() {
+    for kind in KINDS {
+        let tokenizer = Tokenizer::open(&gguf(kind)).unwrap();
+        let beyond = tokenizer.vocab_size() as u32;
+        for error in [tokenizer.decode(&[beyond], true).unwrap_err(), tokenizer.stream().push(beyond).unwrap_err()] {
+            assert_eq!(error.code(), "TOKENIZER");
+            assert!(error.message().contains(&beyond.to_string()), "{error}");
+        }
+    }
+}
+
+#[test]
+fn templates_come_from_either_form() {
+    for kind in ["llama-bpe", "qwen2", "smollm", "spm"] {
+        let rendered = [folder(kind), gguf(kind)].map(|checkpoint| {
+            let tokenizer = Tokenizer::open(&checkpoint).unwrap();
+            let template = ChatTemplate::open(&checkpoint, &tokenizer).unwrap();
+            template.render(&json!([{"role": "user", "content": "Hi"}]), None, &Default::default(), true).unwrap()
+        });
+        assert_eq!(rendered[0], rendered[1], "{kind}");
+        assert!(rendered[0].contains("Hi"), "{kind}");
+    }
+    let checkpoint = gguf("gpt2");
+    let tokenizer = Tokenizer::open(&checkpoint).unwrap();
+    let error = ChatTemplate::open(&checkpoint, &tokenizer).err().unwrap();
+    assert_eq!(error.code(), "TEMPLATE");
+    assert!(error.message().contains("plain prompt"), "{error}");
+}
+
+/// tokenizer.json of a kind, changed.
+fn changed(kind: &str, change: impl FnOnce(&mut Value)) -> millrace::Result<Tokenizer> {
+    let mut json: Value = serde_json::from_slice(&bytes(&format!("tokenizer/{kind}/tokenizer.json"))).unwrap();
+    change(&mut json);
+    Tokenizer::open(&folder_with(serde_json::to_vec(&json).unwrap(), b"{}".to_vec(), b"{}".to_vec()))
+}
+
+#[test]
+fn a_bad_tokenizer_json_is_an_error_not_a_panic() {
+    let long = "x".repeat(1000);
+    type Change = Box<dyn FnOnce(&mut Value)>;
+    let cases: Vec<(&str, Change)> = vec![
+        ("merges", {
+            let long = long.clone();
+            Box::new(move |j| {
+                // Both sides are tokens, but together they are longer than any token.
+                let vocab = j["model"]["vocab"].as_object_mut().unwrap();
+                vocab.insert(long.clone(), json!(9999));
+                j["model"]["merges"] = json!([[long, long]]);
+            })
+        }),
+        ("merge", Box::new(|j| j["model"]["merges"] = json!(["nospace"]))),
+        ("sides", Box::new(|j| j["model"]["merges"] = json!([["a"]]))),
+        ("vocab", Box::new(|j| j["model"]["vocab"] = json!(7))),
+        ("added token", Box::new(|j| j["added_tokens"][0]["id"] = json!(4000))),
+        ("token id", Box::new(|j| j["model"]["vocab"]["!"] = json!(4_000_000_000u32))),
+        ("WordPiece", Box::new(|j| j["decoder"] = json!({"type": "WordPiece", "prefix": "##", "cleanup": true}))),
+        ("Precompiled", Box::new(|j| j["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "Precompiled", "precompiled_charsmap": "AAAA"}]}))),
+        ("continuing_subword_prefix", Box::new(|j| j["model"]["continuing_subword_prefix"] = json!("##########"))),
+    ];
+    for (word, change) in cases {
+        let error = changed("gpt2", change).err().unwrap_or_else(|| panic!("{word}: no error"));
+        assert!(["TOKENIZER", "UNSUPPORTED_MODEL"].contains(&error.code()), "{word}: {error}");
+        assert!(error.message().contains(word), "{word}: {error}");
+    }
+    for bytes in [&b""[..], b"{}", b"[]", b"not json", b"{\"model\":null}"] {
+        let error = Tokenizer::open(&folder_with(bytes.to_vec(), b"{}".to_vec(), b"{}".to_vec())).err().unwrap();
+        assert_eq!(error.code(), "TOKENIZER", "{error}");
+    }
+}
+
+#[test]
+fn settings_of_who_saved_the_file_do_not_apply() {
+    let tokenizer = changed("gpt2", |j| {
+        j["truncation"] = json!({"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0});
+        j["padding"] = json!({"strategy": {"Fixed": 64}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "!"});
+    })
+    .unwrap();
+    let text = "The quick brown fox jumps over the lazy dog.";
+    let plain = changed("gpt2", |_| {}).unwrap();
+    assert_eq!(tokenizer.encode(text, true).unwrap(), plain.encode(text, true).unwrap());
+}
