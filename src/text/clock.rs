@@ -142,7 +142,8 @@ fn days(year: i64, month: u32, day: u32) -> i64 {
 
 /// The inverse of [`days`].
 fn civil(day: i64) -> (i64, u32, u32) {
-    let mut year = 1970 + day.div_euclid(366);
+    // A year that is not too late: before 1970 short years reach further back.
+    let mut year = 1970 + day.div_euclid(if day < 0 { 365 } else { 366 });
     while days(year + 1, 1, 1) <= day {
         year += 1;
     }
