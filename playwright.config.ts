@@ -15,6 +15,6 @@ export default defineConfig({
   use: {
     headless: true,
     launchOptions: { args: browserFlags(), ...(executablePath ? { executablePath } : {}) },
-    trace: 'retain-on-failure',
+    screenshot: 'only-on-failure',
   },
 });

@@ -12,8 +12,9 @@ const running = new Map<number, AbortController>();
 const post = (message: FromWorker, transfer: Transferable[] = []): void => self.postMessage(message, transfer);
 
 // A panic inside an asynchronous task rejects no promise: without this the page would wait for ever.
-self.addEventListener('error', (event) => crash(event.error ?? event.message));
-self.addEventListener('unhandledrejection', (event) => crash(event.reason));
+// Only traps end the engine; a promise of the browser's that rejects with nobody waiting is harmless.
+self.addEventListener('error', (event) => crashIfTrap(event.error));
+self.addEventListener('unhandledrejection', (event) => crashIfTrap(event.reason));
 
 self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
   if (data.type === 'abort') running.get(data.id)?.abort();
@@ -37,8 +38,7 @@ async function answer(message: Exclude<ToWorker, { type: 'abort' }>): Promise<vo
     }
   } catch (error) {
     // A trap has poisoned the instance's memory; every other error leaves the engine usable.
-    if (error instanceof WebAssembly.RuntimeError) crash(error);
-    else post({ type: 'error', id, error: packError(error) });
+    if (!crashIfTrap(error)) post({ type: 'error', id, error: packError(error) });
   } finally {
     running.delete(id);
   }
@@ -56,7 +56,9 @@ async function initialise(): Promise<void> {
   }
 }
 
-function crash(error: unknown): void {
-  const cause = error instanceof Error ? error : new Error(String(error));
-  post({ type: 'crash', error: packError(new MillraceError('INTERNAL', `the engine crashed (${cause.message}): load it again; the console shows where`, { cause })) });
+function crashIfTrap(error: unknown): boolean {
+  if (!(error instanceof WebAssembly.RuntimeError)) return false;
+  const message = `the engine crashed (${error.message}): load it again; the console shows where`;
+  post({ type: 'crash', error: packError(new MillraceError('INTERNAL', message, { cause: error })) });
+  return true;
 }

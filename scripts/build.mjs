@@ -83,7 +83,7 @@ async function javascript(out) {
       sideEffects: false,
     };
     writeFileSync(join(out, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
-    copyFileSync(join(root, 'README.md'), join(out, 'README.md'));
+    for (const name of ['README.md', 'LICENSE-MIT', 'LICENSE-APACHE']) copyFileSync(join(root, name), join(out, name));
   });
 }
 

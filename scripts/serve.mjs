@@ -31,10 +31,7 @@ export async function serve({ port = 0, pkg, mounts = {}, before } = {}) {
       .pipe(response);
   });
   await new Promise((done, fail) => {
-    server.once('error', (error) => {
-      fail(error.code === 'EADDRINUSE' ? new Failure(`port ${port} is taken: stop what uses it, or choose another one with PORT=8081 npm start`) : error);
-    });
-    // Both families: "localhost" means ::1 to some programs and 127.0.0.1 to others.
+    server.once('error', (error) => fail(explained(error, port)));
     server.listen(port, 'localhost', done);
   });
   return {
@@ -45,4 +42,20 @@ export async function serve({ port = 0, pkg, mounts = {}, before } = {}) {
         server.closeAllConnections();
       }),
   };
+}
+
+/** Fails where a port is taken: better before the minutes of a build than after them. */
+export async function checkPort(port) {
+  const probe = createServer();
+  await new Promise((done, fail) => {
+    probe.once('error', (error) => fail(explained(error, port)));
+    probe.listen(port, 'localhost', done);
+  });
+  await new Promise((done) => probe.close(done));
+}
+
+function explained(error, port) {
+  if (error.code === 'EADDRINUSE') return new Failure(`port ${port} is taken: stop what uses it, or choose another one with PORT=8081 npm start`);
+  if (error.code === 'EACCES') return new Failure(`port ${port} needs more rights than you have: choose one above 1023 with PORT=8081 npm start`);
+  return error;
 }

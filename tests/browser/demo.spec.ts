@@ -1,4 +1,5 @@
 // The chat page, as somebody uses it.
+import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from './support.ts';
 
 const answer = (page: Page) => page.locator('#messages .assistant').last();
@@ -126,3 +127,26 @@ test('a narrow screen shows everything without scrolling sideways', async ({ pag
   for (const name of ['New chat', 'Settings', 'Send']) await expect(page.getByRole('button', { name })).toBeInViewport({ ratio: 1 });
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
 });
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`no accessibility rule of WCAG 2.2 AA is broken, ${colorScheme}`, async ({ page, site }) => {
+    const violations = async (): Promise<string[]> => {
+      const axe = new AxeBuilder({ page });
+      // In the dark only the colours are others.
+      const { violations } = await (colorScheme === 'dark' ? axe.withRules('color-contrast') : axe.withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'])).analyze();
+      return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`);
+    };
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.goto(site.url);
+    await ready(page);
+    expect(await violations()).toEqual([]);
+    await page.getByRole('button', { name: 'What is 17 + 25?' }).click();
+    await finished(page);
+    expect(await violations()).toEqual([]);
+    await page.getByRole('button', { name: 'Settings' }).click();
+    expect(await violations()).toEqual([]);
+    await page.goto(`${site.url}/?model=/nothing.gguf`);
+    await expect(page.getByRole('alert')).toBeVisible();
+    expect(await violations()).toEqual([]);
+  });
+}

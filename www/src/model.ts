@@ -2,7 +2,7 @@
 import { Engine, MillraceError, type Progress } from 'millrace';
 import { explain } from './explain.ts';
 import { bytes, define, parameters } from './format.ts';
-import type { ModelChoice } from './settings.ts';
+import { BOX, type ModelChoice } from './settings.ts';
 
 const get = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
 const bar = get<HTMLProgressElement>('loading-bar');
@@ -74,6 +74,7 @@ export class ModelLoader {
       }
       this.#engine = engine;
       show('suggestions');
+      get('hint').hidden = choice.model !== BOX;
       state('ready', name);
       this.#onChange();
       return engine;
@@ -134,6 +135,7 @@ function progressShower(): (progress: Progress) => void {
 /** Exactly one of the three is on the page. */
 function show(part: 'loading' | 'problem' | 'suggestions'): void {
   for (const id of ['loading', 'problem', 'suggestions']) get(id).hidden = id !== part;
+  get('hint').hidden = true;
 }
 
 function state(name: 'loading' | 'ready' | 'failed', text: string): void {
