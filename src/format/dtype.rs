@@ -130,7 +130,7 @@ dtypes! {
 impl DType {
     /// Bytes of `elements` values. None where they do not fill whole blocks or the product overflows.
     pub const fn bytes_of(self, elements: u64) -> Option<u64> {
-        if elements % self.block_len() != 0 {
+        if !elements.is_multiple_of(self.block_len()) {
             return None;
         }
         (elements / self.block_len()).checked_mul(self.block_bytes())

@@ -50,7 +50,7 @@ pub(crate) fn tensor_bytes(name: &str, dtype: DType, shape: &[u64]) -> Result<u6
     let too_large = || Error::bad_model(format!("tensor '{name}' has shape {shape:?}, whose size overflows"));
     let row = shape.last().copied().unwrap_or(1);
     let rows = shape[..shape.len().saturating_sub(1)].iter().try_fold(1u64, |n, &d| n.checked_mul(d)).ok_or_else(too_large)?;
-    if row % dtype.block_len() != 0 {
+    if !row.is_multiple_of(dtype.block_len()) {
         return Err(Error::bad_model(format!(
             "tensor '{name}' has rows of {row} values, which is not a multiple of the {} values in a block of {dtype}",
             dtype.block_len()

@@ -155,6 +155,15 @@ fn civil(day: i64) -> (i64, u32, u32) {
 mod tests {
     use super::*;
 
+    /// The clock is another one in a browser.
+    #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+    #[cfg_attr(not(target_arch = "wasm32"), test)]
+    fn now_is_after_this_was_written() {
+        let now = DateTime::now();
+        assert!((2026..2200).contains(&now.year), "{now:?}");
+        assert!((1..=12).contains(&now.month) && (1..=31).contains(&now.day) && now.hour < 24 && now.minute < 60 && now.second < 61, "{now:?}");
+    }
+
     #[test]
     fn every_day_of_two_centuries_converts_both_ways() {
         let mut expected = (1899, 12, 31);

@@ -75,12 +75,12 @@ impl ChatTemplate {
         extra: &Map<String, serde_json::Value>,
         add_generation_prompt: bool,
     ) -> Result<String> {
+        let tools = tools.filter(|t| !t.is_null());
         for (name, value) in [("messages", Some(messages)), ("tools", tools)] {
-            if value.is_some_and(|v| !v.is_array() && !(name == "tools" && v.is_null())) {
+            if value.is_some_and(|v| !v.is_array()) {
                 return Err(Error::bad_option(format!("{name} should be a list")));
             }
         }
-        let tools = tools.filter(|t| !t.is_null());
         // Empty tools are still passed on, but do not ask for the template that is meant for tools.
         let name = self.source.choose(tools.and_then(|t| t.as_array()).is_some_and(|list| !list.is_empty()))?;
         let text = self.prepared.get(name).map_or("", String::as_str);

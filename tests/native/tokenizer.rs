@@ -4,6 +4,7 @@ use millrace::format::Checkpoint;
 use millrace::text::{ChatTemplate, Tokenizer};
 use serde_json::{Value, json};
 
+use crate::builder::{ARRAY, BOOL, F32, Gguf, array, strings};
 use crate::common::{bytes, json_lines, open, tiny_safetensors};
 
 const KINDS: [&str; 5] = ["gpt2", "llama-bpe", "qwen2", "smollm", "spm"];
@@ -230,4 +231,137 @@ fn settings_of_who_saved_the_file_do_not_apply() {
     let text = "The quick brown fox jumps over the lazy dog.";
     let plain = changed("gpt2", |_| {}).unwrap();
     assert_eq!(tokenizer.encode(text, true).unwrap(), plain.encode(text, true).unwrap());
+}
+
+#[test]
+fn streams_follow_every_decoder_that_is_accepted() {
+    let decoders = [
+        json!(null),
+        json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}),
+        json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": true}),
+        json!({"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]}),
+        json!({"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 3, "stop": 0}]}),
+    ];
+    let texts = ["", " ", "     five spaces", "Hello, wörld! 水車 👩‍👩‍👧", "\n\n a  b"];
+    for decoder in decoders {
+        let tokenizer = changed("spm", |j| j["decoder"] = decoder.clone()).unwrap();
+        for text in texts {
+            let ids = tokenizer.encode(text, true).unwrap();
+            for special in [true, false] {
+                assert_eq!(streamed(&tokenizer, &ids, special).concat(), tokenizer.decode(&ids, !special).unwrap(), "{decoder}: {text:?}");
+            }
+        }
+    }
+    let refused = [
+        json!({"type": "CTC", "pad_token": "p", "word_delimiter_token": "|", "cleanup": true}),
+        json!({"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""}),
+        json!({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 0, "stop": 1}]}),
+    ];
+    for decoder in refused {
+        assert_eq!(changed("spm", |j| j["decoder"] = decoder.clone()).err().unwrap().code(), "UNSUPPORTED_MODEL", "{decoder}");
+    }
+}
+
+#[test]
+fn broken_byte_runs_keep_their_good_part_in_a_stream() {
+    let tokenizer = Tokenizer::open(&gguf("spm")).unwrap();
+    let byte = |b: u8| tokenizer.token_id(&format!("<0x{b:02X}>")).unwrap();
+    let ids = [byte(0xC3), byte(0xA9), byte(0xC3), tokenizer.token_id("a").unwrap(), byte(0xE5), byte(0x8F)];
+    assert_eq!(streamed(&tokenizer, &ids, false).concat(), "é\u{FFFD}a\u{FFFD}\u{FFFD}");
+    assert_eq!(tokenizer.decode(&ids, true).unwrap(), "\u{FFFD}\u{FFFD}\u{FFFD}a\u{FFFD}\u{FFFD}");
+}
+
+/// A small SentencePiece vocabulary in GGUF metadata.
+fn small() -> Gguf {
+    Gguf::default()
+        .text("tokenizer.ggml.model", "llama")
+        .pair("tokenizer.ggml.tokens", ARRAY, &strings(&["<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁ab"]))
+        .pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0f32, 0., 0., -3., -4., -5., -1., -2.].map(f32::to_le_bytes).concat()))
+        .pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[2i32, 3, 3, 1, 1, 1, 1, 1].map(i32::to_le_bytes).concat()))
+}
+
+fn open_small(file: Gguf) -> millrace::Result<Tokenizer> {
+    Tokenizer::open(&open([("m.gguf".to_owned(), file.build())])?)
+}
+
+#[test]
+fn sentence_piece_defaults_are_llamas() {
+    let tokenizer = open_small(small()).unwrap();
+    assert_eq!(tokenizer.encode("ab", true).unwrap(), [1, 7]);
+    assert_eq!(tokenizer.encode("ab", false).unwrap(), [7]);
+    assert_eq!((tokenizer.bos_id(), tokenizer.eos_ids()), (Some(1), &[2][..]));
+    assert_eq!(tokenizer.decode(&[1, 7, 7], true).unwrap(), "ab ab");
+    assert_eq!(tokenizer.encode("a?b", false).unwrap(), [3, 4, 0, 5]);
+    // Text after a special token gets the space too.
+    assert_eq!(tokenizer.encode("ab</s>ab", false).unwrap(), [7, 2, 7]);
+    let plain = small().pair("tokenizer.ggml.add_space_prefix", BOOL, &[0]).pair("tokenizer.ggml.add_bos_token", BOOL, &[0]);
+    let tokenizer = open_small(plain.pair("tokenizer.ggml.add_eos_token", BOOL, &[1])).unwrap();
+    assert_eq!(tokenizer.encode("ab", true).unwrap(), [6, 2]);
+    assert_eq!(tokenizer.decode(&[7, 7], true).unwrap(), " ab ab");
+}
+
+#[test]
+fn gguf_metadata_that_does_not_fit_is_refused_by_key() {
+    let without = |key: &str| {
+        let mut file = small();
+        file.pairs.retain(|p| !p.windows(key.len()).any(|w| w == key.as_bytes()));
+        file
+    };
+    let tokens = |list: &[&str]| without("tokenizer.ggml.tokens").pair("tokenizer.ggml.tokens", ARRAY, &strings(list));
+    let bpe = |file: Gguf| {
+        let mut file = file;
+        file.pairs.retain(|p| !p.windows(20).any(|w| w == b"tokenizer.ggml.model"));
+        file.text("tokenizer.ggml.model", "gpt2")
+    };
+    let merges = |list: &[&str]| bpe(small()).pair("tokenizer.ggml.merges", ARRAY, &strings(list));
+    let cases: Vec<(Gguf, &str, &[&str])> = vec![
+        (without("tokenizer.ggml.model"), "BAD_MODEL", &["tokenizer.ggml.model"]),
+        (without("tokenizer.ggml.tokens"), "BAD_MODEL", &["tokenizer.ggml.tokens"]),
+        (without("tokenizer.ggml.scores"), "BAD_MODEL", &["tokenizer.ggml.scores"]),
+        (tokens(&[]), "BAD_MODEL", &["tokenizer.ggml.tokens", "empty"]),
+        (tokens(&["a", "b"]), "BAD_MODEL", &["tokenizer.ggml.token_type", "8", "2"]),
+        (tokens(&["a", "a", "c", "d", "e", "f", "g", "h"]), "BAD_MODEL", &["0 and 1", "'a'"]),
+        (small().u32("tokenizer.ggml.eos_token_id", 8), "BAD_MODEL", &["eos_token_id", "8"]),
+        (without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])), "BAD_MODEL", &["token_type", "token 0"]),
+        (without("scores").pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0xff; 32])), "TOKENIZER", &["score", "not a number"]),
+        (bpe(small()), "BAD_MODEL", &["tokenizer.ggml.merges"]),
+        (merges(&["ab"]), "BAD_MODEL", &["merge 0", "'ab'"]),
+        (merges(&["a x"]), "BAD_MODEL", &["tokenizer.ggml.merges", "x"]),
+        (merges(&["▁ab ▁ab"]), "BAD_MODEL", &["tokenizer.ggml.merges", "▁ab ▁ab"]),
+        (merges(&["a b"]).text("tokenizer.ggml.pre", "klingon"), "UNSUPPORTED_MODEL", &["klingon", "qwen2"]),
+        (merges(&["a b"]).pair("tokenizer.ggml.add_eos_token", BOOL, &[1]), "BAD_MODEL", &["add_eos_token", "eos_token_id"]),
+        (without("tokenizer.ggml.model").text("tokenizer.ggml.model", "bert"), "UNSUPPORTED_MODEL", &["bert"]),
+    ];
+    for (file, code, words) in cases {
+        let error = open_small(file).err().unwrap_or_else(|| panic!("{words:?} should be refused"));
+        assert_eq!(error.code(), code, "{error}");
+        for word in words {
+            assert!(error.message().contains(word), "'{word}' is missing from: {error}");
+        }
+    }
+}
+
+#[test]
+fn tools_choose_the_template_that_is_meant_for_them() {
+    let named = json!({"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "{{ tools|length }} tools"}]});
+    let hf = folder_with(bytes("tokenizer/gpt2/tokenizer.json"), serde_json::to_vec(&named).unwrap(), b"{}".to_vec());
+    let file = small().text("tokenizer.chat_template", "plain").text("tokenizer.chat_template.tool_use", "{{ tools|length }} tools");
+    let gguf = open([("m.gguf".to_owned(), file.pair("tokenizer.chat_templates", ARRAY, &strings(&["tool_use"])).build())]).unwrap();
+    for checkpoint in [hf, gguf] {
+        let template = ChatTemplate::open(&checkpoint, &Tokenizer::open(&checkpoint).unwrap()).unwrap();
+        let render = |tools: Value| template.render(&json!([]), Some(&tools), &Default::default(), true).unwrap();
+        assert_eq!(render(json!([{}, {}])), "2 tools");
+        assert_eq!(render(json!([])), "plain");
+        assert_eq!(render(json!(null)), "plain");
+    }
+    let only = json!({"chat_template": [{"name": "rag", "template": "x"}]});
+    let checkpoint = folder_with(bytes("tokenizer/gpt2/tokenizer.json"), serde_json::to_vec(&only).unwrap(), b"{}".to_vec());
+    let template = ChatTemplate::open(&checkpoint, &Tokenizer::open(&checkpoint).unwrap()).unwrap();
+    let error = template.render(&json!([]), None, &Default::default(), true).unwrap_err();
+    assert!(error.code() == "TEMPLATE" && error.message().contains("rag"), "{error}");
+    let wrong = folder_with(bytes("tokenizer/gpt2/tokenizer.json"), br#"{"chat_template": 7}"#.to_vec(), b"{}".to_vec());
+    let error = Tokenizer::open(&wrong).err().unwrap();
+    assert!(error.code() == "BAD_MODEL" && error.message().contains("tokenizer_config.json"), "{error}");
 }

@@ -109,7 +109,7 @@ impl Header {
             Error::unsupported(format!("tensor '{name}' has GGML type {id}, which is retired or newer than this version; convert the model to a known type"))
         })?;
         let offset = self.u64(&format!("the offset of tensor '{name}'")).await?;
-        if offset % alignment != 0 {
+        if !offset.is_multiple_of(alignment) {
             return Err(Error::bad_model(format!("tensor '{name}' has offset {offset}, which is not a multiple of the alignment {alignment}")));
         }
         let bytes = tensor_bytes(&name, dtype, &shape)?;
