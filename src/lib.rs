@@ -3,7 +3,10 @@
 //! The modules stand in the order in which the data flows:
 //!
 //! ```text
-//! source -> format -> store -> weights -> model -> plan -> decode -> sample -> stream
+//! source  ->  format  ->  store  ->  weights  ->  model  ->  plan  ->  decode  ->  sample  ->  stream
+//! bytes by     GGUF,       OPFS       GPU-ready    one file    list of   prefill,    on the     deltas, stops,
+//! range, url,  safetensors shards,    blocks,      an archi-   steps as  step loop,  GPU        finish reason,
+//! file, memory             manifest   repacked     tecture     data      KV cache              cancel
 //! ```
 
 pub mod error;
@@ -11,12 +14,18 @@ pub mod error;
 pub mod source;
 pub mod format;
 pub mod store;
-pub mod text;
+pub mod weights;
+pub mod model;
+pub mod plan;
 pub mod kernels;
+pub mod gpu;
 pub mod cpu;
-pub mod stream;
+pub mod decode;
 pub mod sample;
+pub mod text;
+pub mod stream;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 
 pub use error::{Error, ErrorKind, Result};
+pub use stream::{Engine, LoadOptions, Request};

@@ -1,9 +1,17 @@
-//! What the caller sees while the engine works: cancellation, progress, the text as it is made.
+//! What the caller sees while the engine works: the engine itself, cancellation, progress, the text as it is made.
 
 pub mod cancel;
+mod clock;
+mod engine;
 pub mod progress;
+mod request;
 pub mod stops;
 
 pub use cancel::Cancel;
+pub use clock::now_ms;
+pub use engine::Engine;
 pub use progress::{Phase, Progress};
+pub use request::{
+    AdapterInfo, Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request,
+};
 pub use stops::StopScanner;

@@ -2,8 +2,10 @@
 
 mod builder;
 mod common;
+mod decode_loop;
 mod format;
 mod fuzz;
 mod memory;
+mod parity;
 mod templates;
 mod tokenizer;

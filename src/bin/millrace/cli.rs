@@ -1,0 +1,280 @@
+//! Options, and what each command does with them.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Progress, Prompt, Request};
+use millrace::plan::Lane;
+use millrace::source::{ModelSpec, native};
+use millrace::{Error, Result};
+use serde_json::{Value, json};
+
+/// Runs large language models on the GPU.
+#[derive(Parser)]
+#[command(name = "millrace", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Continue a text or answer a message.
+    Generate(Box<Generate>),
+    /// Print what a model is and how it would run.
+    Inspect(Inspect),
+}
+
+#[derive(Args)]
+struct Load {
+    /// builtin, or a .gguf file, a folder with safetensors, or a URL of either.
+    #[arg(long, default_value = "builtin")]
+    model: String,
+    /// exact: f32; fast: int8 activations and a packed-half cache.
+    #[arg(long, default_value = "fast")]
+    lane: String,
+    /// Most positions, prompt and answer together.
+    #[arg(long)]
+    context: Option<u32>,
+    /// Only a GPU whose name contains this.
+    #[arg(long)]
+    adapter: Option<String>,
+    /// Tokens between two readbacks, 1 to 32; follows the measured speed if not given.
+    #[arg(long)]
+    chunk: Option<u32>,
+    /// Force a kernel's variant, OP=VARIANT; may be given several times.
+    #[arg(long = "kernel", value_name = "OP=VARIANT")]
+    kernels: Vec<String>,
+}
+
+#[derive(Args)]
+struct Generate {
+    #[command(flatten)]
+    load: Load,
+    /// Text to continue.
+    #[arg(long, group = "input")]
+    prompt: Option<String>,
+    /// A message to answer, through the model's chat template.
+    #[arg(long, group = "input")]
+    chat: Option<String>,
+    /// A file with a list of messages, {"role", "content"}; or an object with "messages" and "tools".
+    #[arg(long, group = "input", value_name = "FILE.json")]
+    messages: Option<PathBuf>,
+    /// Token ids to continue, 1,2,3.
+    #[arg(long, group = "input", value_delimiter = ',')]
+    tokens: Option<Vec<u32>>,
+    #[arg(long)]
+    max_tokens: Option<u32>,
+    /// 0 is greedy.
+    #[arg(long, default_value_t = 0.7)]
+    temperature: f32,
+    #[arg(long, default_value_t = 0)]
+    top_k: u32,
+    #[arg(long, default_value_t = 1.0)]
+    top_p: f32,
+    #[arg(long, default_value_t = 0.0)]
+    min_p: f32,
+    /// Same seed, same text; random if not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// A text that ends the answer; may be given several times.
+    #[arg(long)]
+    stop: Vec<String>,
+    /// Go on after the model's end token.
+    #[arg(long)]
+    ignore_eos: bool,
+    /// GPU time per kernel: not in this version.
+    #[arg(long)]
+    profile: bool,
+    /// Show the browser: only with `npm run generate`.
+    #[arg(long)]
+    headed: bool,
+    /// One JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+    /// Also write the logits of the prompt's last position, {"logits": [...]}.
+    #[arg(long, value_name = "FILE.json")]
+    logits: Option<PathBuf>,
+    /// With --logits: also the logits of every prompt position from this one on, {"from", "all": [[...]]}; the later ones come from the decode step.
+    #[arg(long, value_name = "POSITION", requires = "logits")]
+    logits_from: Option<u32>,
+}
+
+#[derive(Args)]
+struct Inspect {
+    #[command(flatten)]
+    load: Load,
+    /// The model, as for --model.
+    #[arg(value_name = "MODEL")]
+    source: Option<String>,
+    /// Every step: kernel, variant, grid, bytes and reason.
+    #[arg(long)]
+    plan: bool,
+    /// Everything as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// clap's complaint as one of ours, on one line.
+pub fn usage(e: &clap::Error) -> Error {
+    let text = e.to_string();
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let rest: Vec<&str> = text.lines().skip(1).take_while(|l| !l.starts_with("Usage")).map(str::trim).filter(|l| !l.is_empty()).collect();
+    let rest = if rest.is_empty() { String::new() } else { format!(" {}", rest.join(" ")) };
+    Error::bad_option(format!("{first}{rest}; see millrace --help"))
+}
+
+/// Runs the command.
+pub async fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Generate(args) => generate(*args).await,
+        Command::Inspect(args) => inspect(args).await,
+    }
+}
+
+impl Load {
+    fn options(&self) -> Result<LoadOptions> {
+        let pair = |k: &String| match k.split_once('=') {
+            Some((op, variant)) => Ok((op.to_owned(), variant.to_owned())),
+            None => Err(Error::bad_option(format!("--kernel {k} is not OP=VARIANT"))),
+        };
+        Ok(LoadOptions {
+            lane: Lane::parse(&self.lane)?,
+            context: self.context,
+            chunk: self.chunk,
+            adapter: self.adapter.clone(),
+            kernels: self.kernels.iter().map(pair).collect::<Result<_>>()?,
+            ..LoadOptions::default()
+        })
+    }
+
+    async fn engine(&self, model: &str) -> Result<Engine> {
+        let options = self.options()?;
+        let progress = |_: Progress| {};
+        let cancel = Cancel::new();
+        let (files, _) = native::open(&ModelSpec::parse(model)?, &progress, &cancel).await?;
+        Engine::load(&files, &options, &progress, &cancel).await
+    }
+}
+
+fn read_json(path: &std::path::Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())))?;
+    serde_json::from_str(&text).map_err(|e| Error::bad_option(format!("{}: {e}", path.display())))
+}
+
+fn request(args: &Generate) -> Result<Request> {
+    let mut tools = None;
+    let prompt = if let Some(text) = &args.prompt {
+        Prompt::Text(text.clone())
+    } else if let Some(text) = &args.chat {
+        Prompt::Messages(json!([{"role": "user", "content": text}]))
+    } else if let Some(path) = &args.messages {
+        match read_json(path)? {
+            Value::Object(mut object) => {
+                tools = object.remove("tools");
+                Prompt::Messages(object.remove("messages").ok_or_else(|| Error::bad_option(format!("{}: no messages in it", path.display())))?)
+            }
+            list => Prompt::Messages(list),
+        }
+    } else if let Some(ids) = &args.tokens {
+        Prompt::Tokens(ids.clone())
+    } else {
+        return Err(Error::bad_option("nothing to continue: give --prompt, --chat, --messages or --tokens"));
+    };
+    Ok(Request {
+        tools,
+        max_tokens: args.max_tokens,
+        temperature: args.temperature,
+        top_k: args.top_k,
+        top_p: args.top_p,
+        min_p: args.min_p,
+        seed: args.seed,
+        stop: args.stop.clone(),
+        ignore_eos: args.ignore_eos,
+        logits: args.logits.is_some(),
+        logits_from: args.logits_from,
+        ..Request::new(prompt)
+    })
+}
+
+async fn generate(args: Generate) -> Result<()> {
+    if args.profile {
+        return Err(Error::bad_option("--profile is not in this version"));
+    }
+    if args.headed {
+        return Err(Error::bad_option("--headed shows the browser; it goes with npm run generate"));
+    }
+    let request = request(&args)?;
+    let mut engine = args.load.engine(&args.load.model).await?;
+    let mut out = std::io::stdout();
+    let mut broken = None;
+    let result = engine
+        .generate(
+            &request,
+            &mut |delta| {
+                // A closed pipe is reported once, after the generation.
+                if let Err(e) = out.write_all(delta.text.as_bytes()).and_then(|()| out.flush()) {
+                    broken.get_or_insert(e);
+                }
+            },
+            &Cancel::new(),
+        )
+        .await?;
+    if let Some(e) = broken {
+        return Err(Error::storage(format!("stdout: {e}")));
+    }
+    println!();
+    if let Some(path) = &args.logits {
+        write_logits(path, &args, &result)?;
+    }
+    if args.json {
+        let shown = Generation { logits: None, all_logits: None, ..result };
+        println!("{}", serde_json::to_string(&shown).map_err(|e| Error::internal(e.to_string()))?);
+    } else {
+        let t = &result.timings;
+        eprintln!(
+            "{} tokens, {:.1} tok/s (prompt {} tokens, {:.1} tok/s; first token after {:.0} ms) on {}",
+            result.tokens.len(),
+            t.decode_tok_s,
+            result.prompt_tokens,
+            t.prefill_tok_s,
+            t.ttft_ms,
+            result.adapter.name
+        );
+    }
+    Ok(())
+}
+
+fn write_logits(path: &std::path::Path, args: &Generate, result: &Generation) -> Result<()> {
+    let mut object = json!({ "logits": result.logits });
+    if let (Some(from), Some(all)) = (args.logits_from, &result.all_logits) {
+        object["from"] = json!(from);
+        object["all"] = json!(all);
+    }
+    std::fs::write(path, object.to_string()).map_err(|e| Error::storage(format!("{}: {e}", path.display())))
+}
+
+async fn inspect(args: Inspect) -> Result<()> {
+    let source = args.source.as_deref().unwrap_or(&args.load.model);
+    let info = args.load.engine(source).await?.info();
+    if args.json {
+        println!("{}", serde_json::to_string(&info).map_err(|e| Error::internal(e.to_string()))?);
+        return Ok(());
+    }
+    let mib = |bytes: u64| bytes as f64 / 1048576.0;
+    println!("model        {} ({}, {} layers, {:.1} M parameters, {} tokens)", info.model.name.as_deref().unwrap_or(source), info.model.architecture, info.model.layers, info.model.parameters as f64 / 1e6, info.model.vocab);
+    let types: Vec<_> = info.model.types.iter().map(|(t, n)| format!("{t} x {n}")).collect();
+    println!("tensors      {}; {:.1} MiB in the file", types.join(", "), mib(info.model.bytes));
+    println!("context      {} of {}", info.context, info.model.context);
+    println!("adapter      {} {} ({}); features {}; subgroups {:?}", info.adapter.vendor, info.adapter.name, info.adapter.backend, info.adapter.features.join(" "), info.adapter.subgroup);
+    println!("lane         {}", info.lane.name());
+    println!("GPU memory   weights {:.1}, cache {:.1}, activations {:.1}, in all {:.1} MiB", mib(info.memory.weights), mib(info.memory.kv), mib(info.memory.activations), mib(info.memory.total));
+    if args.plan {
+        println!("\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason", "pass", "step", "kernel", "variant", "grid", "bytes");
+        for r in &info.plan {
+            println!("{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  {} [{}]", r.pass, r.step, r.kernel, r.variant, format!("{}x{}", r.grid[0], r.grid[1]), r.bytes, r.reason, r.place);
+        }
+    }
+    Ok(())
+}

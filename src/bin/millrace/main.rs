@@ -1,0 +1,40 @@
+//! The native command line: the same engine and the same options as the browser's.
+
+mod cli;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind as ClapKind;
+use millrace::Error;
+
+fn main() -> ExitCode {
+    let args = match cli::Cli::try_parse() {
+        Ok(args) => args,
+        Err(e) if matches!(e.kind(), ClapKind::DisplayHelp | ClapKind::DisplayVersion) => {
+            print!("{e}");
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => return fail(&cli::usage(&e)),
+    };
+    match pollster::block_on(cli::run(args)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&e),
+    }
+}
+
+/// One line on stderr, status 2.
+fn fail(error: &Error) -> ExitCode {
+    let mut line = error.message().replace(['\n', '\r'], " ");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let text = cause.to_string().replace(['\n', '\r'], " ");
+        if !line.contains(&text) {
+            line = format!("{line} ({text})");
+        }
+        source = cause.source();
+    }
+    let _ = writeln!(std::io::stderr(), "error[{}]: {line}", error.code());
+    ExitCode::from(2)
+}

@@ -1,0 +1,199 @@
+//! The decode loop: chunks of steps recorded ahead, token ids read one chunk late.
+
+use std::collections::VecDeque;
+
+use bytemuck::{bytes_of, cast_slice};
+use serde::Serialize;
+
+use super::chunk::{ChunkPolicy, MOST};
+use super::session::Session;
+use crate::error::{Error, Result};
+use crate::gpu::{Pending, Snapshot};
+use crate::kernels::State;
+use crate::plan::labels;
+use crate::sample::{AFTER_END, NOT_A_NUMBER, Sampling};
+use crate::stream::{Cancel, now_ms};
+
+/// Chunks recorded ahead of the one being read.
+const AHEAD: usize = 2;
+/// Most tokens of one submission: several small submissions in flight beat one giant one.
+const PER_SUBMIT: u32 = 4;
+
+/// One generation, ready to run.
+pub struct Run<'a> {
+    /// The prompt.
+    pub prompt: &'a [u32],
+    /// Temperature, filters, seed and stop ids, as the kernels read them.
+    pub sampling: Sampling,
+    /// Most tokens to sample, at least 1.
+    pub limit: u32,
+    /// Tokens between two readbacks.
+    pub chunk: ChunkPolicy,
+}
+
+/// Wall-clock times, ms, and speeds, tokens a second.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Timings {
+    /// Opening, downloading and uploading the model, before this generation.
+    pub load_ms: f64,
+    /// From the first pass's recording to the end of the last on the GPU.
+    pub prefill_ms: f64,
+    /// From the call to the first token on the host.
+    pub ttft_ms: f64,
+    /// From the end of prefill to the last token on the host.
+    pub decode_ms: f64,
+    /// Prompt tokens over `prefill_ms`.
+    pub prefill_tok_s: f64,
+    /// Sampled tokens after the first over `decode_ms`.
+    pub decode_tok_s: f64,
+}
+
+/// What a generation did.
+#[derive(Default)]
+pub struct Outcome {
+    /// Sampled ids, the stop id included.
+    pub tokens: Vec<u32>,
+    /// Times.
+    pub timings: Timings,
+    /// Commands during decoding, and submissions during prefill.
+    pub counters: Snapshot,
+    /// Submissions during prefill.
+    pub prefill_submits: u64,
+}
+
+struct Flight {
+    staging: usize,
+    tokens: u32,
+    pending: Pending,
+}
+
+impl Session {
+    /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_tokens` returns false.
+    pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_tokens: &mut dyn FnMut(&[u32]) -> bool) -> Result<Outcome> {
+        let started = now_ms();
+        let before = self.gpu.counters().snapshot();
+        self.prefill(run.prompt, 0, cancel).await?;
+        let prefilled = now_ms();
+        let after_prefill = self.gpu.counters().snapshot();
+
+        let prompt = run.prompt.len() as u32;
+        let mut policy = run.chunk;
+        self.write(labels::SAMPLING, bytes_of(&run.sampling))?;
+        self.write(labels::STATE, bytes_of(&State { pos: prompt - 1, rows: 1, limit: run.limit, ..State::default() }))?;
+
+        let mut flights: VecDeque<Flight> = VecDeque::new();
+        let mut tokens = Vec::new();
+        let mut recorded = 0u32;
+        let mut staging = 0;
+        let mut going = true;
+        let mut first_at = None;
+        let mut last_read = prefilled;
+        let mut failure = None;
+        loop {
+            while going && flights.len() < AHEAD && recorded < run.limit {
+                let n = policy.next().min(run.limit - recorded);
+                // Step `recorded` runs at position prompt - 1 + recorded; room is made before the chunk, never within.
+                self.ensure(prompt + recorded + n - 1)?;
+                match self.record(recorded, n, staging) {
+                    Ok(flight) => flights.push_back(flight),
+                    Err(e) => {
+                        failure = Some(e);
+                        going = false;
+                    }
+                }
+                recorded += n;
+                staging = (staging + 1) % self.staging.len();
+            }
+            let Some(flight) = flights.pop_front() else { break };
+            let bytes = match self.gpu.take(&self.staging[flight.staging], u64::from(flight.tokens) * 4, flight.pending).await {
+                Ok(bytes) => bytes,
+                Err(e) => {
+                    failure.get_or_insert(e);
+                    going = false;
+                    continue;
+                }
+            };
+            let now = now_ms();
+            if !going {
+                continue; // steps that were under way when the end was seen
+            }
+            // The first chunk begins with a token that prefill has all but made: it says nothing about a step.
+            if first_at.is_some() {
+                policy.measured(flight.tokens, now - last_read);
+            }
+            last_read = now;
+            first_at.get_or_insert(now);
+            let ids: &[u32] = cast_slice(&bytes);
+            let fresh: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
+            let ended = fresh.len() < ids.len();
+            if fresh.contains(&NOT_A_NUMBER) {
+                failure.get_or_insert_with(not_a_number);
+                going = false;
+                continue;
+            }
+            tokens.extend_from_slice(&fresh);
+            if !on_tokens(&fresh) || ended || cancel.is_cancelled() {
+                going = false;
+            }
+        }
+        if let Some(e) = failure {
+            return Err(e);
+        }
+        let done = last_read;
+        let counters = self.gpu.counters().snapshot();
+        let decode_ms = done - prefilled;
+        let timings = Timings {
+            load_ms: 0.0,
+            prefill_ms: prefilled - started,
+            ttft_ms: first_at.unwrap_or(done) - started,
+            decode_ms,
+            prefill_tok_s: rate(run.prompt.len(), prefilled - started),
+            decode_tok_s: rate(tokens.len().saturating_sub(1), decode_ms),
+        };
+        Ok(Outcome { tokens, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits })
+    }
+
+    /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill.
+    fn record(&self, at: u32, n: u32, staging: usize) -> Result<Flight> {
+        let mut left = n;
+        let mut first = at == 0;
+        loop {
+            let mut encoder = self.gpu.encoder("decode");
+            let now = left.min(PER_SUBMIT);
+            {
+                let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                for _ in 0..now {
+                    let steps = if first { &self.tail } else { &self.decode };
+                    first = false;
+                    for step in steps {
+                        self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
+                    }
+                }
+            }
+            left -= now;
+            if left == 0 {
+                let bytes = u64::from(n) * 4;
+                let ring = self.buffer(labels::RING)?;
+                // The ring may wrap within the chunk.
+                let start = u64::from(at % MOST) * 4;
+                let before_wrap = bytes.min(u64::from(MOST) * 4 - start);
+                encoder.copy_buffer_to_buffer(ring.raw(), start, self.staging[staging].raw(), 0, before_wrap);
+                if before_wrap < bytes {
+                    encoder.copy_buffer_to_buffer(ring.raw(), 0, self.staging[staging].raw(), before_wrap, bytes - before_wrap);
+                }
+                let submission = self.gpu.submit(encoder);
+                let pending = self.gpu.map(&self.staging[staging], bytes, submission);
+                return Ok(Flight { staging, tokens: n, pending });
+            }
+            self.gpu.submit(encoder);
+        }
+    }
+}
+
+fn not_a_number() -> Error {
+    Error::gpu("the model's logits are not numbers: its file is damaged, or this GPU computes wrongly; try lane exact")
+}
+
+fn rate(n: usize, ms: f64) -> f64 {
+    if ms > 0.0 { n as f64 * 1000.0 / ms } else { 0.0 }
+}

@@ -1,0 +1,12 @@
+//! Prefill and the decode loop. A step is planned once and re-encoded per token; the next token's id never leaves the GPU between two steps;
+//! the host records ahead and reads token ids one chunk late.
+
+mod chunk;
+mod generate;
+mod reference;
+mod session;
+
+pub use chunk::{ChunkPolicy, MOST as RING};
+pub use generate::{Outcome, Run, Timings};
+pub use reference::TwinSession;
+pub use session::{Session, build_plans};

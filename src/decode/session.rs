@@ -1,0 +1,281 @@
+//! The engine's GPU memory and its two recorded plans; prefill; growth of the cache.
+
+use std::rc::Rc;
+
+use bytemuck::{bytes_of, cast_slice};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpu::{Bound, Buffer, Gpu};
+use crate::kernels::State;
+use crate::model::Model;
+use crate::plan::{Builder, BufferId, Grid, Layout, Plan, Role, Selector, Sizes, labels};
+use crate::stream::Cancel;
+
+use super::chunk::MOST;
+
+/// Readbacks under way at one time, and one to spare.
+const STAGING: usize = 3;
+/// The cache starts this long (or at the context, if that is shorter) and doubles.
+const FIRST_CAPACITY: u32 = 512;
+
+/// A step with everything that recording it needs.
+pub(super) struct Encoded {
+    pub(super) bound: Bound,
+    pub(super) grid: Grid,
+}
+
+/// Weights, cache, activations and the recorded plans of one loaded model.
+pub struct Session {
+    pub(super) gpu: Rc<Gpu>,
+    model: Box<dyn Model>,
+    select: Selector,
+    layout: Layout,
+    /// Buffers of the layout that are weights and survive growth.
+    weights: usize,
+    buffers: Vec<Buffer>,
+    sizes: Sizes,
+    context: u32,
+    plans: [Plan; 2],
+    pub(super) decode: Vec<Encoded>,
+    pub(super) prefill: Vec<Encoded>,
+    pub(super) tail: Vec<Encoded>,
+    pub(super) staging: Vec<Buffer>,
+}
+
+/// Plans of a prefill pass (with the sampling tail) and of a decode step, and the buffers they need after the weights.
+pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<[Plan; 2]> {
+    let vocab = model.config().vocab;
+    let mut b = Builder::new(layout, select, sizes, false);
+    model.forward(&mut b)?;
+    let prefill = b.finish();
+    let mut b = Builder::new(layout, select, sizes, true);
+    model.forward(&mut b)?;
+    b.sample(vocab)?;
+    Ok([prefill, b.finish()])
+}
+
+/// Steps of the sampling tail at the end of a decode plan.
+pub(super) const TAIL: usize = 4;
+
+impl Session {
+    /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used.
+    pub fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, rows: u32, context: u32) -> Result<Self> {
+        let weights = layout.specs().len();
+        let sizes = Sizes { rows, capacity: FIRST_CAPACITY.min(context.next_multiple_of(64)), ring: MOST };
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * 4, usage)).collect::<Result<_>>()?;
+        let mut session = Self {
+            gpu,
+            model,
+            select,
+            layout,
+            weights,
+            buffers: Vec::new(),
+            sizes,
+            context,
+            plans: [Plan::default(), Plan::default()],
+            decode: Vec::new(),
+            prefill: Vec::new(),
+            tail: Vec::new(),
+            staging,
+        };
+        for spec in session.layout.specs() {
+            session.buffers.push(session.gpu.buffer(&spec.label, spec.bytes, usage_of(spec.role))?);
+        }
+        session.lay_out(sizes)?;
+        session.select.finish()?;
+        Ok(session)
+    }
+
+    /// Plans for `sizes`, makes the buffers that are not weights, compiles and binds.
+    fn lay_out(&mut self, sizes: Sizes) -> Result<()> {
+        self.layout.truncate(self.weights);
+        self.buffers.truncate(self.weights);
+        self.sizes = sizes;
+        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, sizes)?;
+        for spec in &self.layout.specs()[self.weights..] {
+            self.buffers.push(self.gpu.buffer(&spec.label, spec.bytes, usage_of(spec.role))?);
+        }
+        let table = self.model.config().rope.table(sizes.capacity)?;
+        self.write(labels::ROTATIONS, cast_slice(&table))?;
+        let [prefill, decode] = &self.plans;
+        self.prefill = self.encode(prefill)?;
+        self.decode = self.encode(decode)?;
+        self.tail = self.encode(&Plan { steps: decode.steps[decode.steps.len() - TAIL..].to_vec() })?;
+        Ok(())
+    }
+
+    fn encode(&self, plan: &Plan) -> Result<Vec<Encoded>> {
+        let one = |step: &crate::plan::Step| {
+            let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.buffers[id.0 as usize].clone())).collect();
+            Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid })
+        };
+        plan.steps.iter().map(one).collect()
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Rc<Gpu> {
+        &self.gpu
+    }
+    /// The model.
+    pub fn model(&self) -> &dyn Model {
+        self.model.as_ref()
+    }
+    /// The buffers.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// The plans of a prefill pass and of a decode step.
+    pub fn plans(&self) -> &[Plan; 2] {
+        &self.plans
+    }
+    /// What the plans are made for.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+    /// Most positions that may be used.
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+    /// The lane.
+    pub fn lane(&self) -> crate::plan::Lane {
+        self.select.lane()
+    }
+
+    /// Writes into a buffer by id; ordered before the next submission.
+    pub fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
+        let buffer = self.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
+        self.gpu.queue().write_buffer(buffer.raw(), offset, bytes);
+        Ok(())
+    }
+
+    pub(super) fn write(&self, label: &str, bytes: &[u8]) -> Result<()> {
+        let id = self.layout.find(label).ok_or_else(|| Error::internal(format!("no buffer {label}")))?;
+        self.write_at(id, 0, bytes)
+    }
+
+    pub(super) fn buffer(&self, label: &str) -> Result<&Buffer> {
+        let id = self.layout.find(label).ok_or_else(|| Error::internal(format!("no buffer {label}")))?;
+        Ok(&self.buffers[id.0 as usize])
+    }
+
+    /// Makes room for `positions` positions: doubles the cache as often as needed and copies it on the GPU.
+    pub fn ensure(&mut self, positions: u32) -> Result<()> {
+        if positions <= self.sizes.capacity {
+            return Ok(());
+        }
+        if positions > self.context {
+            return Err(context_full(positions, self.context));
+        }
+        let mut capacity = self.sizes.capacity;
+        while capacity < positions {
+            capacity *= 2;
+        }
+        let capacity = capacity.min(self.context.next_multiple_of(64));
+        let heads = self.model.config().heads;
+        let old_capacity = self.sizes.capacity;
+        // State too: the loop may be running.
+        let keep: Vec<(String, Role, Buffer)> = self
+            .layout
+            .specs()
+            .iter()
+            .zip(&self.buffers)
+            .filter(|(s, _)| matches!(s.role, Role::Cache | Role::State) || s.label == labels::LOGITS)
+            .map(|(s, b)| (s.label.clone(), s.role, b.clone()))
+            .collect();
+        self.lay_out(Sizes { capacity, ..self.sizes })?;
+        let row = heads.e as u64 * self.select.lane().kv_bytes();
+        let mut encoder = self.gpu.encoder("grow");
+        for (label, role, old) in &keep {
+            let new = self.buffer(label)?;
+            if *role == Role::Cache {
+                for g in 0..heads.g as u64 {
+                    let (from, to) = (g * u64::from(old_capacity) * row, g * u64::from(capacity) * row);
+                    encoder.copy_buffer_to_buffer(old.raw(), from, new.raw(), to, u64::from(old_capacity) * row);
+                }
+            } else {
+                encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes());
+            }
+        }
+        self.gpu.submit(encoder);
+        Ok(())
+    }
+
+    /// Reads the prompt into the cache from position `from` on, in passes of up to the chunk's rows, and leaves the last position's logits on the GPU.
+    pub async fn prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<()> {
+        let end = from as usize + tokens.len();
+        let end = u32::try_from(end).map_err(|_| context_full(u32::MAX, self.context))?;
+        if tokens.is_empty() {
+            return Err(Error::bad_option("the prompt is empty; give at least one token"));
+        }
+        if end > self.context {
+            return Err(context_full(end, self.context));
+        }
+        self.ensure(end)?;
+        let vocab = self.model.config().vocab as u32;
+        if let Some(bad) = tokens.iter().find(|t| **t >= vocab) {
+            return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
+        }
+        let passes = tokens.chunks(self.sizes.rows as usize);
+        let last = passes.len() - 1;
+        for (i, pass) in passes.enumerate() {
+            cancel.check()?;
+            let rows = pass.len() as u32;
+            let state = State { pos: from + i as u32 * self.sizes.rows, rows, ..State::default() };
+            self.write(labels::PREFILL, bytes_of(&state))?;
+            self.write(labels::TOKENS, cast_slice(pass))?;
+            // The final norm and the head only matter for the last pass.
+            let steps = if i == last { self.prefill.len() } else { self.prefill.len() - self.head_steps() };
+            let mut encoder = self.gpu.encoder("prefill");
+            {
+                let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                for step in &self.prefill[..steps] {
+                    self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows));
+                }
+            }
+            self.gpu.submit(encoder);
+            // One pass at a time: a long prompt neither floods the queue nor outlives its cancellation by more than a pass.
+            self.gpu.idle().await?;
+        }
+        Ok(())
+    }
+
+    fn head_steps(&self) -> usize {
+        let steps = &self.plans[0].steps;
+        steps.iter().rev().position(|s| s.name == "output_norm").map_or(0, |p| p + 1)
+    }
+
+    /// The logits on the GPU, `[V]`.
+    pub async fn logits(&self) -> Result<Vec<f32>> {
+        let bytes = self.gpu.read(self.buffer(labels::LOGITS)?, 0, self.model.config().vocab as u64 * 4).await?;
+        Ok(cast_slice(&bytes).to_vec())
+    }
+
+    /// Feeds one token at position `pos` through the decode step and returns its logits: for scoring given text.
+    pub async fn feed(&mut self, token: u32, pos: u32) -> Result<Vec<f32>> {
+        self.ensure(pos + 1)?;
+        self.write(labels::STATE, bytes_of(&State { pos, token, rows: 1, ..State::default() }))?;
+        let mut encoder = self.gpu.encoder("feed");
+        {
+            let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for step in &self.decode[..self.decode.len() - TAIL] {
+                self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
+            }
+        }
+        self.gpu.submit(encoder);
+        self.logits().await
+    }
+}
+
+pub(super) fn context_full(positions: u32, context: u32) -> Error {
+    Error::new(ErrorKind::ContextFull, format!("{positions} positions do not fit into the context of {context}; shorten the prompt or load with a larger context"))
+}
+
+fn usage_of(role: Role) -> wgpu::BufferUsages {
+    use wgpu::BufferUsages as U;
+    match role {
+        Role::Weight => U::STORAGE | U::COPY_DST | U::COPY_SRC,
+        Role::Cache | Role::Activation => U::STORAGE | U::COPY_DST | U::COPY_SRC,
+        Role::State => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
+    }
+}

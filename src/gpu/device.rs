@@ -1,0 +1,295 @@
+//! Opening a device: which adapter, which features, which limits, and what it says of itself.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+
+use super::counters::Counters;
+use super::pipeline::PipelineKey;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What to ask for when opening a device.
+#[derive(Debug, Clone)]
+pub struct GpuOptions {
+    /// Only an adapter whose name or vendor contains this, ignoring case.
+    pub adapter: Option<String>,
+    /// Use subgroup operations where the adapter has them.
+    pub subgroups: bool,
+    /// Use `shader-f16` where the adapter has it.
+    pub f16: bool,
+    /// Cap on the bytes of one binding, below the adapter's own; larger tensors are split by rows.
+    pub max_binding: Option<u64>,
+}
+
+impl Default for GpuOptions {
+    fn default() -> Self {
+        Self { adapter: None, subgroups: true, f16: true, max_binding: None }
+    }
+}
+
+/// What the device is and can do.
+#[derive(Debug, Clone, Serialize)]
+pub struct Caps {
+    /// Vendor, e.g. `nvidia`.
+    pub vendor: String,
+    /// Name, e.g. `NVIDIA H100 80GB HBM3`.
+    pub name: String,
+    /// `webgpu`, `vulkan` or `metal`.
+    pub backend: String,
+    /// WebGPU names of the optional features in use.
+    pub features: Vec<String>,
+    /// Smallest and largest subgroup, in invocations; `[0, 0]` where subgroups are not in use.
+    pub subgroup: [u32; 2],
+    /// Bytes of the largest buffer.
+    pub max_buffer: u64,
+    /// Bytes of the largest weight binding: the device's limit, or less where it was asked for.
+    pub max_binding: u64,
+    /// Workgroups a dimension of a dispatch.
+    pub max_workgroups: u32,
+}
+
+impl Caps {
+    /// WebGPU's default limits and no optional feature: what every device can do.
+    pub fn least() -> Self {
+        let limits = wgpu::Limits::default();
+        Self {
+            vendor: String::new(),
+            name: "WebGPU's default limits".into(),
+            backend: String::new(),
+            features: Vec::new(),
+            subgroup: [0, 0],
+            max_buffer: limits.max_buffer_size,
+            max_binding: limits.max_storage_buffer_binding_size,
+            max_workgroups: limits.max_compute_workgroups_per_dimension,
+        }
+    }
+    /// Whether kernels may use subgroup operations.
+    pub fn subgroups(&self) -> bool {
+        self.features.iter().any(|f| f == "subgroups")
+    }
+    /// Whether kernels may use `f16`.
+    pub fn f16(&self) -> bool {
+        self.features.iter().any(|f| f == "shader-f16")
+    }
+    /// Whether compute passes can be timed on the GPU.
+    pub fn timestamps(&self) -> bool {
+        self.features.iter().any(|f| f == "timestamp-query")
+    }
+}
+
+/// First error that nobody was waiting for, and the reason of a lost device: written by callbacks, read between chunks.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    pub(super) uncaptured: Option<String>,
+    pub(super) lost: Option<String>,
+}
+
+/// An open device with its queue, its counters and its compiled pipelines.
+pub struct Gpu {
+    pub(super) device: wgpu::Device,
+    pub(super) queue: wgpu::Queue,
+    caps: Caps,
+    counters: Rc<Counters>,
+    faults: Arc<Mutex<Faults>>,
+    pub(super) pipelines: RefCell<HashMap<PipelineKey, (wgpu::ComputePipeline, wgpu::BindGroupLayout)>>,
+}
+
+const OPTIONAL: [(wgpu::Features, &str); 3] =
+    [(wgpu::Features::SUBGROUP, "subgroups"), (wgpu::Features::SHADER_F16, "shader-f16"), (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query")];
+
+impl Gpu {
+    /// Opens a device. [`ErrorKind::NoWebGpu`] where the browser has none, [`ErrorKind::NoAdapter`] where no adapter fits.
+    pub async fn open(options: &GpuOptions) -> Result<Self> {
+        let adapter = find_adapter(options).await?;
+        let mut features = wgpu::Features::empty();
+        for (feature, name) in OPTIONAL {
+            let wanted = match name {
+                "subgroups" => options.subgroups,
+                "shader-f16" => options.f16,
+                _ => true,
+            };
+            if wanted && adapter.features().contains(feature) {
+                features |= feature;
+            }
+        }
+        let has = adapter.limits();
+        // Default limits, so that what passes on one device passes on all; only sizes follow the adapter.
+        let max_binding = options.max_binding.unwrap_or(u64::MAX).min(has.max_storage_buffer_binding_size);
+        let limits = wgpu::Limits {
+            max_buffer_size: has.max_buffer_size,
+            max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
+            ..wgpu::Limits::default()
+        };
+        let descriptor = wgpu::DeviceDescriptor { label: Some("millrace"), required_features: features, required_limits: limits, ..Default::default() };
+        let (device, queue) = request_device(&adapter, &descriptor, options.subgroups)
+            .await
+            .map_err(|e| Error::new(ErrorKind::NoAdapter, format!("the GPU adapter gave no device: {e}")).with_source(e))?;
+
+        let faults = Arc::new(Mutex::new(Faults::default()));
+        let shared = faults.clone();
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            if let Ok(mut faults) = shared.lock() {
+                faults.uncaptured.get_or_insert_with(|| error.to_string());
+            }
+        }));
+        let shared = faults.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            if let Ok(mut faults) = shared.lock() {
+                faults.lost.get_or_insert_with(|| format!("{reason:?}: {message}"));
+            }
+        });
+        let caps = describe(&adapter, &device, features, max_binding);
+        Ok(Self { device, queue, caps, counters: Rc::default(), faults, pipelines: RefCell::default() })
+    }
+
+    /// What the device is and can do.
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// The counters of this device.
+    pub fn counters(&self) -> &Rc<Counters> {
+        &self.counters
+    }
+
+    /// The raw queue, for uploads; submissions go through [`Gpu::submit`].
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.queue
+    }
+
+    /// The error of any earlier command that nobody waited for, or the loss of the device.
+    pub fn check(&self) -> Result<()> {
+        let faults = self.faults.lock().map_err(|_| Error::internal("the GPU's error slot is poisoned"))?;
+        if let Some(reason) = &faults.lost {
+            return Err(Error::new(ErrorKind::DeviceLost, format!("the GPU device was lost ({reason}); load the model again")));
+        }
+        if let Some(message) = &faults.uncaptured {
+            let kind = if message.to_lowercase().contains("out of memory") { ErrorKind::OutOfMemory } else { ErrorKind::Gpu };
+            return Err(Error::new(kind, format!("the GPU refused a command: {message}")));
+        }
+        Ok(())
+    }
+
+    /// Destroys the device and all its buffers.
+    pub fn destroy(&self) {
+        self.device.destroy();
+    }
+}
+
+fn no_adapter(options: &GpuOptions, seen: &[String]) -> Error {
+    let message = match &options.adapter {
+        Some(wanted) => format!("no GPU adapter matches {wanted:?}; found: {}", if seen.is_empty() { "none".into() } else { seen.join(", ") }),
+        None => "no GPU adapter was found; install a Vulkan driver (Debian without a GPU: mesa-vulkan-drivers) or use a machine with one".into(),
+    };
+    Error::new(ErrorKind::NoAdapter, message)
+}
+
+fn fits(options: &GpuOptions, name: &str) -> bool {
+    options.adapter.as_ref().is_none_or(|wanted| name.to_lowercase().contains(&wanted.to_lowercase()))
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let mut adapters = instance.enumerate_adapters(wgpu::Backends::PRIMARY).await;
+    let seen: Vec<String> = adapters.iter().map(|a| a.get_info().name).collect();
+    adapters.retain(|a| fits(options, &a.get_info().name));
+    // A real GPU before a software one.
+    adapters.sort_by_key(|a| match a.get_info().device_type {
+        wgpu::DeviceType::DiscreteGpu => 0,
+        wgpu::DeviceType::IntegratedGpu => 1,
+        wgpu::DeviceType::VirtualGpu => 2,
+        wgpu::DeviceType::Other => 3,
+        wgpu::DeviceType::Cpu => 4,
+    });
+    adapters.into_iter().next().ok_or_else(|| no_adapter(options, &seen))
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+async fn request_device(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+    _subgroups: bool,
+) -> std::result::Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    adapter.request_device(descriptor).await
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Features, max_binding: u64) -> Caps {
+    let info = adapter.get_info();
+    let names = OPTIONAL.iter().filter(|(f, _)| features.contains(*f)).map(|(_, name)| (*name).to_owned()).collect();
+    let subgroup = if features.contains(wgpu::Features::SUBGROUP) { [info.subgroup_min_size, info.subgroup_max_size] } else { [0, 0] };
+    let vendor = match info.vendor {
+        0x10de => "nvidia".into(),
+        0x1002 => "amd".into(),
+        0x8086 => "intel".into(),
+        0x106b => "apple".into(),
+        0x10005 => "mesa".into(),
+        other => format!("{other:#x}"),
+    };
+    let limits = device.limits();
+    Caps {
+        vendor,
+        name: info.name,
+        backend: info.backend.to_str().into(),
+        features: names,
+        subgroup,
+        max_buffer: limits.max_buffer_size,
+        max_binding,
+        max_workgroups: limits.max_compute_workgroups_per_dimension,
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> {
+    if !crate::web::gpu::has_webgpu() {
+        return Err(Error::new(
+            ErrorKind::NoWebGpu,
+            "this browser has no WebGPU; use a current Chrome or Edge (113 or later), Safari 26 or Firefox 141 on Windows, over https or localhost",
+        ));
+    }
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let request = wgpu::RequestAdapterOptions { power_preference: wgpu::PowerPreference::HighPerformance, ..Default::default() };
+    instance.request_adapter(&request).await.map_err(|e| no_adapter(&GpuOptions { adapter: None, ..options.clone() }, &[]).with_source(e))
+}
+
+#[cfg(target_arch = "wasm32")]
+async fn request_device(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+    subgroups: bool,
+) -> std::result::Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    // wgpu cannot ask the browser for subgroups; the guard adds the feature to the request while it lives.
+    let _asking = crate::web::gpu::ask_for_subgroups(subgroups);
+    adapter.request_device(descriptor).await
+}
+
+#[cfg(target_arch = "wasm32")]
+fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Features, max_binding: u64) -> Caps {
+    let about = crate::web::gpu::describe(device);
+    let names = OPTIONAL.iter().map(|(_, name)| (*name).to_owned()).filter(|name| about.features.contains(name)).collect::<Vec<_>>();
+    let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
+    let limits = device.limits();
+    Caps {
+        vendor: about.vendor,
+        name: about.name,
+        backend: "webgpu".into(),
+        features: names,
+        subgroup,
+        max_buffer: limits.max_buffer_size,
+        max_binding,
+        max_workgroups: limits.max_compute_workgroups_per_dimension,
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+impl Gpu {
+    /// Whether the opened adapter is the one asked for; the browser offers only one to choose from.
+    pub fn require_adapter(&self, options: &GpuOptions) -> Result<()> {
+        let name = format!("{} {}", self.caps.vendor, self.caps.name);
+        if fits(options, &name) { Ok(()) } else { Err(no_adapter(options, &[name])) }
+    }
+}

@@ -1,0 +1,11 @@
+//! The GPU device: opening it, its capabilities, buffers, pipelines and readbacks. Everything that reaches the queue passes through here and is counted.
+
+mod counters;
+mod device;
+mod pipeline;
+mod readback;
+
+pub use counters::{Counters, Snapshot};
+pub use device::{Caps, Gpu, GpuOptions};
+pub use pipeline::{Bound, Buffer};
+pub use readback::Pending;

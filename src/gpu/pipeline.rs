@@ -1,0 +1,184 @@
+//! Buffers, pipelines and bind groups: made before the first token, never during one.
+
+use std::rc::Rc;
+
+use wgpu::util::DeviceExt as _;
+
+use super::counters::Counters;
+use super::device::Gpu;
+use crate::error::{Error, Result};
+use crate::kernels::{BindingKind, Variant};
+
+/// A GPU buffer whose bytes are counted while it lives.
+#[derive(Clone)]
+pub struct Buffer(Rc<Owned>);
+
+struct Owned {
+    raw: wgpu::Buffer,
+    counters: Rc<Counters>,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.counters.freed(self.raw.size());
+        // Freed now, not when the garbage collector finds the handle: weights are gigabytes.
+        self.raw.destroy();
+    }
+}
+
+impl Buffer {
+    /// The buffer itself.
+    pub fn raw(&self) -> &wgpu::Buffer {
+        &self.0.raw
+    }
+    /// Length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.raw.size()
+    }
+}
+
+/// One dispatch, ready to record: nothing in it is created again.
+pub struct Bound {
+    pub(super) pipeline: wgpu::ComputePipeline,
+    pub(super) bind_group: wgpu::BindGroup,
+    // Keeps the buffers alive as long as the bind group.
+    _buffers: Vec<Buffer>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PipelineKey {
+    kernel: &'static str,
+    variant: &'static str,
+    /// (name, bits of the value)
+    overrides: Vec<(&'static str, u64)>,
+}
+
+impl Gpu {
+    /// A buffer of at least `bytes` bytes, zeroed. Fails where the device cannot hold one that large.
+    pub fn buffer(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<Buffer> {
+        let size = bytes.next_multiple_of(16).max(16);
+        if size > self.caps().max_buffer {
+            return Err(Error::out_of_memory(format!("buffer {label} needs {size} bytes, the GPU allows {} in one buffer", self.caps().max_buffer)));
+        }
+        let raw = self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false });
+        self.counters().allocated(size);
+        Ok(Buffer(Rc::new(Owned { raw, counters: self.counters().clone() })))
+    }
+
+    /// A small buffer with contents.
+    pub fn buffer_with(&self, label: &str, contents: &[u8], usage: wgpu::BufferUsages) -> Buffer {
+        let raw = self.device.create_buffer_init(&wgpu::util::BufferInitDescriptor { label: Some(label), contents, usage });
+        self.counters().allocated(raw.size());
+        Buffer(Rc::new(Owned { raw, counters: self.counters().clone() }))
+    }
+
+    /// Compiles (once) the variant with these overrides and binds the buffers, given by the names in the shader.
+    pub fn bind(&self, label: &str, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &[(&'static str, Buffer)]) -> Result<Bound> {
+        let (pipeline, layout) = self.pipeline(variant, overrides)?;
+        let mut entries = Vec::with_capacity(variant.bindings.len());
+        for binding in variant.bindings {
+            let (_, buffer) = buffers
+                .iter()
+                .find(|(name, _)| *name == binding.name)
+                .ok_or_else(|| Error::internal(format!("{label}: kernel {}/{} has no buffer for {}", variant.kernel, variant.name, binding.name)))?;
+            let most = self.device.limits().max_storage_buffer_binding_size;
+            if buffer.bytes() > most && binding.kind != BindingKind::Uniform {
+                return Err(Error::out_of_memory(format!("{label}: {} has {} bytes, the GPU binds at most {most}", binding.name, buffer.bytes())));
+            }
+            entries.push(wgpu::BindGroupEntry { binding: binding.slot, resource: buffer.raw().as_entire_binding() });
+        }
+        if let Some((name, _)) = buffers.iter().find(|(name, _)| variant.bindings.iter().all(|b| b.name != *name)) {
+            return Err(Error::internal(format!("{label}: kernel {}/{} has no binding named {name}", variant.kernel, variant.name)));
+        }
+        let bind_group = self.device.create_bind_group(&wgpu::BindGroupDescriptor { label: Some(label), layout: &layout, entries: &entries });
+        self.counters().bind_group();
+        Ok(Bound { pipeline, bind_group, _buffers: buffers.iter().map(|(_, b)| b.clone()).collect() })
+    }
+
+    fn pipeline(&self, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<(wgpu::ComputePipeline, wgpu::BindGroupLayout)> {
+        variant.check_overrides(overrides)?;
+        if (variant.subgroups && !self.caps().subgroups()) || (variant.f16 && !self.caps().f16()) {
+            return Err(Error::unknown_kernel(format!("kernel {}={} needs a feature that this GPU does not offer here", variant.kernel, variant.name)));
+        }
+        let mut sorted: Vec<_> = overrides.iter().map(|(n, v)| (*n, v.to_bits())).collect();
+        sorted.sort_unstable();
+        let key = PipelineKey { kernel: variant.kernel, variant: variant.name, overrides: sorted };
+        if let Some(made) = self.pipelines.borrow().get(&key) {
+            return Ok(made.clone());
+        }
+        let label = format!("{}/{}", variant.kernel, variant.name);
+        let entries: Vec<_> = variant
+            .bindings
+            .iter()
+            .map(|b| wgpu::BindGroupLayoutEntry {
+                binding: b.slot,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty: match b.kind {
+                        BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
+                        BindingKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
+                        BindingKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
+                    },
+                    has_dynamic_offset: false,
+                    min_binding_size: None,
+                },
+                count: None,
+            })
+            .collect();
+        let layout = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
+        let pipeline_layout =
+            self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 });
+        let source = variant.wgsl(cfg!(target_arch = "wasm32"));
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.into()) });
+        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(&label),
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions { constants: overrides, ..Default::default() },
+            cache: None,
+        });
+        self.counters().pipeline();
+        self.pipelines.borrow_mut().insert(key, (pipeline.clone(), layout.clone()));
+        Ok((pipeline, layout))
+    }
+
+    /// A pass to record dispatches into, inside `encoder`.
+    pub fn encoder(&self, label: &str) -> wgpu::CommandEncoder {
+        self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some(label) })
+    }
+
+    /// Records one dispatch.
+    pub fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, bound: &Bound, grid: [u32; 3]) {
+        pass.set_pipeline(&bound.pipeline);
+        pass.set_bind_group(0, &bound.bind_group, &[]);
+        pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+        self.counters().dispatch(1);
+    }
+
+    /// Submits what `encoder` recorded.
+    pub fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
+        self.counters().submit();
+        self.queue.submit([encoder.finish()])
+    }
+
+    /// One dispatch on its own: uploads, runs, reads every writable buffer back. For tests of kernels, not for inference.
+    pub async fn run_once(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let made: Vec<_> = buffers.iter().map(|(name, words)| (*name, self.buffer_with(name, bytemuck::cast_slice(words), usage))).collect();
+        let bound = self.bind(variant.kernel, variant, overrides, &made)?;
+        let mut encoder = self.encoder(variant.kernel);
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            self.dispatch(&mut pass, &bound, grid);
+        }
+        self.submit(encoder);
+        for ((name, words), (_, buffer)) in buffers.iter_mut().zip(&made) {
+            if variant.binding(name).is_some_and(|b| b.kind == BindingKind::ReadWrite) {
+                let bytes = self.read(buffer, 0, words.len() as u64 * 4).await?;
+                words.copy_from_slice(bytemuck::cast_slice(&bytes));
+            }
+        }
+        self.check()
+    }
+}

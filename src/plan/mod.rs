@@ -1,0 +1,147 @@
+//! The plan: every dispatch of a prefill pass and of a decode step as data. It is printed, run on the GPU ([`crate::decode`]) or run through
+//! the CPU twins ([`twins`]), from any step: a wrong token is found by bisection.
+
+mod builder;
+mod print;
+mod select;
+pub mod twins;
+
+pub use builder::{Act, Builder, Heads, Sizes, labels, stride};
+pub use print::{PlanRow, rows};
+pub use select::{Lane, Selector};
+
+use serde::Serialize;
+
+use crate::kernels::Variant;
+
+/// A buffer of a [`Layout`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct BufferId(pub u32);
+
+/// What a buffer is for, which decides its usage and in which sum of the memory report it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Matrices, vectors and tables that never change after loading.
+    Weight,
+    /// The KV cache.
+    Cache,
+    /// Everything between two kernels.
+    Activation,
+    /// Position, token, done flag and counters; sampling parameters.
+    State,
+}
+
+/// One buffer, before it exists.
+#[derive(Debug, Clone)]
+pub struct BufferSpec {
+    /// Unique name.
+    pub label: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// All buffers of an engine. Weights come first and keep their ids when the cache grows and the rest is laid out again.
+#[derive(Debug, Default, Clone)]
+pub struct Layout {
+    specs: Vec<BufferSpec>,
+}
+
+impl Layout {
+    /// Reserves a buffer.
+    pub fn add(&mut self, label: impl Into<String>, bytes: u64, role: Role) -> BufferId {
+        self.specs.push(BufferSpec { label: label.into(), bytes, role });
+        BufferId(self.specs.len() as u32 - 1)
+    }
+
+    /// The buffer of that name, reserved on first use: layers and both plans share their activations.
+    pub fn shared(&mut self, label: &str, bytes: u64, role: Role) -> BufferId {
+        match self.find(label) {
+            Some(id) => id,
+            None => self.add(label, bytes, role),
+        }
+    }
+
+    /// The buffer of that name.
+    pub fn find(&self, label: &str) -> Option<BufferId> {
+        self.specs.iter().position(|s| s.label == label).map(|i| BufferId(i as u32))
+    }
+
+    /// All buffers, in the order of their ids.
+    pub fn specs(&self) -> &[BufferSpec] {
+        &self.specs
+    }
+
+    /// Forgets every buffer after the first `n`.
+    pub fn truncate(&mut self, n: usize) {
+        self.specs.truncate(n);
+    }
+
+    /// Bytes of all buffers of a role.
+    pub fn bytes(&self, role: Role) -> u64 {
+        self.specs.iter().filter(|s| s.role == role).map(|s| s.bytes).sum()
+    }
+}
+
+/// One dimension of a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Extent {
+    /// So many workgroups.
+    Fixed(u32),
+    /// `ceil(T / per)` workgroups for a pass over T rows.
+    Rows {
+        /// Rows a workgroup.
+        per: u32,
+    },
+}
+
+/// Workgroups of a dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Grid(pub Extent, pub Extent);
+
+impl Grid {
+    /// `n` workgroups in one dimension, folded into two where a dimension may not hold them.
+    pub fn folded(n: u32) -> Self {
+        const MOST: u32 = 65_535;
+        let x = n.min(MOST);
+        Self(Extent::Fixed(x), Extent::Fixed(n.div_ceil(x.max(1))))
+    }
+
+    /// The grid of a pass over `rows` rows.
+    pub fn at(self, rows: u32) -> [u32; 3] {
+        let size = |e| match e {
+            Extent::Fixed(n) => n,
+            Extent::Rows { per } => rows.div_ceil(per),
+        };
+        [size(self.0), size(self.1), 1]
+    }
+}
+
+/// One dispatch.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Where in the model, e.g. `blk.3.qkv`.
+    pub name: String,
+    /// The shader.
+    pub variant: &'static Variant,
+    /// Its constants.
+    pub overrides: Vec<(&'static str, f64)>,
+    /// Its buffers, by the names in the shader.
+    pub bindings: Vec<(&'static str, BufferId)>,
+    /// Its workgroups.
+    pub grid: Grid,
+    /// Bytes of weights, or of the cache at full capacity, that a run reads.
+    pub bytes: u64,
+    /// Why this variant.
+    pub reason: String,
+}
+
+/// The dispatches of one pass, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// The dispatches.
+    pub steps: Vec<Step>,
+}

@@ -1,0 +1,333 @@
+//! The engine: a loaded model that answers, one request at a time.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::clock::now_ms;
+use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request};
+use super::{Cancel, Phase, Progress, StopScanner};
+use crate::decode::{self, ChunkPolicy, Outcome, Run, Session, Timings};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Checkpoint, Metadata};
+use crate::gpu::{Gpu, GpuOptions};
+use crate::model::{self, Reserve};
+use crate::plan::{self, Lane, Layout, Role, Selector};
+use crate::sample::{Sampling, SamplingOptions};
+use crate::source::Files;
+use crate::text::{ChatTemplate, StreamDecoder, Tokenizer};
+use crate::weights;
+
+/// Rows of a prefill pass where the caller does not say.
+const PREFILL_ROWS: u32 = 256;
+
+/// A loaded model.
+pub struct Engine {
+    session: Session,
+    tokenizer: Tokenizer,
+    template: Result<ChatTemplate>,
+    options: LoadOptions,
+    model: ModelInfo,
+    load_ms: f64,
+}
+
+impl Engine {
+    /// Opens the files, the device and the model, and uploads the weights.
+    pub async fn load(files: &Files, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
+        let started = now_ms();
+        check(options)?;
+        progress(Progress::new(Phase::Read, 0, 1));
+        let checkpoint = Checkpoint::open(files).await?;
+        cancel.check()?;
+        let tokenizer = Tokenizer::open(&checkpoint)?;
+        // A model without a usable template still continues plain prompts: the error waits for the first conversation.
+        let template = ChatTemplate::open(&checkpoint, &tokenizer);
+        progress(Progress::new(Phase::Read, 1, 1));
+
+        let wanted = GpuOptions { adapter: options.adapter.clone(), subgroups: !options.no_subgroups, f16: true, max_binding: options.max_binding };
+        let gpu = Rc::new(Gpu::open(&wanted).await?);
+        cancel.check()?;
+        let select = Selector::new(gpu.caps(), options.lane, &options.kernels)?;
+        let mut layout = Layout::default();
+        let mut reserve = Reserve { max_binding: gpu.caps().max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+        let mut model = model::open(&checkpoint, &mut reserve)?;
+        model::read_rope_divisors(&checkpoint, model.as_mut()).await?;
+        let config = model.config();
+        if tokenizer.vocab_size() > config.vocab {
+            return Err(Error::bad_model(format!("the tokenizer has {} tokens, the model's vocabulary only {}", tokenizer.vocab_size(), config.vocab)));
+        }
+        let context = match options.context {
+            Some(n) if n > config.context => {
+                return Err(Error::bad_option(format!("context {n} is more than the {} positions that the model was trained for", config.context)));
+            }
+            Some(n) => n,
+            None => config.context,
+        };
+        let about = describe(&checkpoint, model.as_ref(), template.is_ok());
+
+        let total = about.bytes;
+        progress(Progress::new(Phase::Compile, 0, 1));
+        let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS).min(context);
+        let session = Session::new(gpu.clone(), model, layout, select, rows, context)?;
+        progress(Progress::new(Phase::Compile, 1, 1));
+        gpu.check()?;
+
+        progress(Progress::new(Phase::Upload, 0, total));
+        let mut loaded = 0;
+        let model = session.model();
+        let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
+        weights::load(
+            &checkpoint,
+            &matrices,
+            model.vectors(),
+            cancel,
+            &mut |id, offset, bytes| session.write_at(id, offset, bytes),
+            &mut |bytes| {
+                loaded += bytes;
+                progress(Progress::new(Phase::Upload, loaded, total));
+            },
+        )
+        .await?;
+        gpu.idle().await?;
+        progress(Progress::new(Phase::Upload, total, total));
+        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, load_ms: now_ms() - started })
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Adds the time that fetching the files took before [`Engine::load`].
+    pub fn add_load_ms(&mut self, ms: f64) {
+        self.load_ms += ms;
+    }
+
+    /// The ids that a request's prompt stands for.
+    pub fn prompt_tokens(&self, request: &Request) -> Result<Vec<u32>> {
+        let ids = match &request.prompt {
+            Prompt::Tokens(ids) => ids.clone(),
+            Prompt::Text(text) => self.tokenizer.encode(text, true)?,
+            Prompt::Messages(messages) => {
+                let template = self.template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
+                let text = template.render(messages, request.tools.as_ref(), &request.template, true)?;
+                self.tokenizer.encode(&text, false)?
+            }
+        };
+        if ids.is_empty() {
+            return Err(Error::bad_option("the prompt is empty; give at least one token"));
+        }
+        Ok(ids)
+    }
+
+    /// Answers one request; `on_delta` sees each piece as it arrives. Cancelling ends it with what there is and [`FinishReason::Abort`].
+    pub async fn generate(&mut self, request: &Request, on_delta: &mut dyn FnMut(&Delta), cancel: &Cancel) -> Result<Generation> {
+        let prompt = self.prompt_tokens(request)?;
+        let context = self.session.context();
+        let room = context.saturating_sub(prompt.len() as u32);
+        if room == 0 {
+            return Err(Error::new(
+                ErrorKind::ContextFull,
+                format!("the prompt has {} tokens, the context {context}, which leaves no room for an answer; shorten the prompt or load with a larger context", prompt.len()),
+            ));
+        }
+        if request.max_tokens == Some(0) {
+            return Err(Error::bad_option("max tokens is 0; ask for at least one token"));
+        }
+        let limit = request.max_tokens.unwrap_or(u32::MAX).min(room);
+        let seed = match request.seed {
+            Some(seed) => seed,
+            None => random_seed()?,
+        };
+        let stop = if request.ignore_eos { Vec::new() } else { self.tokenizer.eos_ids().to_vec() };
+        let wanted = SamplingOptions { temperature: request.temperature, top_k: request.top_k, top_p: request.top_p, min_p: request.min_p, seed };
+        let sampling = Sampling::new(&wanted, &stop, decode::RING)?;
+        let (logits, all_logits) = self.score(request, &prompt, cancel).await?;
+
+        let mut out = Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_delta };
+        let run = Run { prompt: &prompt, sampling, limit, chunk: ChunkPolicy::new(self.options.chunk) };
+        let outcome = match self.session.generate(run, cancel, &mut |ids| out.push(ids)).await {
+            Err(e) if e.kind() == ErrorKind::Aborted => Outcome::default(),
+            other => other?,
+        };
+        out.finish()?;
+        let ended = out.stopped() || outcome.tokens.last().is_some_and(|id| stop.contains(id));
+        let finish_reason = if ended {
+            FinishReason::Stop
+        } else if cancel.is_cancelled() {
+            FinishReason::Abort
+        } else {
+            FinishReason::Length
+        };
+        let text = out.text;
+        Ok(Generation {
+            text,
+            tokens: outcome.tokens,
+            prompt_tokens: prompt.len(),
+            finish_reason,
+            seed,
+            timings: Timings { load_ms: self.load_ms, ..outcome.timings },
+            counters: GenerationCounters::new(outcome.counters, outcome.prefill_submits),
+            adapter: self.session.gpu().caps().into(),
+            plan: self.plan_name(),
+            logits,
+            all_logits,
+        })
+    }
+
+    /// Logits of the prompt's positions, where asked for: up to `logits_from` by prefill, the later ones by the decode step.
+    async fn score(&mut self, request: &Request, prompt: &[u32], cancel: &Cancel) -> Result<(Option<Vec<f32>>, Option<Vec<Vec<f32>>>)> {
+        if let Some(from) = request.logits_from {
+            let from = from as usize;
+            if from >= prompt.len() {
+                return Err(Error::bad_option(format!("logits from position {from}, but the prompt has only {} tokens", prompt.len())));
+            }
+            self.session.prefill(&prompt[..=from], 0, cancel).await?;
+            let mut all = vec![self.session.logits().await?];
+            for (i, token) in prompt.iter().enumerate().skip(from + 1) {
+                cancel.check()?;
+                all.push(self.session.feed(*token, i as u32).await?);
+            }
+            return Ok((all.last().cloned(), Some(all)));
+        }
+        if request.logits {
+            self.session.prefill(prompt, 0, cancel).await?;
+            return Ok((Some(self.session.logits().await?), None));
+        }
+        Ok((None, None))
+    }
+
+    /// Lane and variants in one line: `fast: matvec q8_0-q8-sg, attention f16-sg, …`.
+    fn plan_name(&self) -> String {
+        let mut variants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for step in &self.session.plans()[1].steps {
+            let names = variants.entry(step.variant.kernel).or_default();
+            if !names.contains(&step.variant.name) {
+                names.push(step.variant.name);
+            }
+        }
+        let list: Vec<String> = variants.iter().filter(|(_, names)| names.as_slice() != ["default"]).map(|(kernel, names)| format!("{kernel} {}", names.join("+"))).collect();
+        format!("{}: {}", self.session.lane().name(), list.join(", "))
+    }
+
+    /// What this engine is, where it runs and what it does there.
+    pub fn info(&self) -> Info {
+        let layout = self.session.layout();
+        let [prefill, decode] = self.session.plans();
+        let mut plan = plan::rows("prefill", prefill, self.session.sizes().rows);
+        plan.extend(plan::rows("decode", decode, 1));
+        let counters = self.session.gpu().counters();
+        Info {
+            version: env!("CARGO_PKG_VERSION"),
+            model: self.model.clone(),
+            adapter: self.session.gpu().caps().clone(),
+            lane: self.session.lane(),
+            lanes: vec![Lane::Exact, Lane::Fast],
+            memory: MemoryInfo {
+                weights: layout.bytes(Role::Weight),
+                kv: layout.bytes(Role::Cache),
+                activations: layout.bytes(Role::Activation) + layout.bytes(Role::State),
+                total: counters.snapshot().gpu_bytes,
+                peak: counters.peak_gpu_bytes(),
+            },
+            context: self.session.context(),
+            load_ms: self.load_ms,
+            plan,
+        }
+    }
+
+    /// Frees the GPU's memory. The engine is not usable afterwards.
+    pub fn dispose(self) {
+        self.session.gpu().destroy();
+    }
+}
+
+/// The text side of a running generation.
+struct Output<'a> {
+    decoder: StreamDecoder,
+    scanner: StopScanner,
+    text: String,
+    failure: Option<Error>,
+    stop: &'a [u32],
+    on_delta: &'a mut dyn FnMut(&Delta),
+}
+
+impl Output<'_> {
+    /// Takes new ids; false ends the generation.
+    fn push(&mut self, ids: &[u32]) -> bool {
+        let mut piece = String::new();
+        for id in ids.iter().take_while(|id| !self.stop.contains(id)) {
+            match self.decoder.push(*id) {
+                Ok(text) => piece.push_str(&text),
+                Err(e) => {
+                    self.failure = Some(e);
+                    return false;
+                }
+            }
+        }
+        let text = self.scanner.push(&piece);
+        self.emit(text, ids.to_vec());
+        !self.stopped()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some(e) = self.failure.take() {
+            return Err(e);
+        }
+        if !self.stopped() {
+            let rest = self.decoder.finish()?;
+            let mut text = self.scanner.push(&rest);
+            text.push_str(&self.scanner.finish());
+            if !text.is_empty() {
+                self.emit(text, Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        self.scanner.stopped_by().is_some()
+    }
+
+    fn emit(&mut self, text: String, tokens: Vec<u32>) {
+        self.text.push_str(&text);
+        (self.on_delta)(&Delta { text, tokens });
+    }
+}
+
+fn check(options: &LoadOptions) -> Result<()> {
+    let range = |name: &str, value: Option<u32>, from: u32, to: u32| match value {
+        Some(n) if n < from || n > to => Err(Error::bad_option(format!("{name} {n} is out of range; use {from} to {to}"))),
+        _ => Ok(()),
+    };
+    range("context", options.context, 1, 1 << 24)?;
+    range("chunk", options.chunk, 1, 32)?;
+    range("prefill rows", options.prefill_rows, 1, 4096)
+}
+
+fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: bool) -> ModelInfo {
+    let config = model.config();
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for tensor in checkpoint.tensors.values() {
+        *types.entry(tensor.dtype.name()).or_default() += 1;
+    }
+    let name = match &checkpoint.metadata {
+        Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
+        Metadata::Hf(m) => m.config.get("_name_or_path").and_then(|v| v.as_str()).filter(|s| !s.is_empty()).map(str::to_owned),
+    };
+    ModelInfo {
+        name,
+        architecture: config.architecture.into(),
+        parameters: checkpoint.tensors.values().map(|t| t.shape.iter().product::<u64>()).sum(),
+        context: config.context,
+        vocab: config.vocab,
+        layers: config.layers,
+        bytes: checkpoint.tensors.values().map(|t| t.bytes).sum(),
+        types: types.into_iter().map(|(t, n)| (t.to_owned(), n)).collect(),
+        chat,
+    }
+}
+
+fn random_seed() -> Result<u64> {
+    // 53 bits, so that JavaScript's numbers can hold it and repeat the text.
+    getrandom::u64().map(|n| n >> 11).map_err(|e| Error::internal(format!("no random seed: {e}")))
+}

@@ -1,0 +1,256 @@
+//! What a caller asks for and what it gets: the same fields on the command line, in JavaScript and in Rust.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::decode::Timings;
+use crate::gpu::{Caps, Snapshot};
+use crate::plan::{Lane, PlanRow};
+
+/// How to load a model.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// How activations and the cache are held.
+    pub lane: Lane,
+    /// Most positions, prompt and answer together; the model's own context if `None`.
+    pub context: Option<u32>,
+    /// Tokens between two readbacks (1 to 32); follows measured time if `None`.
+    pub chunk: Option<u32>,
+    /// Only an adapter whose name or vendor contains this.
+    pub adapter: Option<String>,
+    /// Forced kernels: (kernel, variant's name or value of one of its axes).
+    pub kernels: Vec<(String, String)>,
+    /// Leaves subgroup operations unused even where the device has them.
+    pub no_subgroups: bool,
+    /// Rows of a prefill pass; 256 if `None`.
+    pub prefill_rows: Option<u32>,
+    /// Cap on the bytes of one binding, below the device's own.
+    pub max_binding: Option<u64>,
+}
+
+/// What to continue.
+#[derive(Debug, Clone)]
+pub enum Prompt {
+    /// Plain text, tokenized with the model's own special tokens in front.
+    Text(String),
+    /// A conversation as OpenAI writes it, put through the model's chat template.
+    Messages(Value),
+    /// Token ids as they are.
+    Tokens(Vec<u32>),
+}
+
+/// One generation.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What to continue.
+    pub prompt: Prompt,
+    /// Tools as JSON schemas, for the chat template.
+    pub tools: Option<Value>,
+    /// Further variables of the chat template, e.g. `enable_thinking`.
+    pub template: Map<String, Value>,
+    /// Most tokens to sample; up to the end of the context if `None`.
+    pub max_tokens: Option<u32>,
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// Keep the k most likely; 0 is off.
+    pub top_k: u32,
+    /// Keep the smallest set of that probability; 1 is off.
+    pub top_p: f32,
+    /// Keep tokens at least this likely relative to the best; 0 is off.
+    pub min_p: f32,
+    /// Same seed, same text; random if `None`.
+    pub seed: Option<u64>,
+    /// Texts that end the answer; they are not part of it.
+    pub stop: Vec<String>,
+    /// Go on after the model's end token.
+    pub ignore_eos: bool,
+    /// Also return the logits of the prompt's last position.
+    pub logits: bool,
+    /// Also return the logits of each prompt position from this one on, the later ones computed by the decode step.
+    pub logits_from: Option<u32>,
+}
+
+impl Request {
+    /// A greedy request with no limit but the context.
+    pub fn new(prompt: Prompt) -> Self {
+        Self {
+            prompt,
+            tools: None,
+            template: Map::new(),
+            max_tokens: None,
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            seed: None,
+            stop: Vec::new(),
+            ignore_eos: false,
+            logits: false,
+            logits_from: None,
+        }
+    }
+}
+
+/// A piece of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Delta {
+    /// Whole characters only; may be empty while one is incomplete or may begin a stop text.
+    pub text: String,
+    /// Ids that became known with this piece.
+    pub tokens: Vec<u32>,
+}
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FinishReason {
+    /// The model's end token or a stop text.
+    Stop,
+    /// The limit of tokens or the end of the context.
+    Length,
+    /// The caller's signal.
+    Abort,
+}
+
+/// Commands that one generation gave to the GPU.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct GenerationCounters {
+    /// Submissions while decoding.
+    pub submits: u64,
+    /// Dispatches while decoding.
+    pub dispatches: u64,
+    /// Readbacks while decoding.
+    pub readbacks: u64,
+    /// Bytes of those.
+    pub readback_bytes: u64,
+    /// Submissions while reading the prompt.
+    pub prefill_submits: u64,
+    /// Bytes of GPU buffers at the end.
+    pub gpu_bytes: u64,
+    /// Buffers, bind groups and pipelines created while decoding: 0, but for growth of the cache.
+    pub created: u64,
+}
+
+impl GenerationCounters {
+    /// From the decode loop's counters.
+    pub fn new(decode: Snapshot, prefill_submits: u64) -> Self {
+        Self {
+            submits: decode.submits,
+            dispatches: decode.dispatches,
+            readbacks: decode.readbacks,
+            readback_bytes: decode.readback_bytes,
+            prefill_submits,
+            gpu_bytes: decode.gpu_bytes,
+            created: decode.buffers + decode.bind_groups + decode.pipelines,
+        }
+    }
+}
+
+/// The adapter, as results report it.
+#[derive(Debug, Clone, Serialize)]
+pub struct AdapterInfo {
+    /// Vendor.
+    pub vendor: String,
+    /// Name.
+    pub name: String,
+    /// Optional features in use.
+    pub features: Vec<String>,
+    /// Smallest and largest subgroup in use, invocations.
+    pub subgroup: [u32; 2],
+}
+
+impl From<&Caps> for AdapterInfo {
+    fn from(caps: &Caps) -> Self {
+        Self { vendor: caps.vendor.clone(), name: caps.name.clone(), features: caps.features.clone(), subgroup: caps.subgroup }
+    }
+}
+
+/// The whole result of a generation.
+#[derive(Debug, Clone, Serialize)]
+pub struct Generation {
+    /// The answer.
+    pub text: String,
+    /// Its ids, the end token included.
+    pub tokens: Vec<u32>,
+    /// Length of the prompt, tokens.
+    pub prompt_tokens: usize,
+    /// Why it ended.
+    pub finish_reason: FinishReason,
+    /// The seed that was used.
+    pub seed: u64,
+    /// Times and speeds.
+    pub timings: Timings,
+    /// Commands.
+    pub counters: GenerationCounters,
+    /// Where it ran.
+    pub adapter: AdapterInfo,
+    /// The lane and its variants, in short.
+    pub plan: String,
+    /// Logits of the prompt's last position, `[V]`, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logits: Option<Vec<f32>>,
+    /// Logits of the prompt's positions from `logits_from` on, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_logits: Option<Vec<Vec<f32>>>,
+}
+
+/// What an engine says of itself.
+#[derive(Debug, Clone, Serialize)]
+pub struct Info {
+    /// Version of Millrace.
+    pub version: &'static str,
+    /// The model.
+    pub model: ModelInfo,
+    /// The device.
+    pub adapter: Caps,
+    /// The lane in use.
+    pub lane: Lane,
+    /// The lanes that this device can run.
+    pub lanes: Vec<Lane>,
+    /// GPU memory.
+    pub memory: MemoryInfo,
+    /// Most positions.
+    pub context: u32,
+    /// Opening, downloading and uploading, ms.
+    pub load_ms: f64,
+    /// Every step of both passes.
+    pub plan: Vec<PlanRow>,
+}
+
+/// The model, for people.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelInfo {
+    /// Name from the file, if it has one.
+    pub name: Option<String>,
+    /// Architecture, by GGUF's name.
+    pub architecture: String,
+    /// Number of weights.
+    pub parameters: u64,
+    /// Positions the model was trained for.
+    pub context: u32,
+    /// Size of the vocabulary.
+    pub vocab: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Bytes of all tensors in the checkpoint.
+    pub bytes: u64,
+    /// Types of its tensors and how many tensors have each.
+    pub types: Vec<(String, usize)>,
+    /// Whether the model has a chat template.
+    pub chat: bool,
+}
+
+/// GPU memory, in bytes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct MemoryInfo {
+    /// Weights and tables.
+    pub weights: u64,
+    /// KV cache as it is now.
+    pub kv: u64,
+    /// Activations.
+    pub activations: u64,
+    /// All buffers alive.
+    pub total: u64,
+    /// Most at one time.
+    pub peak: u64,
+}

@@ -1,0 +1,66 @@
+//! Streams the checkpoint's tensors into GPU buffers: a few MiB at a time, whatever the model's size.
+
+use bytemuck::cast_slice;
+
+use super::repack::{repack, row_bytes, to_f32};
+use super::{Matrix, VectorSource, WeightType};
+use crate::error::Result;
+use crate::format::Checkpoint;
+use crate::plan::BufferId;
+use crate::stream::Cancel;
+
+/// Bytes of a tensor that are in host memory at one time.
+const PIECE: usize = 4 << 20;
+
+/// Reads every matrix and vector and hands it to `write(buffer, byte offset, bytes)`; `done(bytes)` is called after each piece of the checkpoint.
+pub async fn load(
+    checkpoint: &Checkpoint,
+    matrices: &[Matrix],
+    vectors: &[(BufferId, VectorSource)],
+    cancel: &Cancel,
+    write: &mut dyn FnMut(BufferId, u64, &[u8]) -> Result<()>,
+    done: &mut dyn FnMut(u64),
+) -> Result<()> {
+    for (buffer, source) in vectors {
+        cancel.check()?;
+        match source {
+            VectorSource::Values(values) => write(*buffer, 0, cast_slice(values))?,
+            VectorSource::Tensor { name, len } => {
+                let info = super::matrix::expect(checkpoint, name, &[*len])?;
+                let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
+                write(*buffer, 0, cast_slice(&to_f32(WeightType::of(info.dtype, name)?, &raw, name)?))?;
+                done(info.bytes);
+            }
+        }
+    }
+    for matrix in matrices {
+        for part in &matrix.parts {
+            let row = row_bytes(part.kind, matrix.k)?;
+            let per_piece = (PIECE / row).max(1);
+            let mut scales: Vec<u16> = Vec::new();
+            let mut at = 0u64;
+            for slice in &part.slices {
+                let info = checkpoint.tensors.get(&slice.tensor).ok_or_else(|| crate::Error::internal(format!("{} vanished", slice.tensor)))?;
+                let mut row0 = 0;
+                while row0 < slice.rows {
+                    cancel.check()?;
+                    let rows = per_piece.min(slice.rows - row0);
+                    let raw = checkpoint.read(info, ((slice.row0 + row0) * row) as u64, rows * row).await?;
+                    let packed = repack(part.kind, &raw, rows, matrix.k).map_err(|e| e.at(&slice.tensor))?;
+                    write(part.wq, at, cast_slice(&packed.wq))?;
+                    at += packed.wq.len() as u64 * 4;
+                    scales.extend_from_slice(&packed.scales);
+                    row0 += rows;
+                    done(raw.len() as u64);
+                }
+            }
+            if let Some(ws) = part.ws {
+                if scales.len() % 2 == 1 {
+                    scales.push(0);
+                }
+                write(ws, 0, cast_slice(&scales))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! How matrices of a checkpoint become matrices on the GPU: concatenated where one kernel reads several, split where a type changes or
+//! a part would not fit into one binding.
+
+use super::{BLOCK, WeightType};
+use crate::error::{Error, Result};
+use crate::format::{Checkpoint, TensorInfo};
+use crate::plan::BufferId;
+
+/// Rows `row0 .. row0 + rows` of a checkpoint's tensor.
+#[derive(Debug, Clone)]
+pub struct RowSlice {
+    /// The tensor's name in the checkpoint.
+    pub tensor: String,
+    /// First row.
+    pub row0: usize,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+/// Some rows of a matrix, all of one type, in two GPU buffers.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Type of the rows.
+    pub kind: WeightType,
+    /// First row of the matrix that this part holds.
+    pub row0: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Where the rows come from, in order.
+    pub slices: Vec<RowSlice>,
+    /// Quants: `rows * KB` blocks.
+    pub wq: BufferId,
+    /// Scales, two halves a word; quantized types only.
+    pub ws: Option<BufferId>,
+}
+
+/// A matrix `[N, K]` on the GPU.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    /// Name for messages and the plan, e.g. `blk.0.qkv`.
+    pub name: String,
+    /// Output dimension.
+    pub n: usize,
+    /// Reduced dimension.
+    pub k: usize,
+    /// The parts, in row order.
+    pub parts: Vec<Part>,
+}
+
+/// A vector of f32 on the GPU, from one tensor of the checkpoint or computed while loading.
+#[derive(Debug, Clone)]
+pub enum VectorSource {
+    /// A tensor of `len` elements.
+    Tensor { name: String, len: usize },
+    /// Values made by the loader.
+    Values(Vec<f32>),
+}
+
+impl Matrix {
+    /// Blocks of a row.
+    pub fn kb(&self) -> usize {
+        self.k.div_ceil(BLOCK)
+    }
+
+    /// Whether int8 activations apply to every part.
+    pub fn quantized(&self) -> bool {
+        self.parts.iter().all(|p| p.kind.quantized())
+    }
+
+    /// Bytes on the GPU.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|p| p.kind.bytes((p.rows * self.kb()) as u64)).sum()
+    }
+
+    /// Stacks tensors `[n_i, K]` on top of each other. Each must have `k` columns and the given rows; neighbours of one type share a part;
+    /// a part is cut where it would exceed `max_binding` bytes. `buffer(label, bytes)` reserves the GPU buffers.
+    pub fn stack(
+        name: impl Into<String>,
+        checkpoint: &Checkpoint,
+        tensors: &[(String, usize)],
+        k: usize,
+        max_binding: u64,
+        buffer: &mut dyn FnMut(String, u64) -> BufferId,
+    ) -> Result<Self> {
+        let name = name.into();
+        let kb = k.div_ceil(BLOCK);
+        let mut rows_of: Vec<(WeightType, Vec<RowSlice>)> = Vec::new();
+        let mut n = 0;
+        for (tensor, rows) in tensors {
+            let info = expect(checkpoint, tensor, &[*rows, k])?;
+            let kind = WeightType::of(info.dtype, tensor)?;
+            super::repack::row_bytes(kind, k).map_err(|e| e.at(tensor))?;
+            n += rows;
+            let max_rows = usize::try_from(max_binding / (kb * kind.quant_words() * 4) as u64).unwrap_or(usize::MAX);
+            if max_rows == 0 {
+                return Err(Error::out_of_memory(format!("one row of {tensor} is larger than the GPU's binding limit of {max_binding} bytes")));
+            }
+            let mut row0 = 0;
+            while row0 < *rows {
+                let room = match rows_of.last() {
+                    Some((last, slices)) if *last == kind => max_rows.saturating_sub(slices.iter().map(|s| s.rows).sum()),
+                    _ => 0,
+                };
+                if room == 0 {
+                    rows_of.push((kind, Vec::new()));
+                    continue;
+                }
+                let take = room.min(rows - row0);
+                if let Some((_, slices)) = rows_of.last_mut() {
+                    slices.push(RowSlice { tensor: tensor.clone(), row0, rows: take });
+                }
+                row0 += take;
+            }
+        }
+        let mut parts = Vec::with_capacity(rows_of.len());
+        let mut row0 = 0;
+        for (kind, slices) in rows_of {
+            let rows: usize = slices.iter().map(|s| s.rows).sum();
+            let blocks = (rows * kb) as u64;
+            let wq = buffer(format!("{name}[{row0}].wq"), blocks * kind.quant_words() as u64 * 4);
+            let ws = kind.quantized().then(|| buffer(format!("{name}[{row0}].ws"), blocks.div_ceil(2) * 4));
+            parts.push(Part { kind, row0, rows, slices, wq, ws });
+            row0 += rows;
+        }
+        Ok(Self { name, n, k, parts })
+    }
+}
+
+/// The tensor of that name and shape; a missing one or another shape is an error that names it.
+pub fn expect<'a>(checkpoint: &'a Checkpoint, name: &str, shape: &[usize]) -> Result<&'a TensorInfo> {
+    let info = checkpoint.tensors.get(name).ok_or_else(|| Error::bad_model(format!("tensor {name} is missing")))?;
+    let wanted: Vec<u64> = shape.iter().map(|d| *d as u64).collect();
+    if info.shape != wanted {
+        return Err(Error::bad_model(format!("tensor {name} has shape {:?}, the configuration asks for {wanted:?}", info.shape)));
+    }
+    Ok(info)
+}

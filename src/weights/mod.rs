@@ -1,0 +1,78 @@
+//! Weights on the GPU: which types the kernels read, how a checkpoint's bytes are repacked for them, and where they lie.
+//!
+//! A matrix is `[N, K]`, row-major, cut along K into blocks of 32 that are numbered `row * KB + kb`, `KB = ceil(K / 32)`; short rows are
+//! padded with zeros. Quants and scales live in arrays of their own (`wq`, `ws`), since GGUF's blocks are misaligned for a GPU.
+
+mod load;
+mod matrix;
+mod repack;
+
+pub use load::load;
+pub use matrix::{expect, Matrix, Part, RowSlice, VectorSource};
+pub use repack::{Packed, repack, row_bytes, to_f32};
+
+use crate::error::{Error, Result};
+use crate::format::DType;
+
+/// Elements of a block along K.
+pub const BLOCK: usize = 32;
+
+/// A weight type that kernels read natively.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WeightType {
+    /// 32-bit floats.
+    F32,
+    /// IEEE halves, two a word.
+    F16,
+    /// bfloat16, two a word.
+    Bf16,
+    /// 32 signed bytes and one half scale a block.
+    Q8_0,
+    /// 32 nibbles, offset 8, and one half scale a block.
+    Q4_0,
+}
+
+impl WeightType {
+    /// The native type for a checkpoint's type. A type without kernels is [`crate::ErrorKind::UnsupportedModel`].
+    pub fn of(dtype: DType, tensor: &str) -> Result<Self> {
+        match dtype {
+            DType::F32 => Ok(Self::F32),
+            DType::F16 => Ok(Self::F16),
+            DType::BF16 => Ok(Self::Bf16),
+            DType::Q8_0 => Ok(Self::Q8_0),
+            DType::Q4_0 => Ok(Self::Q4_0),
+            other => Err(Error::unsupported(format!("tensor {tensor} has type {}; this version runs F32, F16, BF16, Q8_0 and Q4_0", other.name()))),
+        }
+    }
+
+    /// The value of the kernels' `weight` axis.
+    pub const fn axis(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Q8_0 => "q8_0",
+            Self::Q4_0 => "q4_0",
+        }
+    }
+
+    /// Whether blocks have a scale of their own, in `ws`, and int8 activations apply.
+    pub const fn quantized(self) -> bool {
+        matches!(self, Self::Q8_0 | Self::Q4_0)
+    }
+
+    /// 32-bit words of a block in `wq`.
+    pub const fn quant_words(self) -> usize {
+        match self {
+            Self::F32 => 32,
+            Self::F16 | Self::Bf16 => 16,
+            Self::Q8_0 => 8,
+            Self::Q4_0 => 4,
+        }
+    }
+
+    /// Bytes on the GPU of `blocks` blocks: quants and scales.
+    pub const fn bytes(self, blocks: u64) -> u64 {
+        blocks * (self.quant_words() as u64 * 4) + if self.quantized() { blocks.div_ceil(2) * 4 } else { 0 }
+    }
+}
