@@ -100,6 +100,22 @@ pub(super) fn pre(name: &str) -> Result<Pre> {
 mod tests {
     use super::*;
 
+    /// A regular expression that gives up on long runs would leave the rest of the text uncut, silently.
+    #[test]
+    fn long_runs_are_still_cut() {
+        use tokenizers::tokenizer::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
+        for family in FAMILIES {
+            for run in [" ", "\n", " \n", "\t", "a", "1", "!", "é", "'"] {
+                let rules = pre(family.names[0]).expect("the name is known");
+                let mut text = PreTokenizedString::from(format!("{} end of text", run.repeat(20_000 / run.len())));
+                rules.pre_tokenizer.pre_tokenize(&mut text).expect("any text can be cut");
+                let pieces = text.get_splits(OffsetReferential::Original, OffsetType::Byte);
+                let last = pieces.last().map(|(piece, _, _)| *piece);
+                assert_eq!(last, Some("Ġtext"), "{}: {run:?}", family.names[0]);
+            }
+        }
+    }
+
     #[test]
     fn every_name_builds_and_stands_once() {
         let mut seen = std::collections::HashSet::new();

@@ -365,3 +365,25 @@ fn tools_choose_the_template_that_is_meant_for_them() {
     let error = Tokenizer::open(&wrong).err().unwrap();
     assert!(error.code() == "BAD_MODEL" && error.message().contains("tokenizer_config.json"), "{error}");
 }
+
+#[test]
+fn the_box_models_two_forms_agree() {
+    let hf = Tokenizer::open(&folder_with(bytes("box/tokenizer.json"), b"{}".to_vec(), b"{}".to_vec())).unwrap();
+    let checkpoint = open([("box.gguf".to_owned(), bytes("../../www/models/box.gguf"))]).unwrap();
+    let gguf = Tokenizer::open(&checkpoint).unwrap();
+    assert_eq!((hf.vocab_size(), gguf.vocab_size()), (4096, 4096));
+    let end = gguf.token_id("<|im_end|>").unwrap();
+    assert!(gguf.eos_ids().contains(&end));
+    let mut texts: Vec<String> =
+        KINDS.iter().flat_map(|kind| json_lines(&format!("tokenizer/{kind}/cases.jsonl"))).map(|case| case["text"].as_str().unwrap().to_owned()).collect();
+    texts.extend((0..1000).map(|n| format!("<|im_start|>user\nWhat is {n} + {}?<|im_end|>\n", n * 7919 % 1000)));
+    for text in texts {
+        let ids = gguf.encode(&text, true).unwrap();
+        assert_eq!(hf.encode(&text, true).unwrap(), ids, "{text:?}");
+        assert_eq!(hf.decode(&ids, false).unwrap(), text);
+        assert_eq!(streamed(&gguf, &ids, true).concat(), text);
+    }
+    let template = ChatTemplate::open(&checkpoint, &gguf).unwrap();
+    let prompt = template.render(&json!([{"role": "user", "content": "What is 17 + 25?"}]), None, &Default::default(), true).unwrap();
+    assert!(prompt.ends_with("<|im_start|>assistant\n"), "{prompt:?}");
+}
