@@ -35,7 +35,7 @@ questions about them. A system message such as "Answer with the result only." sh
 ## How it was made
 
 Everything is made by `scripts/boxmodel/` from the seed; no text from elsewhere went into it. The text is drawn by the
-generators of {skills} skills, each question in ten or more wordings, one to twelve exchanges a chat. {steps:,} steps of
+generators of {skills} skills, each skill in ten or more wordings, one to twelve exchanges a chat. {steps:,} steps of
 {rows} rows of {C} tokens: {tokens:.2f} billion tokens of generated text (padding, about 1 %, included), never the same batch
 twice. AdamW, rate {rate}, {warmup} steps of warm-up, linear decay over the last {decay:.0%}, bf16 autocast, loss on what the
 assistant says. It took {minutes:.1f} minutes on one {device} with PyTorch {torch}. The same seed gives the same text, batches and
