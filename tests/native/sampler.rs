@@ -1,0 +1,247 @@
+//! The sampler as a whole, `logit_stats` to `advance`, on the twins and on the GPU: what survives the filters against a
+//! sorted f64 reference, and what is drawn against the probabilities.
+
+use std::cell::RefCell;
+
+use millrace::gpu::{Gpu, GpuOptions};
+use millrace::kernels::check::Device;
+use millrace::kernels::check::random::Random;
+use millrace::kernels::{State, Variant, find};
+use millrace::sample::{AFTER_END, NOT_A_NUMBER, SLICES, Sampling, SamplingOptions};
+use millrace::{Result, cpu};
+
+/// The twins as a device.
+struct Twins;
+
+impl Device for Twins {
+    fn lacks(&self, _: &Variant) -> Option<&'static str> {
+        None
+    }
+
+    async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {
+        let cells: Vec<_> = buffers.iter_mut().map(|(name, words)| (*name, RefCell::new(std::mem::take(words)))).collect();
+        let given: Vec<_> = cells.iter().map(|(name, words)| (*name, words)).collect();
+        cpu::run(&cpu::Call { variant, overrides, grid, buffers: &given })?;
+        for ((_, words), (_, cell)) in buffers.iter_mut().zip(cells) {
+            *words = cell.into_inner();
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> f64 {
+        0.0
+    }
+}
+
+/// One step of the sampler on `device`.
+struct Sampler<'a, D> {
+    device: &'a D,
+    params: Sampling,
+    /// f32 [V]
+    logits: Vec<u32>,
+    thr: Vec<u32>,
+}
+
+impl<'a, D: Device> Sampler<'a, D> {
+    /// Runs `logit_stats` and `threshold`.
+    fn new(device: &'a D, options: SamplingOptions, logits: &[f32]) -> Self {
+        let params = Sampling::new(&options, &[], 4).unwrap();
+        let mut sampler = Self { device, params, logits: logits.iter().map(|x| x.to_bits()).collect(), thr: vec![7; 4] };
+        let part = sampler.run("logit_stats", SLICES, State::default(), vec![("part", vec![0; SLICES as usize])], "part");
+        let thr = vec![7; 4];
+        sampler.thr = sampler.run("threshold", 1, State::default(), vec![("part", part), ("thr", thr)], "thr");
+        sampler
+    }
+
+    /// Runs one kernel and returns one of its buffers.
+    fn run(&self, kernel: &str, groups: u32, state: State, more: Vec<(&'static str, Vec<u32>)>, wanted: &str) -> Vec<u32> {
+        let mut buffers = vec![("state", state.words()), ("params", self.params.words())];
+        let mut overrides = Vec::new();
+        if kernel != "advance" {
+            buffers.push(("logits", self.logits.clone()));
+            overrides.push(("V", self.logits.len() as f64));
+        }
+        buffers.extend(more);
+        pollster::block_on(self.device.run(find(kernel, &[]).unwrap(), &overrides, &mut buffers, [groups, 1, 1])).unwrap();
+        buffers.into_iter().find(|b| b.0 == wanted).unwrap().1
+    }
+
+    /// The token drawn for the position after `pos`.
+    fn draw(&mut self, seed: u64, pos: u32) -> u32 {
+        (self.params.seed_lo, self.params.seed_hi) = (seed as u32, (seed >> 32) as u32);
+        let state = State { pos, rows: 1, limit: 1000, ..State::default() };
+        let cand = self.run("pick", SLICES, state, vec![("thr", self.thr.clone()), ("cand", vec![0; 2 * SLICES as usize])], "cand");
+        let ring = self.run("advance", 1, state, vec![("cand", cand), ("ring", vec![AFTER_END; 4])], "ring");
+        assert_eq!(ring[1..], [AFTER_END; 3]);
+        ring[0]
+    }
+
+    /// Ids that survived, by the threshold.
+    fn survivors(&self) -> Vec<usize> {
+        let key = self.thr[0];
+        let least = if key == 0 { f32::NEG_INFINITY } else { f32::from_bits(if key >> 31 == 0 { !key } else { key & 0x7fff_ffff }) };
+        (0..self.logits.len()).filter(|&i| f32::from_bits(self.logits[i]) >= least).collect()
+    }
+}
+
+/// How far a sum of probabilities may be from top-p, or a ratio from min-p, and its token be in or out: f32 arithmetic.
+const SLACK: f64 = 1e-5;
+
+/// What must and what may survive, by the definitions in src/sample/mod.rs, on sorted f64.
+fn reference(options: &SamplingOptions, logits: &[f32]) -> (Vec<usize>, Vec<usize>) {
+    let mut ids: Vec<usize> = (0..logits.len()).filter(|&i| !logits[i].is_nan()).collect();
+    // Stable: ties stay in the order of ids.
+    ids.sort_by(|&a, &b| logits[b].partial_cmp(&logits[a]).unwrap());
+    let Some(&best) = ids.first() else { return (Vec::new(), Vec::new()) };
+    if options.top_k > 0
+        && let Some(&kth) = ids.get(options.top_k as usize - 1)
+    {
+        ids.retain(|&i| logits[i] >= logits[kth]);
+    }
+    let weight = |i: usize| if logits[i] == logits[best] { 1.0 } else { ((f64::from(logits[i]) - f64::from(logits[best])) / f64::from(options.temperature)).exp() };
+    let whole: f64 = ids.iter().map(|&i| weight(i)).sum();
+    let kept = |slack: f64| {
+        let mut kept = Vec::new();
+        let mut mass = 0.0;
+        for tie in ids.chunk_by(|&a, &b| logits[a] == logits[b]) {
+            let enough = options.top_p < 1.0 && mass >= f64::from(options.top_p) * whole + slack * whole;
+            let likely = weight(tie[0]) >= f64::from(options.min_p) * (1.0 - slack);
+            if (enough || !likely) && !kept.is_empty() {
+                break;
+            }
+            kept.extend(tie);
+            mass += tie.iter().map(|&i| weight(i)).sum::<f64>();
+        }
+        kept.sort_unstable();
+        kept
+    };
+    (kept(-SLACK), kept(SLACK))
+}
+
+fn random_logits(random: &mut Random, v: usize, spread: f32) -> Vec<f32> {
+    (0..v).map(|_| (0..4).map(|_| random.f32()).sum::<f32>() * spread).collect()
+}
+
+fn filters_are_exact<D: Device>(device: &D) {
+    let mut random = Random::new("filters");
+    let off = SamplingOptions { temperature: 1.0, ..SamplingOptions::default() };
+    let options = [
+        off,
+        SamplingOptions { top_k: 1, ..off },
+        SamplingOptions { top_k: 50, temperature: 0.3, ..off },
+        SamplingOptions { top_p: 0.9, ..off },
+        SamplingOptions { top_p: 0.01, temperature: 2.0, ..off },
+        SamplingOptions { top_p: 0.9999, ..off },
+        SamplingOptions { min_p: 0.05, temperature: 0.6, ..off },
+        SamplingOptions { min_p: 1.0, ..off },
+        SamplingOptions { top_k: 200, top_p: 0.8, min_p: 0.02, temperature: 1.3, ..off },
+        SamplingOptions { top_k: 1_000_000, top_p: 0.5, ..off },
+    ];
+    for v in [1, 255, 301, 4096, 128_256] {
+        let mut logits = random_logits(&mut random, v, if v > 10_000 { 6.0 } else { 2.0 });
+        for (round, options) in options.iter().enumerate() {
+            if round == 4 {
+                // From here on with ties, NaN and minus infinity.
+                for x in &mut logits {
+                    match random.below(8) {
+                        0 => *x = f32::NAN,
+                        1 => *x = f32::NEG_INFINITY,
+                        2..6 => *x = x.round(),
+                        _ => (),
+                    }
+                }
+                logits[v / 2] = 1.0;
+            }
+            let survivors = Sampler::new(device, *options, &logits).survivors();
+            let (must, may) = reference(options, &logits);
+            let what = format!("V={v} {options:?}: {} survive, reference {} to {}", survivors.len(), must.len(), may.len());
+            assert!(must.iter().all(|i| survivors.binary_search(i).is_ok()), "{what}");
+            assert!(survivors.iter().all(|i| may.binary_search(i).is_ok()), "{what}");
+        }
+    }
+}
+
+fn draws_follow_the_probabilities<D: Device>(device: &D, draws: u32) {
+    let logits = [0.0, 1.5, -1.0, 2.0, 2.0, f32::NAN, 0.5, f32::NEG_INFINITY, -3.0, 1.0];
+    let off = SamplingOptions { temperature: 1.0, ..SamplingOptions::default() };
+    for options in [off, SamplingOptions { temperature: 0.5, top_k: 4, ..off }, SamplingOptions { temperature: 1.7, top_p: 0.8, min_p: 0.1, ..off }] {
+        let (kept, _) = reference(&options, &logits);
+        let weight = |i: usize| (f64::from(logits[i]) / f64::from(options.temperature)).exp();
+        let whole: f64 = kept.iter().map(|&i| weight(i)).sum();
+        let mut sampler = Sampler::new(device, options, &logits);
+        let mut counts = [0_u32; 10];
+        for n in 0..draws {
+            // Seeds and positions both vary.
+            counts[sampler.draw(u64::from(n / 4) << 20 | 5, n % 4) as usize] += 1;
+        }
+        let mut chi2 = 0.0;
+        for (i, count) in counts.into_iter().enumerate() {
+            let expected = if kept.contains(&i) { weight(i) / whole * f64::from(draws) } else { 0.0 };
+            if expected == 0.0 {
+                assert_eq!(count, 0, "token {i} does not survive {options:?}");
+            } else {
+                chi2 += (f64::from(count) - expected).powi(2) / expected;
+            }
+        }
+        // Mean and five standard deviations of the distribution of chi-square.
+        let freedom = kept.len() as f64 - 1.0;
+        assert!(chi2 <= freedom + 5.0 * (2.0 * freedom).sqrt(), "{options:?}: chi-square {chi2:.1} with {freedom} degrees of freedom, {counts:?}");
+    }
+}
+
+fn greedy_takes_the_first_of_the_largest<D: Device>(device: &D) {
+    let mut random = Random::new("greedy");
+    let greedy = SamplingOptions { top_k: 3, top_p: 0.5, min_p: 0.5, ..SamplingOptions::default() };
+    for v in [1, 255, 301, 4096, 128_256] {
+        let mut logits: Vec<f32> = random_logits(&mut random, v, 3.0).iter().map(|x| x.round()).collect();
+        logits[v / 3] = f32::NAN;
+        logits[v / 2] = -0.0;
+        let mut first = 0;
+        for i in 1..v {
+            if logits[i] > logits[first] || logits[first].is_nan() {
+                first = i;
+            }
+        }
+        assert_eq!(Sampler::new(device, greedy, &logits).draw(1, 2), first as u32, "V={v}");
+    }
+    for temperature in [0.0, 0.8] {
+        let options = SamplingOptions { temperature, top_p: 0.9, ..SamplingOptions::default() };
+        assert_eq!(Sampler::new(device, options, &[f32::NAN; 300]).draw(1, 2), NOT_A_NUMBER);
+        assert_eq!(Sampler::new(device, options, &[f32::NEG_INFINITY; 300]).draw(1, 2) / 300, 0, "some token");
+    }
+}
+
+fn a_draw_depends_on_seed_and_position_alone<D: Device>(device: &D) {
+    let logits = vec![0.0; 4096];
+    let mut sampler = Sampler::new(device, SamplingOptions { temperature: 1.0, ..SamplingOptions::default() }, &logits);
+    let first = sampler.draw(1, 0);
+    let others: Vec<u32> = [(2, 0), (1 << 32 | 1, 0), (1, 1), (1, 2)].into_iter().map(|(seed, pos)| sampler.draw(seed, pos)).collect();
+    assert!(others.iter().all(|t| *t != first), "{first} {others:?}");
+    assert_eq!(sampler.draw(1, 0), first);
+}
+
+fn every_property<D: Device>(device: &D, draws: u32) {
+    filters_are_exact(device);
+    draws_follow_the_probabilities(device, draws);
+    greedy_takes_the_first_of_the_largest(device);
+    a_draw_depends_on_seed_and_position_alone(device);
+}
+
+#[test]
+fn the_twins_sample_as_defined() {
+    every_property(&Twins, 20_000);
+}
+
+#[test]
+fn the_gpu_samples_as_defined() {
+    let gpu = pollster::block_on(Gpu::open(&GpuOptions::default())).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers");
+    every_property(&gpu, 2_000);
+    // The same tokens as the twins', position by position.
+    let mut random = Random::new("tokens");
+    let options = SamplingOptions { temperature: 0.9, top_k: 100, top_p: 0.95, min_p: 0.01, seed: 0 };
+    let logits = random_logits(&mut random, 4096, 4.0);
+    let (mut on_gpu, mut on_twins) = (Sampler::new(&gpu, options, &logits), Sampler::new(&Twins, options, &logits));
+    for pos in 0..100 {
+        assert_eq!(on_gpu.draw(42, pos), on_twins.draw(42, pos), "position {pos}");
+    }
+}
