@@ -2,9 +2,10 @@
 // of the largest logit). Key 0 keeps every token. One workgroup; the order of the steps is said in src/sample/mod.rs.
 //
 // Top-k and top-p are one question: the largest key such that the tokens at or above it weigh enough together, where a
-// token weighs 1 or its probability mass. A radix select answers it in four passes of eight bits. Masses are integers,
-// units of 2^-31 of the likeliest token's, summed in 64 bits: the sum, and so the answer, does not depend on the order in which
-// lanes arrive.
+// token weighs 1 or its probability mass. First all tokens go into 256 bins by their distance from the maximum. Those of
+// the bin in which the answer lies, usually few, are listed, and a radix select finds the key among them in four passes of
+// eight bits. Masses are integers, units of 2^-31 of the likeliest token's, summed in 64 bits: the sums, and so the answer,
+// do not depend on the order in which invocations arrive.
 {% include "common/state.wgsl" %}
 {% include "common/sampling.wgsl" %}
 {% include "common/ordered.wgsl" %}
@@ -17,97 +18,166 @@ override V: u32;  // logits
 @group(0) @binding(4) var<storage, read_write> thr: array<u32>;  // [4]: threshold, key of the maximum, 0, 0
 
 const THREADS = 256u;
-// Neighbouring lanes add to different copies of a bin: logits crowd into few bins.
+const BINS = 256u;
+// Neighbouring invocations add to different copies of a bin: logits crowd into few bins.
 const COPIES = 4u;
+const LISTED = 1024u;
+// Bins a unit of logit: the last bin takes everything 32 units or more below the maximum.
+const FINENESS = 8.0;
+
+// What to do with a token.
+const BIN = 0u;    // add its weight to the bin of its distance
+const LIST = 1u;   // list it, if it is in the chosen bin
+const DIGIT = 2u;  // add its weight to the bin of its key's digit, if it is in the chosen bin and has the prefix
 
 var<workgroup> top: atomic<u32>;
-var<workgroup> low: array<atomic<u32>, 1024>;   // [bin][COPIES]
-var<workgroup> high: array<atomic<u32>, 1024>;  // [bin][COPIES]: how often `low` overflowed
-var<workgroup> at_least: array<vec2<u32>, 256>; // weight of this bin and all above
-var<workgroup> chosen: u32;                     // the bin in which the answer lies
-var<workgroup> above: vec2<u32>;                // weight of all bins above it
+var<workgroup> low: array<atomic<u32>, BINS * COPIES>;   // [BINS][COPIES]
+var<workgroup> high: array<atomic<u32>, BINS * COPIES>;  // [BINS][COPIES]: how often `low` overflowed
+var<workgroup> at_least: array<vec2<u32>, BINS>;         // weight of this bin and all above
+var<workgroup> chosen: u32;                              // the bin in which the answer lies
+var<workgroup> above: vec2<u32>;                         // weight of all bins above it
+var<workgroup> listed: atomic<u32>;                      // tokens of the chosen bin; not all of them fit where it exceeds LISTED
+var<workgroup> list: array<u32, LISTED>;                 // their keys
 
-// What a token weighs, at most 2^31.
-fn mass(x: f32, key: u32, top_key: u32) -> u32 {
-    if (key >= top_key) { return 0x80000000u; }
-    return u32(min(exp((x - unordered(top_key)) / params.temperature), 1.0) * 2147483648.0 + 0.5);
+struct Search {
+    floor_key: u32,  // tokens below it do not count; never 0, which is NaN
+    top_key: u32,    // of the largest logit
+    by_mass: bool,   // weights are masses
+    bin: u32,        // chosen by distance
+    shift: u32,      // of the digit
+    prefix: u32,     // of keys, above the digit
 }
 
-fn count(li: u32, x: f32, floor_key: u32, prefix: u32, shift: u32, by_mass: bool, top_key: u32) {
-    let key = ordered(x);
+// 255 for the largest logit, less below. Every operation is monotone, so bins order as keys do. Halves, so that no difference
+// of finite numbers overflows; infinities are left out of the arithmetic.
+fn distance_bin(key: u32, top_key: u32) -> u32 {
+    if (key >= top_key) { return BINS - 1u; }
+    if (key < 0x00800000u || top_key > 0xff7fffffu) { return 0u; }
+    let half = min(unordered(top_key) * 0.5 - unordered(key) * 0.5, 127.5 / FINENESS);
+    return BINS - 1u - u32(half * 2.0 * FINENESS);
+}
+
+// What a token weighs, at most 2^31.
+fn weight(key: u32, search: Search) -> u32 {
+    if (!search.by_mass) { return 1u; }
+    if (key >= search.top_key) { return 0x80000000u; }
+    return u32(min(exp((unordered(key) - unordered(search.top_key)) / params.temperature), 1.0) * 2147483648.0 + 0.5);
+}
+
+fn add(li: u32, bin: u32, key: u32, search: Search) {
+    let slot = bin * COPIES + li % COPIES;
+    let more = weight(key, search);
+    let before = atomicAdd(&low[slot], more);
+    if (before + more < before) { atomicAdd(&high[slot], 1u); }
+}
+
+fn visit(li: u32, key: u32, what: u32, search: Search) {
+    if (key < search.floor_key) { return; }
+    let bin = distance_bin(key, search.top_key);
+    if (what == BIN) {
+        add(li, bin, key, search);
+        return;
+    }
+    if (bin != search.bin) { return; }
+    if (what == LIST) {
+        let i = atomicAdd(&listed, 1u);
+        if (i < LISTED) { list[i] = key; }
+        return;
+    }
     // A shift by 32 would be a shift by 0.
-    let in_prefix = shift == 24u || (key >> (shift + 8u)) == prefix;
-    if (key < floor_key || !in_prefix) { return; }
-    let bin = ((key >> shift) & 255u) * COPIES + li % COPIES;
-    var weight = 1u;
-    if (by_mass) { weight = mass(x, key, top_key); }
-    let before = atomicAdd(&low[bin], weight);
-    if (before + weight < before) { atomicAdd(&high[bin], 1u); }
+    if (search.shift == 24u || (key >> (search.shift + 8u)) == search.prefix) { add(li, (key >> search.shift) & 255u, key, search); }
+}
+
+fn visit_all(li: u32, what: u32, search: Search) {
+    for (var i = li; i < V; i += 8u * THREADS) {
+        // Eight loads under way at once.
+{% for j in range(8) %}
+        let x{{ j }} = logits[min(i + {{ j }}u * THREADS, V - 1u)];
+{% endfor %}
+{% for j in range(8) %}
+        if (i + {{ j }}u * THREADS < V) { visit(li, ordered(x{{ j }}), what, search); }
+{% endfor %}
+    }
+}
+
+fn clear(li: u32) {
+    for (var i = li; i < BINS * COPIES; i += THREADS) {
+        atomicStore(&low[i], 0u);
+        atomicStore(&high[i], 0u);
+    }
+    if (li == 0u) {
+        chosen = 0u;
+        above = vec2<u32>(0u);
+    }
+    workgroupBarrier();
+}
+
+// at_least, from the bins.
+fn accumulate(li: u32) {
+    workgroupBarrier();
+    var sum = vec2<u32>(0u);
+    for (var c = 0u; c < COPIES; c++) {
+        let slot = li * COPIES + c;
+        sum = add64(sum, vec2<u32>(atomicLoad(&low[slot]), atomicLoad(&high[slot])));
+    }
+    at_least[li] = sum;
+    workgroupBarrier();
+    for (var distance = 1u; distance < BINS; distance *= 2u) {
+        var further = vec2<u32>(0u);
+        if (li + distance < BINS) { further = at_least[li + distance]; }
+        workgroupBarrier();
+        sum = add64(sum, further);
+        at_least[li] = sum;
+        workgroupBarrier();
+    }
+}
+
+// The bin in which the weight from the top reaches `missing` goes to `chosen`, the weight above it to `above`.
+fn choose(li: u32, missing: vec2<u32>) {
+    var beyond = vec2<u32>(0u);
+    if (li < BINS - 1u) { beyond = at_least[li + 1u]; }
+    if (!less64(at_least[li], missing) && less64(beyond, missing)) {
+        chosen = li;
+        above = beyond;
+    }
+    workgroupBarrier();
 }
 
 // The largest key such that the tokens from it up, among those of at least floor_key, weigh `wanted` tokens or (by_mass)
 // `wanted` * 2^-32 of the whole.
 fn smallest_kept(li: u32, floor_key: u32, wanted: u32, by_mass: bool, top_key: u32) -> u32 {
-    var prefix = 0u;
-    var missing = vec2<u32>(0u);
+    var search = Search(floor_key, top_key, by_mass, 0u, 0u, 0u);
+    clear(li);
+    if (li == 0u) { atomicStore(&listed, 0u); }
+    visit_all(li, BIN, search);
+    accumulate(li);
+    let whole = at_least[0];
+    var missing = vec2<u32>(min(wanted, whole.x), 0u);
+    if (by_mass) { missing = part_of64(whole, wanted); }
+    // At least the likeliest token, however small the share.
+    if (all(missing == vec2<u32>(0u)) && any(whole != vec2<u32>(0u))) { missing.x = 1u; }
+    choose(li, missing);
+    search.bin = chosen;
+    missing = sub64(missing, above);
+    visit_all(li, LIST, search);
+    workgroupBarrier();
+    let count = atomicLoad(&listed);
     for (var shift = 24i; shift >= 0i; shift -= 8i) {
-        for (var i = li; i < 256u * COPIES; i += THREADS) {
-            atomicStore(&low[i], 0u);
-            atomicStore(&high[i], 0u);
+        search.shift = u32(shift);
+        clear(li);
+        if (count <= LISTED) {
+            for (var i = li; i < count; i += THREADS) { visit(li, list[i], DIGIT, search); }
+        } else {
+            visit_all(li, DIGIT, search);
         }
-        if (li == 0u) {
-            chosen = 0u;
-            above = vec2<u32>(0u);
-        }
-        workgroupBarrier();
-        for (var i = li; i < V; i += 4u * THREADS) {
-            // Four loads under way at once.
-{% for j in range(4) %}
-            let x{{ j }} = logits[min(i + {{ j }}u * THREADS, V - 1u)];
-{% endfor %}
-{% for j in range(4) %}
-            if (i + {{ j }}u * THREADS < V) { count(li, x{{ j }}, floor_key, prefix, u32(shift), by_mass, top_key); }
-{% endfor %}
-        }
-        workgroupBarrier();
-        var sum = vec2<u32>(0u);
-        for (var c = 0u; c < COPIES; c++) {
-            let bin = li * COPIES + c;
-            sum = add64(sum, vec2<u32>(atomicLoad(&low[bin]), atomicLoad(&high[bin])));
-        }
-        at_least[li] = sum;
-        workgroupBarrier();
-        for (var distance = 1u; distance < 256u; distance *= 2u) {
-            var further = vec2<u32>(0u);
-            if (li + distance < 256u) { further = at_least[li + distance]; }
-            workgroupBarrier();
-            sum = add64(sum, further);
-            at_least[li] = sum;
-            workgroupBarrier();
-        }
-        if (shift == 24i) {
-            let whole = at_least[0];
-            if (by_mass) {
-                missing = part_of64(whole, wanted);
-            } else {
-                missing = vec2<u32>(min(wanted, whole.x), 0u);
-            }
-            // At least the likeliest token, however small the share.
-            missing = select(missing, vec2<u32>(1u, 0u), all(missing == vec2<u32>(0u)) && any(whole != vec2<u32>(0u)));
-        }
-        var beyond = vec2<u32>(0u);
-        if (li < 255u) { beyond = at_least[li + 1u]; }
-        if (!less64(sum, missing) && less64(beyond, missing)) {
-            chosen = li;
-            above = beyond;
-        }
-        workgroupBarrier();
-        prefix = (prefix << 8u) | chosen;
+        accumulate(li);
+        choose(li, missing);
+        search.prefix = (search.prefix << 8u) | chosen;
         missing = sub64(missing, above);
-        // `chosen` and the bins are written again in the next pass.
+        // `chosen` is cleared in the next pass.
         workgroupBarrier();
     }
-    return prefix;
+    return search.prefix;
 }
 
 @compute @workgroup_size(256)
