@@ -15,8 +15,6 @@ use super::chunk::MOST;
 
 /// Readbacks under way at one time, and one to spare.
 const STAGING: usize = 3;
-/// The cache starts this long (or at the context, if that is shorter) and doubles.
-const FIRST_CAPACITY: u32 = 512;
 
 /// A step with everything that recording it needs.
 pub(super) struct Encoded {
@@ -58,10 +56,11 @@ pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, si
 pub(super) const TAIL: usize = 4;
 
 impl Session {
-    /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used.
-    pub fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, rows: u32, context: u32) -> Result<Self> {
+    /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used, `cache_start`
+    /// how many the cache holds before it doubles.
+    pub fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, rows: u32, context: u32, cache_start: u32) -> Result<Self> {
         let weights = layout.specs().len();
-        let sizes = Sizes { rows, capacity: FIRST_CAPACITY.min(context.next_multiple_of(64)), ring: MOST };
+        let sizes = Sizes { rows, capacity: cache_start.min(context).next_multiple_of(64), ring: MOST };
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * 4, usage)).collect::<Result<_>>()?;
         let mut session = Self {
@@ -199,6 +198,22 @@ impl Session {
         }
         self.gpu.submit(encoder);
         Ok(())
+    }
+
+    /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.
+    pub async fn warm_up(&self) -> Result<()> {
+        let done = State { done: 1, rows: 1, ..State::default() };
+        self.write(labels::PREFILL, bytes_of(&done))?;
+        self.write(labels::STATE, bytes_of(&done))?;
+        let mut encoder = self.gpu.encoder("warm up");
+        {
+            let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for step in self.prefill.iter().chain(&self.decode) {
+                self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
+            }
+        }
+        self.gpu.submit(encoder);
+        self.gpu.idle().await
     }
 
     /// Reads the prompt into the cache from position `from` on, in passes of up to the chunk's rows, and leaves the last position's logits on the GPU.

@@ -19,6 +19,8 @@ use crate::weights;
 
 /// Rows of a prefill pass where the caller does not say.
 const PREFILL_ROWS: u32 = 256;
+/// Positions that the cache holds at first where the caller does not say.
+const CACHE_START: u32 = 512;
 
 /// A loaded model.
 pub struct Engine {
@@ -67,7 +69,8 @@ impl Engine {
         let total = about.bytes;
         progress(Progress::new(Phase::Compile, 0, 1));
         let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS).min(context);
-        let session = Session::new(gpu.clone(), model, layout, select, rows, context)?;
+        let session = Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))?;
+        session.warm_up().await?;
         progress(Progress::new(Phase::Compile, 1, 1));
         gpu.check()?;
 
@@ -301,7 +304,8 @@ fn check(options: &LoadOptions) -> Result<()> {
     };
     range("context", options.context, 1, 1 << 24)?;
     range("chunk", options.chunk, 1, 32)?;
-    range("prefill rows", options.prefill_rows, 1, 4096)
+    range("prefill rows", options.prefill_rows, 1, 4096)?;
+    range("cache start", options.cache_start, 1, 1 << 24)
 }
 
 fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: bool) -> ModelInfo {

@@ -24,6 +24,8 @@ pub struct LoadOptions {
     pub no_subgroups: bool,
     /// Rows of a prefill pass; 256 if `None`.
     pub prefill_rows: Option<u32>,
+    /// Positions that the cache holds at first, before it doubles; 512 if `None`.
+    pub cache_start: Option<u32>,
     /// Cap on the bytes of one binding, below the device's own.
     pub max_binding: Option<u64>,
 }

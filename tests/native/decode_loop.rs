@@ -117,11 +117,13 @@ fn a_signal_ends_it_with_what_there_is() {
 
 #[test]
 fn the_cache_grows_and_the_text_does_not_change() {
-    // 500 tokens of prompt fit into the first 512 positions; the answer does not.
-    let prompt: Vec<u32> = (0..500).map(|i| 3 + (i * 37) % 250).collect();
+    // 120 tokens of prompt fit into the first 128 positions; the answer does not.
+    let prompt: Vec<u32> = (0..120).map(|i| 3 + (i * 37) % 250).collect();
     let request = Request { prompt: Prompt::Tokens(prompt.clone()), ..ask(30) };
-    let mut grown = load(&LoadOptions::default());
+    let roomy = run(&mut load(&LoadOptions::default()), &request);
+    let mut grown = load(&LoadOptions { cache_start: Some(128), ..LoadOptions::default() });
     let first = run(&mut grown, &request);
+    assert_eq!(first.tokens, roomy.tokens);
     assert_eq!(first.tokens.len(), 30);
     assert!(first.counters.created > 0, "growth was to be tested");
     let again = run(&mut grown, &request);

@@ -10,6 +10,7 @@ use clap::error::ErrorKind as ClapKind;
 use millrace::Error;
 
 fn main() -> ExitCode {
+    quiet_drivers();
     let args = match cli::Cli::try_parse() {
         Ok(args) => args,
         Err(e) if matches!(e.kind(), ClapKind::DisplayHelp | ClapKind::DisplayVersion) => {
@@ -21,6 +22,14 @@ fn main() -> ExitCode {
     match pollster::block_on(cli::run(args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&e),
+    }
+}
+
+/// Mesa's drivers print complaints about a missing display server to stderr, where only errors belong.
+fn quiet_drivers() {
+    if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        // SAFETY: nothing else runs yet, so nobody reads the environment meanwhile.
+        unsafe { std::env::set_var("XDG_RUNTIME_DIR", std::env::temp_dir()) };
     }
 }
 
