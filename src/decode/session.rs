@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Bound, Buffer, Gpu};
 use crate::kernels::State;
 use crate::model::Model;
-use crate::plan::{Builder, BufferId, Grid, Layout, Plan, Role, Selector, Sizes, labels};
+use crate::plan::{BufferId, Builder, Grid, Layout, Plan, Role, Selector, Sizes, labels};
 use crate::stream::Cancel;
 
 use super::chunk::MOST;
@@ -283,7 +283,10 @@ impl Session {
 }
 
 pub(super) fn context_full(positions: u32, context: u32) -> Error {
-    Error::new(ErrorKind::ContextFull, format!("{positions} positions do not fit into the context of {context}; shorten the prompt or load with a larger context"))
+    Error::new(
+        ErrorKind::ContextFull,
+        format!("{positions} positions do not fit into the context of {context}; shorten the prompt or load with a larger context"),
+    )
 }
 
 fn usage_of(role: Role) -> wgpu::BufferUsages {

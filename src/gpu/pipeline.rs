@@ -126,8 +126,11 @@ impl Gpu {
             })
             .collect();
         let layout = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
-        let pipeline_layout =
-            self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 });
+        let pipeline_layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: Some(&label),
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
         let source = variant.wgsl(cfg!(target_arch = "wasm32"));
         let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.into()) });
         let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
@@ -163,7 +166,13 @@ impl Gpu {
     }
 
     /// One dispatch on its own: uploads, runs, reads every writable buffer back. For tests of kernels, not for inference.
-    pub async fn run_once(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {
+    pub async fn run_once(
+        &self,
+        variant: &'static Variant,
+        overrides: &[(&'static str, f64)],
+        buffers: &mut [(&'static str, Vec<u32>)],
+        grid: [u32; 3],
+    ) -> Result<()> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let made: Vec<_> = buffers.iter().map(|(name, words)| (*name, self.buffer_with(name, bytemuck::cast_slice(words), usage))).collect();
         let bound = self.bind(variant.kernel, variant, overrides, &made)?;

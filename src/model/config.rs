@@ -113,7 +113,16 @@ impl ModelConfig {
         };
         let Heads { h, g, e } = config.heads;
         let wrong = |what: String| Err(Error::bad_model(format!("configuration: {what}")));
-        for (name, n) in [("layers", config.layers), ("width", config.width), ("feed-forward width", config.ff), ("vocabulary", config.vocab), ("heads", h), ("kv heads", g), ("head width", e), ("context", config.context as usize)] {
+        for (name, n) in [
+            ("layers", config.layers),
+            ("width", config.width),
+            ("feed-forward width", config.ff),
+            ("vocabulary", config.vocab),
+            ("heads", h),
+            ("kv heads", g),
+            ("head width", e),
+            ("context", config.context as usize),
+        ] {
             if n == 0 || n as u64 > MOST {
                 return wrong(format!("{name} is {n}"));
             }
@@ -184,7 +193,12 @@ fn from_gguf(checkpoint: &Checkpoint, m: &gguf::Metadata, name: &'static str) ->
         heads: Heads { h, g: opt("attention.head_count_kv")?.unwrap_or(h), e },
         eps: f64::from(m.f32(&key("attention.layer_norm_rms_epsilon"))?),
         context: int("context_length")? as u32,
-        rope: Rope { base: m.opt::<f32>(&key("rope.freq_base"))?.map_or(10_000.0, f64::from), dims: opt("rope.dimension_count")?.unwrap_or(e), interleaved: true, scaling },
+        rope: Rope {
+            base: m.opt::<f32>(&key("rope.freq_base"))?.map_or(10_000.0, f64::from),
+            dims: opt("rope.dimension_count")?.unwrap_or(e),
+            interleaved: true,
+            scaling,
+        },
         tied: None,
     })
 }
@@ -259,7 +273,9 @@ fn hf_scaling(r: &Map<String, Value>) -> Result<Scaling> {
     if let Some(key) = r.keys().find(|k| !KNOWN.contains(&k.as_str())) {
         return Err(Error::unsupported(format!("config.json: RoPE key {key} is not known to this version")));
     }
-    let number = |k: &str| r.get(k).and_then(Value::as_f64).ok_or_else(|| Error::bad_model(format!("config.json: RoPE {k} is missing or no number"))).and_then(|x| positive(x, k));
+    let number = |k: &str| {
+        r.get(k).and_then(Value::as_f64).ok_or_else(|| Error::bad_model(format!("config.json: RoPE {k} is missing or no number"))).and_then(|x| positive(x, k))
+    };
     match r.get("rope_type").or(r.get("type")).and_then(Value::as_str) {
         None | Some("default") => Ok(Scaling::None),
         Some("linear") => Ok(Scaling::Linear { factor: number("factor")? }),

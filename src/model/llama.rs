@@ -4,7 +4,7 @@ use super::config::{ModelConfig, Names};
 use super::{Model, Reserve};
 use crate::error::Result;
 use crate::format::Checkpoint;
-use crate::plan::{Builder, BufferId, Heads};
+use crate::plan::{BufferId, Builder, Heads};
 use crate::weights::{Matrix, VectorSource, expect};
 
 struct Layer {

@@ -8,7 +8,7 @@ pub use config::{ModelConfig, Names, ROPE_FREQS};
 
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::plan::{Builder, BufferId};
+use crate::plan::{BufferId, Builder};
 use crate::weights::{Matrix, VectorSource, WeightType, to_f32};
 
 /// A model that has reserved its weights and can lay out its forward pass.

@@ -134,7 +134,15 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn push(&mut self, name: &str, chosen: (&'static Variant, String), overrides: Vec<(&'static str, f64)>, bindings: Vec<(&'static str, BufferId)>, grid: Grid, bytes: u64) {
+    fn push(
+        &mut self,
+        name: &str,
+        chosen: (&'static Variant, String),
+        overrides: Vec<(&'static str, f64)>,
+        bindings: Vec<(&'static str, BufferId)>,
+        grid: Grid,
+        bytes: u64,
+    ) {
         let (variant, reason) = chosen;
         let mut bindings = bindings;
         if variant.bindings.iter().any(|b| b.name == "state") && bindings.iter().all(|(n, _)| *n != "state") {
@@ -173,8 +181,13 @@ impl<'a> Builder<'a> {
         let d = consumer.k;
         let mut bindings = vec![("h", h), ("nw", weight)];
         bindings.extend(out.outputs());
-        let overrides =
-            vec![("D", d as f64), ("KB", d.div_ceil(BLOCK) as f64), ("STRIDE", stride(d) as f64), ("EPS", eps), ("LAST", f64::from(u8::from(last && !self.decode)))];
+        let overrides = vec![
+            ("D", d as f64),
+            ("KB", d.div_ceil(BLOCK) as f64),
+            ("STRIDE", stride(d) as f64),
+            ("EPS", eps),
+            ("LAST", f64::from(u8::from(last && !self.decode))),
+        ];
         let grid = if last { Grid::folded(1) } else { Grid(self.per_row(1), Extent::Fixed(1)) };
         self.push(name, chosen, overrides, bindings, grid, d as u64 * 4);
         Ok(out)
@@ -253,7 +266,14 @@ impl<'a> Builder<'a> {
                 let chosen = self.select.choose("quantize", &[])?;
                 let mut bindings = vec![("x", y)];
                 bindings.extend(out.outputs());
-                self.push(&format!("{name}.quantize"), chosen, vec![("KB", kb as f64)], bindings, Grid(Extent::Fixed((kb as u32).div_ceil(8)), Extent::Rows { per: 1 }), 0);
+                self.push(
+                    &format!("{name}.quantize"),
+                    chosen,
+                    vec![("KB", kb as f64)],
+                    bindings,
+                    Grid(Extent::Fixed((kb as u32).div_ceil(8)), Extent::Rows { per: 1 }),
+                    0,
+                );
             }
             return Ok(out);
         }
@@ -309,7 +329,14 @@ impl<'a> Builder<'a> {
         let chosen = self.select.choose("logit_stats", &[])?;
         self.push("sample.stats", chosen, v.clone(), vec![("state", state), ("params", params), ("logits", logits), ("part", part)], wide, bytes);
         let chosen = self.select.choose("threshold", &[])?;
-        self.push("sample.threshold", chosen, v.clone(), vec![("state", state), ("params", params), ("logits", logits), ("part", part), ("thr", thr)], one, bytes);
+        self.push(
+            "sample.threshold",
+            chosen,
+            v.clone(),
+            vec![("state", state), ("params", params), ("logits", logits), ("part", part), ("thr", thr)],
+            one,
+            bytes,
+        );
         let chosen = self.select.choose("pick", &[])?;
         self.push("sample.pick", chosen, v, vec![("state", state), ("params", params), ("logits", logits), ("thr", thr), ("cand", cand)], wide, bytes);
         let chosen = self.select.choose("advance", &[])?;

@@ -128,7 +128,9 @@ impl Selector {
     /// An error if a forced variant was never used: it exists, but fits no step of this model in this lane on this GPU.
     pub fn finish(&self) -> Result<()> {
         match self.forced.iter().find(|f| !f.used.get()) {
-            Some(f) => Err(Error::unknown_kernel(format!("kernel {}={} fits no step of this model in lane {} on this GPU", f.kernel, f.variant, self.lane.name()))),
+            Some(f) => {
+                Err(Error::unknown_kernel(format!("kernel {}={} fits no step of this model in lane {} on this GPU", f.kernel, f.variant, self.lane.name())))
+            }
             None => Ok(()),
         }
     }

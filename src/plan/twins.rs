@@ -24,7 +24,9 @@ impl Memory {
     pub fn write(&self, id: super::BufferId, at: u64, bytes: &[u8]) -> Result<()> {
         let mut words = self.0[id.0 as usize].borrow_mut();
         let start = (at / 4) as usize;
-        let room = words.get_mut(start..start + bytes.len() / 4).ok_or_else(|| Error::internal(format!("writing {} bytes at {at} into buffer {}", bytes.len(), id.0)))?;
+        let room = words
+            .get_mut(start..start + bytes.len() / 4)
+            .ok_or_else(|| Error::internal(format!("writing {} bytes at {at} into buffer {}", bytes.len(), id.0)))?;
         bytemuck::cast_slice_mut(room).copy_from_slice(bytes);
         Ok(())
     }

@@ -78,17 +78,10 @@ impl Engine {
         let mut loaded = 0;
         let model = session.model();
         let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
-        weights::load(
-            &checkpoint,
-            &matrices,
-            model.vectors(),
-            cancel,
-            &mut |id, offset, bytes| session.write_at(id, offset, bytes),
-            &mut |bytes| {
-                loaded += bytes;
-                progress(Progress::new(Phase::Upload, loaded, total));
-            },
-        )
+        weights::load(&checkpoint, &matrices, model.vectors(), cancel, &mut |id, offset, bytes| session.write_at(id, offset, bytes), &mut |bytes| {
+            loaded += bytes;
+            progress(Progress::new(Phase::Upload, loaded, total));
+        })
         .await?;
         gpu.idle().await?;
         progress(Progress::new(Phase::Upload, total, total));
@@ -130,7 +123,10 @@ impl Engine {
         if room == 0 {
             return Err(Error::new(
                 ErrorKind::ContextFull,
-                format!("the prompt has {} tokens, the context {context}, which leaves no room for an answer; shorten the prompt or load with a larger context", prompt.len()),
+                format!(
+                    "the prompt has {} tokens, the context {context}, which leaves no room for an answer; shorten the prompt or load with a larger context",
+                    prompt.len()
+                ),
             ));
         }
         if request.max_tokens == Some(0) {
@@ -146,7 +142,8 @@ impl Engine {
         let sampling = Sampling::new(&wanted, &stop, decode::RING)?;
         let (logits, all_logits) = self.score(request, &prompt, cancel).await?;
 
-        let mut out = Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_delta };
+        let mut out =
+            Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_delta };
         let run = Run { prompt: &prompt, sampling, limit, chunk: ChunkPolicy::new(self.options.chunk) };
         let outcome = match self.session.generate(run, cancel, &mut |ids| out.push(ids)).await {
             Err(e) if e.kind() == ErrorKind::Aborted => Outcome::default(),
@@ -208,7 +205,8 @@ impl Engine {
                 names.push(step.variant.name);
             }
         }
-        let list: Vec<String> = variants.iter().filter(|(_, names)| names.as_slice() != ["default"]).map(|(kernel, names)| format!("{kernel} {}", names.join("+"))).collect();
+        let list: Vec<String> =
+            variants.iter().filter(|(_, names)| names.as_slice() != ["default"]).map(|(kernel, names)| format!("{kernel} {}", names.join("+"))).collect();
         format!("{}: {}", self.session.lane().name(), list.join(", "))
     }
 

@@ -11,7 +11,5 @@ pub use cancel::Cancel;
 pub use clock::now_ms;
 pub use engine::Engine;
 pub use progress::{Phase, Progress};
-pub use request::{
-    AdapterInfo, Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request,
-};
+pub use request::{AdapterInfo, Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request};
 pub use stops::StopScanner;

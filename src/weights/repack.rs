@@ -83,6 +83,8 @@ pub fn to_f32(kind: WeightType, raw: &[u8], tensor: &str) -> Result<Vec<f32>> {
         WeightType::F32 => raw.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
         WeightType::F16 => raw.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
         WeightType::Bf16 => raw.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-        WeightType::Q8_0 | WeightType::Q4_0 => return Err(Error::unsupported(format!("tensor {tensor} is a vector in a quantized type; this version expects F32, F16 or BF16"))),
+        WeightType::Q8_0 | WeightType::Q4_0 => {
+            return Err(Error::unsupported(format!("tensor {tensor} is a vector in a quantized type; this version expects F32, F16 or BF16")));
+        }
     })
 }

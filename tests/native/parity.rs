@@ -89,7 +89,10 @@ fn exact_lane_agrees_without_subgroups() {
 #[test]
 fn exact_lane_agrees_in_short_passes_and_with_split_tensors() {
     // 16 rows a pass: several passes for a prompt; 16 KiB a binding: every matrix in several parts.
-    on_gpu(&LoadOptions { lane: Lane::Exact, prefill_rows: Some(16), max_binding: Some(16 << 10), ..LoadOptions::default() }, &["gguf-mixed", "gguf-q8_0", "hf-sharded"]);
+    on_gpu(
+        &LoadOptions { lane: Lane::Exact, prefill_rows: Some(16), max_binding: Some(16 << 10), ..LoadOptions::default() },
+        &["gguf-mixed", "gguf-q8_0", "hf-sharded"],
+    );
 }
 
 #[test]

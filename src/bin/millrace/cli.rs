@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Progress, Prompt, Request};
 use millrace::plan::Lane;
 use millrace::source::{ModelSpec, native};
+use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Progress, Prompt, Request};
 use millrace::{Error, Result};
 use serde_json::{Value, json};
 
@@ -263,17 +263,47 @@ async fn inspect(args: Inspect) -> Result<()> {
         return Ok(());
     }
     let mib = |bytes: u64| bytes as f64 / 1048576.0;
-    println!("model        {} ({}, {} layers, {:.1} M parameters, {} tokens)", info.model.name.as_deref().unwrap_or(source), info.model.architecture, info.model.layers, info.model.parameters as f64 / 1e6, info.model.vocab);
+    println!(
+        "model        {} ({}, {} layers, {:.1} M parameters, {} tokens)",
+        info.model.name.as_deref().unwrap_or(source),
+        info.model.architecture,
+        info.model.layers,
+        info.model.parameters as f64 / 1e6,
+        info.model.vocab
+    );
     let types: Vec<_> = info.model.types.iter().map(|(t, n)| format!("{t} x {n}")).collect();
     println!("tensors      {}; {:.1} MiB in the file", types.join(", "), mib(info.model.bytes));
     println!("context      {} of {}", info.context, info.model.context);
-    println!("adapter      {} {} ({}); features {}; subgroups {:?}", info.adapter.vendor, info.adapter.name, info.adapter.backend, info.adapter.features.join(" "), info.adapter.subgroup);
+    println!(
+        "adapter      {} {} ({}); features {}; subgroups {:?}",
+        info.adapter.vendor,
+        info.adapter.name,
+        info.adapter.backend,
+        info.adapter.features.join(" "),
+        info.adapter.subgroup
+    );
     println!("lane         {}", info.lane.name());
-    println!("GPU memory   weights {:.1}, cache {:.1}, activations {:.1}, in all {:.1} MiB", mib(info.memory.weights), mib(info.memory.kv), mib(info.memory.activations), mib(info.memory.total));
+    println!(
+        "GPU memory   weights {:.1}, cache {:.1}, activations {:.1}, in all {:.1} MiB",
+        mib(info.memory.weights),
+        mib(info.memory.kv),
+        mib(info.memory.activations),
+        mib(info.memory.total)
+    );
     if args.plan {
         println!("\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason", "pass", "step", "kernel", "variant", "grid", "bytes");
         for r in &info.plan {
-            println!("{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  {} [{}]", r.pass, r.step, r.kernel, r.variant, format!("{}x{}", r.grid[0], r.grid[1]), r.bytes, r.reason, r.place);
+            println!(
+                "{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  {} [{}]",
+                r.pass,
+                r.step,
+                r.kernel,
+                r.variant,
+                format!("{}x{}", r.grid[0], r.grid[1]),
+                r.bytes,
+                r.reason,
+                r.place
+            );
         }
     }
     Ok(())

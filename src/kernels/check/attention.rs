@@ -141,10 +141,7 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let stride = (h + 2 * g) * e + 8;
         Case {
             name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}"),
-            overrides: overrides(
-                &[("H", h), ("G", g), ("E", e), ("CAP", cap), ("QSTRIDE", stride), ("KB", kb)],
-                Some(1.0 / (e as f64).sqrt()),
-            ),
+            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("CAP", cap), ("QSTRIDE", stride), ("KB", kb)], Some(1.0 / (e as f64).sqrt())),
             grid: [h as u32, (t as u32).div_ceil(variant.tile[1]), 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: t as u32, ..State::default() }.words()),

@@ -234,7 +234,6 @@ mod tests {
         let silent = Twin { writes: false };
         // Greedy sampling needs no statistics.
         let idle = |row: &Row| (row.case == "done" && row.kernel != "advance") || (row.case.starts_with("greedy") && row.kernel == "logit_stats");
-        pollster::block_on(check(&silent, |_| true, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}")))
-            .unwrap();
+        pollster::block_on(check(&silent, |_| true, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
     }
 }
