@@ -9,6 +9,9 @@ use crate::format::Checkpoint;
 use crate::plan::BufferId;
 use crate::stream::Cancel;
 
+/// Writes bytes into a buffer at a byte offset.
+pub type Write<'a> = &'a mut dyn FnMut(BufferId, u64, &[u8]) -> Result<()>;
+
 /// Bytes of a tensor that are in host memory at one time.
 const PIECE: usize = 4 << 20;
 
@@ -18,7 +21,7 @@ pub async fn load(
     matrices: &[Matrix],
     vectors: &[(BufferId, VectorSource)],
     cancel: &Cancel,
-    write: &mut dyn FnMut(BufferId, u64, &[u8]) -> Result<()>,
+    write: Write<'_>,
     done: &mut dyn FnMut(u64),
 ) -> Result<()> {
     for (buffer, source) in vectors {

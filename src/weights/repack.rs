@@ -55,7 +55,7 @@ pub fn row_bytes(kind: WeightType, k: usize) -> Result<usize> {
         WeightType::Q8_0 => 34,
         WeightType::Q4_0 => 18,
     };
-    if k % BLOCK != 0 {
+    if !k.is_multiple_of(BLOCK) {
         return Err(Error::bad_model(format!("a {} row of {k} elements is not a multiple of {BLOCK}", kind.axis())));
     }
     Ok(k / BLOCK * block)

@@ -26,7 +26,7 @@ fn logits(random: &mut Random, v: usize, kind: Kind) -> Vec<f32> {
         // The sum of four is bell-shaped.
         let bell = (0..4).map(|_| random.f32()).sum::<f32>();
         match kind {
-            Kind::Odd if i % 3 == 0 => odd[random.below(odd.len() as u32) as usize],
+            Kind::Odd if i.is_multiple_of(3) => odd[random.below(odd.len() as u32) as usize],
             Kind::Steps | Kind::Odd => (bell * 64.0).round() / 8.0,
             Kind::Nan => f32::NAN,
             Kind::Flat => -3.25,
