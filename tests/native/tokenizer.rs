@@ -387,3 +387,20 @@ fn the_box_models_two_forms_agree() {
     let prompt = template.render(&json!([{"role": "user", "content": "What is 17 + 25?"}]), None, &Default::default(), true).unwrap();
     assert!(prompt.ends_with("<|im_start|>assistant\n"), "{prompt:?}");
 }
+
+#[test]
+fn the_box_models_held_out_conversations_become_the_references_tokens() {
+    let checkpoint = open([("box.gguf".to_owned(), bytes("../../www/models/box.gguf"))]).unwrap();
+    let tokenizer = Tokenizer::open(&checkpoint).unwrap();
+    let template = ChatTemplate::open(&checkpoint, &tokenizer).unwrap();
+    let list = |value: &Value| -> Vec<u32> { serde_json::from_value(value.clone()).unwrap() };
+    for case in json_lines("box/heldout.jsonl") {
+        let id = case["id"].as_str().unwrap();
+        let prompt = template.render(&case["messages"], case.get("tools"), &Default::default(), true).unwrap();
+        assert_eq!(tokenizer.encode(&prompt, false).unwrap(), list(&case["prompt_tokens"]), "{id}: {prompt:?}");
+        let answer = list(&case["reference_tokens"]);
+        assert_eq!(streamed(&tokenizer, &answer, false).concat(), case["reference_text"].as_str().unwrap(), "{id}");
+        let ends = |id: &u32| tokenizer.eos_ids().contains(id);
+        assert!(answer.last().is_some_and(ends) || answer.len() == 64, "{id} ends neither by a stop token nor by its length");
+    }
+}
