@@ -13,6 +13,7 @@ export interface WasmLoadOptions {
   chunk?: number;
   adapter?: string;
   kernels?: Record<string, string>;
+  subgroups?: boolean;
   cache?: boolean;
 }
 

@@ -33,6 +33,7 @@ const LOAD: Schema<LoadOptions> = {
   chunk: integer(1, 32),
   adapter: text,
   kernels: (value) => (isObject(value) && Object.values(value).every((name) => text(name) === null) ? null : 'must map operations to names of variants'),
+  subgroups: boolean,
   cache: boolean,
 };
 

@@ -58,6 +58,8 @@ export interface LoadOptions {
   adapter?: string;
   /** Kernel variants to force, by operation. */
   kernels?: Record<string, string>;
+  /** Whether to use subgroup operations where the GPU has them. Default true; false is for finding faults in a driver. */
+  subgroups?: boolean;
   /** Whether to keep the model in this browser's storage. Default true. */
   cache?: boolean;
 }
@@ -91,7 +93,7 @@ export interface GenerateOptions {
   templateOptions?: Record<string, unknown>;
   /** Returns the raw logits of the last prompt position. */
   logits?: boolean;
-  /** With `logits`: returns those of every prompt position from this one on, as `all_logits`. */
+  /** With `logits`: returns those of every prompt position from this one on, as `allLogits`. */
   logitsFrom?: number;
 }
 
@@ -114,7 +116,7 @@ export interface GenerateResult {
   /** (V) raw logits of the last prompt position, where asked for. */
   logits?: Float32Array;
   /** (T, V) raw logits of the prompt positions from `logitsFrom` on, where asked for. */
-  all_logits?: Float32Array[];
+  allLogits?: Float32Array[];
 }
 
 /** The GPU. */
@@ -167,4 +169,6 @@ export interface EngineInfo {
   /** Opening, downloading and uploading, in milliseconds. */
   load_ms: number;
   plan: PlanStep[];
+  /** Where the model is kept: `opfs`, `local` (your own files), or not at all. `cached`: this load needed no network. `reason`: why it is not kept. */
+  storage: { kind: string; cached: boolean; reason?: string };
 }

@@ -99,6 +99,7 @@ export class ModelLoader {
             ['GPU memory', `${bytes(info.memory.total)}: weights ${bytes(info.memory.weights)}, cache ${bytes(info.memory.kv)}, activations ${bytes(info.memory.activations)}`],
           ] as const)
         : []),
+      ...(info?.storage.reason ? ([['Not kept', info.storage.reason]] as const) : []),
       ['Stored in this browser', bytes(estimate?.usage ?? 0)],
     ]);
   }
