@@ -78,8 +78,8 @@ impl Session {
 
         let prompt = run.prompt.len() as u32;
         let mut policy = run.chunk;
-        self.write(labels::SAMPLING, bytes_of(&run.sampling))?;
-        self.write(labels::STATE, bytes_of(&State { pos: prompt - 1, rows: 1, limit: run.limit, ..State::default() }))?;
+        self.put(labels::SAMPLING, bytes_of(&run.sampling))?;
+        self.put(labels::STATE, bytes_of(&State { pos: prompt - 1, rows: 1, limit: run.limit, ..State::default() }))?;
 
         let mut flights: VecDeque<Flight> = VecDeque::new();
         let mut tokens = Vec::new();

@@ -12,7 +12,7 @@ use crate::plan::twins::Memory;
 use crate::plan::{Lane, Layout, Plan, Role, Selector, Sizes, labels};
 use crate::sample::Sampling;
 use crate::stream::Cancel;
-use crate::weights;
+use crate::weights::{self, Sink as _};
 
 /// A model in host memory with its plans.
 pub struct TwinSession {
@@ -35,7 +35,7 @@ impl TwinSession {
         let plans = build_plans(model.as_ref(), &mut layout, &select, sizes)?;
         let memory = Memory::new(&layout);
         let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
-        weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &mut |id, at, bytes| memory.write(id, at, bytes), &mut |_| {}).await?;
+        weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &memory, &mut |_| {}).await?;
         let session = Self { model, layout, memory, plans, sizes };
         let table = session.model.config().rope.table(capacity)?;
         session.write(labels::ROTATIONS, cast_slice(&table))?;

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use bytemuck::{bytes_of, cast_slice};
+use futures_util::future::LocalBoxFuture;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Bound, Buffer, Gpu};
@@ -10,6 +11,7 @@ use crate::kernels::State;
 use crate::model::Model;
 use crate::plan::{BufferId, Builder, Grid, Layout, Plan, Role, Selector, Sizes, labels};
 use crate::stream::Cancel;
+use crate::weights::Sink;
 
 use super::chunk::MOST;
 
@@ -96,7 +98,7 @@ impl Session {
             self.buffers.push(self.gpu.buffer(&spec.label, spec.bytes, usage_of(spec.role))?);
         }
         let table = self.model.config().rope.table(sizes.capacity)?;
-        self.write(labels::ROTATIONS, cast_slice(&table))?;
+        self.put(labels::ROTATIONS, cast_slice(&table))?;
         let [prefill, decode] = &self.plans;
         self.prefill = self.encode(prefill)?;
         self.decode = self.encode(decode)?;
@@ -142,13 +144,13 @@ impl Session {
     }
 
     /// Writes into a buffer by id; ordered before the next submission.
-    pub fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
+    fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
         let buffer = self.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
         self.gpu.queue().write_buffer(buffer.raw(), offset, bytes);
         Ok(())
     }
 
-    pub(super) fn write(&self, label: &str, bytes: &[u8]) -> Result<()> {
+    pub(super) fn put(&self, label: &str, bytes: &[u8]) -> Result<()> {
         let id = self.layout.find(label).ok_or_else(|| Error::internal(format!("no buffer {label}")))?;
         self.write_at(id, 0, bytes)
     }
@@ -203,8 +205,8 @@ impl Session {
     /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.
     pub async fn warm_up(&self) -> Result<()> {
         let done = State { done: 1, rows: 1, ..State::default() };
-        self.write(labels::PREFILL, bytes_of(&done))?;
-        self.write(labels::STATE, bytes_of(&done))?;
+        self.put(labels::PREFILL, bytes_of(&done))?;
+        self.put(labels::STATE, bytes_of(&done))?;
         let mut encoder = self.gpu.encoder("warm up");
         {
             let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
@@ -237,8 +239,8 @@ impl Session {
             cancel.check()?;
             let rows = pass.len() as u32;
             let state = State { pos: from + i as u32 * self.sizes.rows, rows, ..State::default() };
-            self.write(labels::PREFILL, bytes_of(&state))?;
-            self.write(labels::TOKENS, cast_slice(pass))?;
+            self.put(labels::PREFILL, bytes_of(&state))?;
+            self.put(labels::TOKENS, cast_slice(pass))?;
             // The final norm and the head only matter for the last pass.
             let steps = if i == last { self.prefill.len() } else { self.prefill.len() - self.head_steps() };
             let mut encoder = self.gpu.encoder("prefill");
@@ -269,7 +271,7 @@ impl Session {
     /// Feeds one token at position `pos` through the decode step and returns its logits: for scoring given text.
     pub async fn feed(&mut self, token: u32, pos: u32) -> Result<Vec<f32>> {
         self.ensure(pos + 1)?;
-        self.write(labels::STATE, bytes_of(&State { pos, token, rows: 1, ..State::default() }))?;
+        self.put(labels::STATE, bytes_of(&State { pos, token, rows: 1, ..State::default() }))?;
         let mut encoder = self.gpu.encoder("feed");
         {
             let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
@@ -279,6 +281,15 @@ impl Session {
         }
         self.gpu.submit(encoder);
         self.logits().await
+    }
+}
+
+impl Sink for Session {
+    fn write(&self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_at(buffer, offset, bytes)
+    }
+    fn flush(&self) -> LocalBoxFuture<'_, Result<()>> {
+        Box::pin(self.gpu.idle())
     }
 }
 

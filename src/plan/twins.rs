@@ -2,9 +2,12 @@
 
 use std::cell::RefCell;
 
+use futures_util::future::LocalBoxFuture;
+
 use super::{Layout, Plan};
 use crate::cpu::{self, Call};
 use crate::error::{Error, Result};
+use crate::weights::Sink;
 
 /// The buffers of a [`Layout`] in host memory, as 32-bit words.
 pub struct Memory(Vec<RefCell<Vec<u32>>>);
@@ -21,7 +24,7 @@ impl Memory {
     }
 
     /// Writes bytes at a byte offset; both whole words.
-    pub fn write(&self, id: super::BufferId, at: u64, bytes: &[u8]) -> Result<()> {
+    fn write_words(&self, id: super::BufferId, at: u64, bytes: &[u8]) -> Result<()> {
         let mut words = self.0[id.0 as usize].borrow_mut();
         let start = (at / 4) as usize;
         let room = words
@@ -38,5 +41,14 @@ impl Memory {
             cpu::run(&Call { variant: step.variant, overrides: &step.overrides, grid: step.grid.at(rows), buffers: &buffers }).map_err(|e| e.at(&step.name))?;
         }
         Ok(())
+    }
+}
+
+impl Sink for Memory {
+    fn write(&self, buffer: super::BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_words(buffer, offset, bytes)
+    }
+    fn flush(&self) -> LocalBoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
     }
 }

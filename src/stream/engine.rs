@@ -78,7 +78,7 @@ impl Engine {
         let mut loaded = 0;
         let model = session.model();
         let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
-        weights::load(&checkpoint, &matrices, model.vectors(), cancel, &mut |id, offset, bytes| session.write_at(id, offset, bytes), &mut |bytes| {
+        weights::load(&checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
             loaded += bytes;
             progress(Progress::new(Phase::Upload, loaded, total));
         })

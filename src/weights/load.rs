@@ -1,6 +1,7 @@
 //! Streams the checkpoint's tensors into GPU buffers: a few MiB at a time, whatever the model's size.
 
 use bytemuck::cast_slice;
+use futures_util::future::LocalBoxFuture;
 
 use super::repack::{repack, row_bytes, to_f32};
 use super::{Matrix, VectorSource, WeightType};
@@ -9,29 +10,37 @@ use crate::format::Checkpoint;
 use crate::plan::BufferId;
 use crate::stream::Cancel;
 
-/// Writes bytes into a buffer at a byte offset.
-pub type Write<'a> = &'a mut dyn FnMut(BufferId, u64, &[u8]) -> Result<()>;
+/// Where weights go: GPU buffers, or host memory for the twins.
+pub trait Sink {
+    /// Writes bytes into a buffer at a byte offset.
+    fn write(&self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Waits until what was written has left the host.
+    fn flush(&self) -> LocalBoxFuture<'_, Result<()>>;
+}
 
 /// Bytes of a tensor that are in host memory at one time.
 const PIECE: usize = 4 << 20;
+/// Bytes that may wait on their way to the GPU: the driver holds a copy of them.
+const UNFLUSHED: usize = 64 << 20;
 
-/// Reads every matrix and vector and hands it to `write(buffer, byte offset, bytes)`; `done(bytes)` is called after each piece of the checkpoint.
+/// Reads every matrix and vector and hands it to the sink; `done(bytes)` is called after each piece of the checkpoint.
 pub async fn load(
     checkpoint: &Checkpoint,
     matrices: &[Matrix],
     vectors: &[(BufferId, VectorSource)],
     cancel: &Cancel,
-    write: Write<'_>,
+    sink: &dyn Sink,
     done: &mut dyn FnMut(u64),
 ) -> Result<()> {
+    let mut unflushed = 0;
     for (buffer, source) in vectors {
         cancel.check()?;
         match source {
-            VectorSource::Values(values) => write(*buffer, 0, cast_slice(values))?,
+            VectorSource::Values(values) => sink.write(*buffer, 0, cast_slice(values))?,
             VectorSource::Tensor { name, len } => {
                 let info = super::matrix::expect(checkpoint, name, &[*len])?;
                 let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-                write(*buffer, 0, cast_slice(&to_f32(WeightType::of(info.dtype, name)?, &raw, name)?))?;
+                sink.write(*buffer, 0, cast_slice(&to_f32(WeightType::of(info.dtype, name)?, &raw, name)?))?;
                 done(info.bytes);
             }
         }
@@ -50,7 +59,12 @@ pub async fn load(
                     let rows = per_piece.min(slice.rows - row0);
                     let raw = checkpoint.read(info, ((slice.row0 + row0) * row) as u64, rows * row).await?;
                     let packed = repack(part.kind, &raw, rows, matrix.k).map_err(|e| e.at(&slice.tensor))?;
-                    write(part.wq, at, cast_slice(&packed.wq))?;
+                    sink.write(part.wq, at, cast_slice(&packed.wq))?;
+                    unflushed += raw.len();
+                    if unflushed >= UNFLUSHED {
+                        sink.flush().await?;
+                        unflushed = 0;
+                    }
                     at += packed.wq.len() as u64 * 4;
                     scales.extend_from_slice(&packed.scales);
                     row0 += rows;
@@ -61,7 +75,7 @@ pub async fn load(
                 if scales.len() % 2 == 1 {
                     scales.push(0);
                 }
-                write(ws, 0, cast_slice(&scales))?;
+                sink.write(ws, 0, cast_slice(&scales))?;
             }
         }
     }

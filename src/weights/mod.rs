@@ -7,7 +7,7 @@ mod load;
 mod matrix;
 mod repack;
 
-pub use load::{Write, load};
+pub use load::{Sink, load};
 pub use matrix::{Matrix, Part, RowSlice, VectorSource, expect};
 pub use repack::{Packed, repack, row_bytes, to_f32};
 
