@@ -166,6 +166,7 @@ impl Gpu {
     }
 
     /// One dispatch on its own: uploads, runs, reads every writable buffer back. For tests of kernels, not for inference.
+    /// What the GPU refuses is this call's error alone: later calls on the same device are not blamed for it.
     pub async fn run_once(
         &self,
         variant: &'static Variant,
@@ -174,6 +175,7 @@ impl Gpu {
         grid: [u32; 3],
     ) -> Result<()> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let made: Vec<_> = buffers.iter().map(|(name, words)| (*name, self.buffer_with(name, bytemuck::cast_slice(words), usage))).collect();
         let bound = self.bind(variant.kernel, variant, overrides, &made)?;
         let mut encoder = self.encoder(variant.kernel);
@@ -182,6 +184,9 @@ impl Gpu {
             self.dispatch(&mut pass, &bound, grid);
         }
         self.submit(encoder);
+        if let Some(error) = scope.pop().await {
+            return Err(Error::gpu(format!("the GPU refused {variant}: {error}")));
+        }
         for ((name, words), (_, buffer)) in buffers.iter_mut().zip(&made) {
             if variant.binding(name).is_some_and(|b| b.kind == BindingKind::ReadWrite) {
                 let bytes = self.read(buffer, 0, words.len() as u64 * 4).await?;

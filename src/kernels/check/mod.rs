@@ -3,6 +3,7 @@
 
 mod attention;
 mod compare;
+mod device;
 mod embed;
 mod norm;
 mod product;

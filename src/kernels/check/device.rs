@@ -1,0 +1,26 @@
+//! The GPU as a device to check.
+
+use super::Device;
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::kernels::Variant;
+
+impl Device for Gpu {
+    fn lacks(&self, variant: &Variant) -> Option<&'static str> {
+        if variant.subgroups && !self.caps().subgroups() {
+            Some("subgroups")
+        } else if variant.f16 && !self.caps().f16() {
+            Some("shader-f16")
+        } else {
+            None
+        }
+    }
+
+    async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {
+        self.run_once(variant, overrides, buffers, grid).await
+    }
+
+    fn now(&self) -> f64 {
+        crate::stream::now_ms()
+    }
+}
