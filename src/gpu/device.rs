@@ -142,7 +142,10 @@ impl Gpu {
             }
         });
         let caps = describe(&adapter, &device, features, max_binding);
-        Ok(Self { device, queue, caps, counters: Rc::default(), faults, pipelines: RefCell::default() })
+        let gpu = Self { device, queue, caps, counters: Rc::default(), faults, pipelines: RefCell::default() };
+        #[cfg(target_arch = "wasm32")]
+        gpu.require_adapter(options)?;
+        Ok(gpu)
     }
 
     /// What the device is and can do.
@@ -288,7 +291,7 @@ fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Fe
 #[cfg(target_arch = "wasm32")]
 impl Gpu {
     /// Whether the opened adapter is the one asked for; the browser offers only one to choose from.
-    pub fn require_adapter(&self, options: &GpuOptions) -> Result<()> {
+    fn require_adapter(&self, options: &GpuOptions) -> Result<()> {
         let name = format!("{} {}", self.caps.vendor, self.caps.name);
         if fits(options, &name) { Ok(()) } else { Err(no_adapter(options, &[name])) }
     }

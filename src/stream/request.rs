@@ -1,5 +1,7 @@
 //! What a caller asks for and what it gets: the same fields on the command line, in JavaScript and in Rust.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -237,7 +239,7 @@ pub struct ModelInfo {
     /// Bytes of all tensors in the checkpoint.
     pub bytes: u64,
     /// Types of its tensors and how many tensors have each.
-    pub types: Vec<(String, usize)>,
+    pub types: BTreeMap<String, usize>,
     /// Whether the model has a chat template.
     pub chat: bool,
 }

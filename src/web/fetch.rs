@@ -39,7 +39,7 @@ impl Transport for FetchTransport {
             let init = RequestInit::new();
             init.set_cache(RequestCache::NoStore);
             init.set_signal(self.signal.as_ref());
-            let response = JsFuture::from(fetch_with(url, &init)).await.map_err(|e| unreachable_server(&e, url))?;
+            let response = JsFuture::from(fetch_with(url, &init)).await.map_err(|e| self.failed(&e, url))?;
             let response: Response = response.dyn_into().map_err(|e| from_js(&e, ErrorKind::Internal, "fetch"))?;
             check_status(response.status(), url)?;
             let headers = response.headers();
@@ -48,23 +48,31 @@ impl Transport for FetchTransport {
             let length = header("content-length").filter(|_| !encoded).and_then(|v| v.parse().ok());
             let etag = header("etag");
             let reader = response.body().map(|stream| stream.get_reader().unchecked_into());
-            Ok(Reply { length, etag, body: Box::new(FetchBody { url: url.to_owned(), reader, cancel: cancel.clone() }) })
+            Ok(Reply { length, etag, body: Box::new(FetchBody { url: url.to_owned(), reader, signal: self.signal.clone(), cancel: cancel.clone() }) })
         })
     }
 }
 
-/// `fetch` rejects with a bare TypeError for no connection, a blocked port, and a server that does not allow this origin.
-fn unreachable_server(error: &JsValue, url: &str) -> Error {
-    match from_js(error, ErrorKind::Network, url) {
-        e if e.kind() == ErrorKind::Aborted => e,
-        _ => Error::network(format!("{url}: the server could not be reached, or does not allow pages of other origins to read it (CORS) ({})", text_of(error))),
+impl FetchTransport {
+    /// `fetch` rejects with a bare TypeError for no connection, a blocked port, and a server that does not allow this origin.
+    fn failed(&self, error: &JsValue, url: &str) -> Error {
+        if is_aborted(self.signal.as_ref()) {
+            return Error::aborted();
+        }
+        Error::network(format!("{url}: the server could not be reached, or does not allow pages of other origins to read it (CORS) ({})", text_of(error)))
     }
+}
+
+/// Whether a rejection is the signal's doing. Its reason can be anything, so the rejection itself does not tell.
+fn is_aborted(signal: Option<&AbortSignal>) -> bool {
+    signal.is_some_and(AbortSignal::aborted)
 }
 
 struct FetchBody {
     url: String,
     /// `None` for an answer without a body, and after the end.
     reader: Option<ReadableStreamDefaultReader>,
+    signal: Option<AbortSignal>,
     cancel: Cancel,
 }
 
@@ -73,9 +81,9 @@ impl Body for FetchBody {
         Box::pin(async move {
             let Some(reader) = &self.reader else { return Ok(None) };
             self.cancel.check()?;
-            let result = JsFuture::from(reader.read()).await.map_err(|e| match from_js(&e, ErrorKind::Network, &self.url) {
-                e if e.kind() == ErrorKind::Aborted => e,
-                e => Error::network(format!("{}; the connection failed while reading, try again", e.message())),
+            let result = JsFuture::from(reader.read()).await.map_err(|e| match is_aborted(self.signal.as_ref()) {
+                true => Error::aborted(),
+                false => Error::network(format!("{}: the connection failed while reading ({}); try again", self.url, text_of(&e))),
             })?;
             if js::get(&result, "done").is_truthy() {
                 self.reader = None;
@@ -128,7 +136,7 @@ mod tests {
         let error = FetchTransport::default().get("http://127.0.0.1:1/", &Cancel::new()).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Network, "{error}");
         let controller = web_sys::AbortController::new().unwrap();
-        controller.abort();
+        controller.abort_with_reason(&"the user left".into());
         let error = FetchTransport::new(Some(controller.signal())).get(&missing, &Cancel::new()).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Aborted, "{error}");
     }

@@ -40,10 +40,10 @@ pub(super) fn available() -> bool {
 
 /// The lock `name`, or `None` if it is held and waiting is not wanted. Fails with `ABORTED` or `STORAGE`.
 pub(super) async fn acquire(name: &str, otherwise: Otherwise<'_>) -> Result<Option<WebLock>> {
-    let options = match otherwise {
-        Otherwise::Wait(Some(signal)) => js::object(&[("signal", signal.into())]),
-        Otherwise::Wait(None) => js::object(&[]),
-        Otherwise::Leave => js::object(&[("ifAvailable", true.into())]),
+    let (options, signal) = match otherwise {
+        Otherwise::Wait(Some(signal)) => (js::object(&[("signal", signal.into())]), Some(signal)),
+        Otherwise::Wait(None) => (js::object(&[]), None),
+        Otherwise::Leave => (js::object(&[("ifAvailable", true.into())]), None),
     };
     let (granted, grant) = oneshot::channel();
     let callback = Closure::once_into_js(move |lock: JsValue| -> JsValue {
@@ -63,16 +63,18 @@ pub(super) async fn acquire(name: &str, otherwise: Otherwise<'_>) -> Result<Opti
     // The promise settles when the lock is given back, or at once if there is none to be had: then it says why.
     match select(grant, JsFuture::from(Promise::from(request))).await {
         Either::Left((Ok(lock), _)) => Ok(lock),
-        Either::Left((Err(_), request)) => Err(refused(request.await)),
+        Either::Left((Err(_), request)) => Err(refused(request.await, signal)),
         Either::Right((result, mut grant)) => match grant.try_recv() {
             Ok(Some(lock)) => Ok(lock),
-            _ => Err(refused(result)),
+            _ => Err(refused(result, signal)),
         },
     }
 }
 
-fn refused(result: std::result::Result<JsValue, JsValue>) -> Error {
+fn refused(result: std::result::Result<JsValue, JsValue>, signal: Option<&AbortSignal>) -> Error {
     match result {
+        // The signal's reason can be anything.
+        Err(_) if signal.is_some_and(AbortSignal::aborted) => Error::aborted(),
         Err(e) => from_js(&e, ErrorKind::Storage, "lock"),
         Ok(_) => Error::storage("lock: the browser gave none"),
     }
@@ -89,7 +91,7 @@ mod tests {
         assert!(first.is_some());
         assert!(acquire("test-lock", Otherwise::Leave).await.unwrap().is_none());
         let controller = web_sys::AbortController::new().unwrap();
-        controller.abort();
+        controller.abort_with_reason(&"the user left".into());
         let error = acquire("test-lock", Otherwise::Wait(Some(&controller.signal()))).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Aborted);
         drop(first);

@@ -2,6 +2,8 @@
 //!
 //! Everything here translates between the engine's traits and what the browser offers; nothing of it decides about models.
 
+mod abort;
+mod bindings;
 mod blob;
 mod errors;
 mod fetch;
@@ -9,13 +11,17 @@ pub mod gpu;
 mod js;
 mod lock;
 mod opfs;
+mod options;
 mod panic;
 
+pub use bindings::{WasmEngine, kernel_check};
 pub use blob::{BlobSource, BlobStore};
 pub use errors::{from_js, to_js};
 pub use fetch::FetchTransport;
 pub use js::now_ms;
 pub use opfs::OpfsStore;
 
+#[cfg(test)]
+mod tests;
 #[cfg(test)]
 wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_dedicated_worker);

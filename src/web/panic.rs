@@ -19,8 +19,10 @@ thread_local! {
 fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
             console_error_panic_hook::hook(info);
+            previous(info);
             // In a panic inside of `promise` itself the list is borrowed; then there is nobody to tell.
             let waiting = WAITING.with(|w| w.try_borrow_mut().map(|mut w| std::mem::take(&mut w.1)).unwrap_or_default());
             let error = to_js(&Error::internal(format!("the engine panicked, which is a bug: {info}; load it again")));

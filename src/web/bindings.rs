@@ -1,0 +1,184 @@
+//! What JavaScript imports. `npm/worker.ts` is the only caller in the package; the class it shows to pages is written there.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use js_sys::{Array, Float32Array, Function, Promise, Reflect, Uint32Array};
+use serde::Serialize;
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+use web_sys::AbortSignal;
+
+use super::abort::Abort;
+use super::options::{self, Load, Source};
+use super::panic::promise;
+use super::{BlobStore, FetchTransport, OpfsStore, js};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpu::{Gpu, GpuOptions};
+use crate::kernels::check;
+use crate::source::Files;
+use crate::store::{Storage, Store, fetch};
+use crate::stream::{Cancel, Delta, Engine, Generation, Info, Progress};
+
+/// A loaded model, in its Worker.
+#[wasm_bindgen]
+pub struct WasmEngine {
+    state: Rc<RefCell<State>>,
+}
+
+struct State {
+    /// `None` while a generation has it.
+    engine: Option<Engine>,
+    /// As of the last time that the engine was idle.
+    report: Report,
+    /// The running generation's.
+    running: Option<Cancel>,
+    disposed: bool,
+}
+
+/// The engine's report and where the model is kept.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    info: Info,
+    storage: Storage,
+}
+
+#[wasm_bindgen]
+impl WasmEngine {
+    /// Loads a model: `{model, lane, context, chunk, adapter, kernels, cache, subgroups}`, a function that gets progress, a signal.
+    #[wasm_bindgen(unchecked_return_type = "Promise<WasmEngine>")]
+    pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
+        promise(async move {
+            let load = options::load(&options)?;
+            let abort = Abort::follow(signal.clone());
+            let report = |progress: Progress| {
+                if let Ok(value) = to_value(&progress) {
+                    tell(&on_progress, &value);
+                }
+            };
+            let started = js::now_ms();
+            let (files, storage) = files(&load, &report, &abort.cancel, signal).await?;
+            let fetched = js::now_ms() - started;
+            let mut engine = Engine::load(&files, &load.options, &report, &abort.cancel).await?;
+            abort.cancel.check()?;
+            engine.add_load_ms(fetched);
+            let report = Report { info: engine.info(), storage };
+            let state = State { engine: Some(engine), report, running: None, disposed: false };
+            Ok(Self { state: Rc::new(RefCell::new(state)) }.into())
+        })
+    }
+
+    /// Answers one request; `on_delta` gets `{text, tokens}`. One at a time. An aborted one resolves with finish_reason `abort`.
+    #[wasm_bindgen(unchecked_return_type = "Promise<GenerateResult>")]
+    pub fn generate(&self, request: JsValue, on_delta: Function, signal: AbortSignal) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let request = options::request(&request)?;
+            let abort = Abort::follow(signal);
+            let mut engine = {
+                let mut state = state.borrow_mut();
+                if state.disposed {
+                    return Err(disposed());
+                }
+                let engine = state.engine.take().ok_or_else(|| Error::bad_option("generate: a generation is running; wait for it or abort it"))?;
+                state.running = Some(abort.cancel.clone());
+                engine
+            };
+            let mut deliver = |delta: &Delta| tell(&on_delta, &delta_value(delta));
+            let result = engine.generate(&request, &mut deliver, &abort.cancel).await;
+            let mut state = state.borrow_mut();
+            state.running = None;
+            if state.disposed {
+                engine.dispose();
+                return Err(disposed());
+            }
+            state.report.info = engine.info();
+            state.engine = Some(engine);
+            generation_value(result?)
+        })
+    }
+
+    /// What this engine is, where it runs and what it does there; as of the end of the last generation.
+    #[wasm_bindgen(unchecked_return_type = "EngineInfo")]
+    pub fn info(&self) -> std::result::Result<JsValue, JsValue> {
+        Ok(to_value(&self.state.borrow().report)?)
+    }
+
+    /// Frees the GPU's memory. A running generation ends with `DISPOSED`, as does every later call.
+    pub fn dispose(&self) {
+        let mut state = self.state.borrow_mut();
+        state.disposed = true;
+        if let Some(cancel) = &state.running {
+            cancel.cancel();
+        }
+        if let Some(engine) = state.engine.take() {
+            engine.dispose();
+        }
+    }
+}
+
+/// Runs every kernel whose name contains `filter` against its twin in this browser; `on_row` gets each case's result.
+#[wasm_bindgen(js_name = kernelCheck, unchecked_return_type = "Promise<KernelReport>")]
+pub fn kernel_check(filter: String, on_row: Function) -> Promise {
+    promise(async move {
+        let gpu = Gpu::open(&GpuOptions::default()).await?;
+        let row = |row: &check::Row| {
+            if let Ok(value) = to_value(row) {
+                tell(&on_row, &value);
+            }
+        };
+        let report = check::check(&gpu, |variant| variant.kernel.contains(&filter), row).await;
+        gpu.destroy();
+        to_value(&report?)
+    })
+}
+
+/// The model's files: the page's own, or from the server through the store.
+async fn files(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<(Files, Storage)> {
+    let remote = match &load.source {
+        Source::Files(files) => return Ok((files.clone(), Storage::local())),
+        Source::Remote(remote) => remote,
+    };
+    let opened = if load.cache { OpfsStore::open(Some(signal.clone())).await } else { Err(Error::storage("keeping the model is switched off (cache: false)")) };
+    let store: Box<dyn Store> = match opened {
+        Ok(store) => Box::new(store),
+        Err(why) => Box::new(BlobStore::new(why.message())),
+    };
+    fetch(remote, &*store, &FetchTransport::new(Some(signal)), progress, cancel).await
+}
+
+fn disposed() -> Error {
+    Error::new(ErrorKind::Disposed, "the engine was disposed of; load the model again")
+}
+
+/// As JSON would have it: plain objects, plain numbers.
+fn to_value(value: &impl Serialize) -> Result<JsValue> {
+    value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).map_err(|e| Error::internal(format!("a result could not be passed to JavaScript: {e}")))
+}
+
+/// Calls back. What the page throws is the page's; it must not end the work.
+fn tell(function: &Function, value: &JsValue) {
+    if let Err(e) = function.call1(&JsValue::UNDEFINED, value) {
+        web_sys::console::error_2(&"millrace: a callback threw".into(), &e);
+    }
+}
+
+fn delta_value(delta: &Delta) -> JsValue {
+    js::object(&[("text", delta.text.as_str().into()), ("tokens", Uint32Array::from(delta.tokens.as_slice()).into())])
+}
+
+/// The contract's object; logits as typed arrays, which are moved rather than copied between threads.
+fn generation_value(mut generation: Generation) -> Result<JsValue> {
+    let logits = generation.logits.take();
+    let all = generation.all_logits.take();
+    let value = to_value(&generation)?;
+    let set = |name: &str, v: JsValue| Reflect::set(&value, &name.into(), &v).map_err(|e| super::from_js(&e, ErrorKind::Internal, name));
+    if let Some(logits) = logits {
+        set("logits", Float32Array::from(logits.as_slice()).into())?;
+    }
+    if let Some(all) = all {
+        set("all_logits", all.iter().map(|l| Float32Array::from(l.as_slice())).collect::<Array>().into())?;
+    }
+    Ok(value)
+}

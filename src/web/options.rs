@@ -1,0 +1,241 @@
+//! Options from JavaScript, read property by property, so that an error names the one that is wrong. An unknown one is an error.
+
+use std::rc::Rc;
+
+use js_sys::{Array, Object};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::Blob;
+
+use super::BlobSource;
+use super::js;
+use crate::error::{Error, Result};
+use crate::plan::Lane;
+use crate::source::{Files, ModelSpec, Remote};
+use crate::stream::{LoadOptions, Prompt, Request};
+
+/// An object whose properties are read by name; [`Fields::finish`] complains about the others.
+struct Fields<'a> {
+    what: &'static str,
+    object: &'a JsValue,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    fn new(what: &'static str, object: &'a JsValue) -> Result<Self> {
+        if !object.is_object() {
+            return Err(Error::bad_option(format!("{what}: the options must be an object")));
+        }
+        Ok(Self { what, object, known: Vec::new() })
+    }
+
+    /// The property as it is; `None` where it is missing, undefined or null.
+    fn raw(&mut self, name: &'static str) -> Option<JsValue> {
+        self.known.push(name);
+        let value = js::get(self.object, name);
+        (!value.is_undefined() && !value.is_null()).then_some(value)
+    }
+
+    fn bad(&self, name: &str, why: impl std::fmt::Display) -> Error {
+        Error::bad_option(format!("{}: {name}: {why}", self.what))
+    }
+
+    fn get<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>> {
+        let value = self.raw(name);
+        value.map(|v| serde_wasm_bindgen::from_value(v).map_err(|e| self.bad(name, e))).transpose()
+    }
+
+    /// A value as JSON has it: what JSON leaves out (undefined, functions) is left out.
+    fn json(&mut self, name: &'static str) -> Result<Option<Value>> {
+        let Some(value) = self.raw(name) else { return Ok(None) };
+        let text = js_sys::JSON::stringify(&value).map_err(|e| self.bad(name, super::errors::text_of(&e)))?;
+        serde_json::from_str(&String::from(text)).map(Some).map_err(|e| self.bad(name, e))
+    }
+
+    fn finish(self) -> Result<()> {
+        let keys = Object::keys(self.object.unchecked_ref::<Object>());
+        match keys.iter().filter_map(|k| k.as_string()).find(|k| !self.known.contains(&k.as_str())) {
+            Some(key) => Err(Error::bad_option(format!("{}: {key} is not an option; known are {}", self.what, self.known.join(", ")))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where a model comes from.
+pub(super) enum Source {
+    /// A server.
+    Remote(Remote),
+    /// Files that the page has.
+    Files(Files),
+}
+
+/// What `WasmEngine.load` was given.
+pub(super) struct Load {
+    pub source: Source,
+    pub options: LoadOptions,
+    /// Whether the model may be kept in the browser's storage.
+    pub cache: bool,
+}
+
+/// Reads the options of `load`.
+pub(super) fn load(object: &JsValue) -> Result<Load> {
+    let mut fields = Fields::new("load", object)?;
+    let model = fields.raw("model").ok_or_else(|| fields.bad("model", "is missing; give a URL or files"))?;
+    let lane = fields.get::<String>("lane")?.map(|name| Lane::parse(&name)).transpose()?.unwrap_or_default();
+    let kernels: std::collections::BTreeMap<String, String> = fields.get("kernels")?.unwrap_or_default();
+    let options = LoadOptions {
+        lane,
+        context: fields.get("context")?,
+        chunk: fields.get("chunk")?,
+        adapter: fields.get("adapter")?,
+        kernels: kernels.into_iter().collect(),
+        no_subgroups: !fields.get("subgroups")?.unwrap_or(true),
+        ..LoadOptions::default()
+    };
+    let cache = fields.get("cache")?.unwrap_or(true);
+    fields.finish()?;
+    Ok(Load { source: source(&model)?, options, cache })
+}
+
+fn source(model: &JsValue) -> Result<Source> {
+    if let Some(text) = model.as_string() {
+        return match ModelSpec::parse(&text)? {
+            ModelSpec::Remote(remote) => Ok(Source::Remote(remote)),
+            ModelSpec::Builtin => Err(Error::bad_option("load: model: in a page the model in the box is a file like any other; give the URL of box.gguf")),
+            ModelSpec::Path(_) => {
+                Err(Error::bad_option(format!("load: model: {text:?} is not a complete URL; a page cannot open paths, but it can pass a chosen File")))
+            }
+        };
+    }
+    let mut fields = Fields::new("load: model", model)?;
+    let list = fields.raw("files").ok_or_else(|| fields.bad("files", "is missing; give a URL, or {files: [{name, data}]}"))?;
+    fields.finish()?;
+    let list: Array = list.dyn_into().map_err(|_| Error::bad_option("load: model: files: must be an array"))?;
+    let mut files = Files::new();
+    for entry in list.iter() {
+        let mut fields = Fields::new("load: model: files", &entry)?;
+        let name: String = fields.get("name")?.unwrap_or_default();
+        let data: Blob = fields.raw("data").and_then(|d| d.dyn_into().ok()).ok_or_else(|| fields.bad(&name, "data must be a Blob or File"))?;
+        fields.finish()?;
+        if name.is_empty() || files.contains_key(&name) {
+            return Err(Error::bad_option(format!("load: model: files: the name {name:?} is empty or used twice")));
+        }
+        files.insert(name.clone(), Rc::new(BlobSource::new(name, data)));
+    }
+    if files.is_empty() {
+        return Err(Error::bad_option("load: model: files: is empty; choose at least one file"));
+    }
+    Ok(Source::Files(files))
+}
+
+/// Reads a request of `generate`.
+pub(super) fn request(object: &JsValue) -> Result<Request> {
+    let mut fields = Fields::new("generate", object)?;
+    let text = fields.get::<String>("prompt")?.map(Prompt::Text);
+    let messages = fields.json("messages")?.map(Prompt::Messages);
+    let tokens = fields.get::<Vec<u32>>("tokens")?.map(Prompt::Tokens);
+    let mut prompts: Vec<Prompt> = [text, messages, tokens].into_iter().flatten().collect();
+    let prompt = match prompts.len() {
+        1 => prompts.remove(0),
+        n => return Err(Error::bad_option(format!("generate: exactly one of prompt, messages and tokens is needed, {n} were given"))),
+    };
+    let template = match fields.json("templateOptions")? {
+        None => Map::new(),
+        Some(Value::Object(map)) => map,
+        Some(_) => return Err(fields.bad("templateOptions", "must be an object")),
+    };
+    let defaults = Request::new(prompt);
+    let request = Request {
+        tools: fields.json("tools")?,
+        template,
+        max_tokens: fields.get("maxTokens")?,
+        temperature: fields.get("temperature")?.unwrap_or(defaults.temperature),
+        top_k: fields.get("topK")?.unwrap_or(defaults.top_k),
+        top_p: fields.get("topP")?.unwrap_or(defaults.top_p),
+        min_p: fields.get("minP")?.unwrap_or(defaults.min_p),
+        seed: fields.get("seed")?,
+        stop: fields.get("stop")?.unwrap_or_default(),
+        ignore_eos: fields.get("ignoreEos")?.unwrap_or(false),
+        logits: fields.get("logits")?.unwrap_or(false),
+        logits_from: fields.get("logitsFrom")?,
+        ..defaults
+    };
+    fields.finish()?;
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    fn parse(json: &str) -> JsValue {
+        js_sys::JSON::parse(json).unwrap()
+    }
+
+    #[wasm_bindgen_test]
+    fn a_whole_request() {
+        let r = request(&parse(
+            r#"{"messages":[{"role":"user","content":"hi"}],"tools":[{}],"maxTokens":4,"temperature":0.5,"topK":3,"topP":0.9,"minP":0.1,
+                "seed":9007199254740991,"stop":["x"],"ignoreEos":true,"logits":true,"logitsFrom":2,"templateOptions":{"enable_thinking":false}}"#,
+        ))
+        .unwrap();
+        assert!(matches!(r.prompt, Prompt::Messages(Value::Array(_))));
+        assert_eq!((r.max_tokens, r.temperature, r.top_k, r.top_p, r.min_p), (Some(4), 0.5, 3, 0.9, 0.1));
+        assert_eq!(
+            (r.seed, r.stop.as_slice(), r.ignore_eos, r.logits, r.logits_from),
+            (Some(9_007_199_254_740_991), &["x".to_owned()][..], true, true, Some(2))
+        );
+        assert_eq!(r.template["enable_thinking"], false);
+        assert!(matches!(request(&parse(r#"{"tokens":[1,2]}"#)).unwrap().prompt, Prompt::Tokens(t) if t == [1, 2]));
+    }
+
+    #[wasm_bindgen_test]
+    fn what_is_wrong_is_named() {
+        for (json, named) in [
+            (r#"{"prompt":"a","top_k":1}"#, "top_k"),
+            (r#"{"prompt":"a","topK":1.5}"#, "topK"),
+            (r#"{"prompt":"a","topK":-1}"#, "topK"),
+            (r#"{"prompt":"a","maxTokens":"4"}"#, "maxTokens"),
+            (r#"{"prompt":"a","seed":-1}"#, "seed"),
+            (r#"{"prompt":"a","stop":"x"}"#, "stop"),
+            (r#"{"prompt":"a","tokens":[1]}"#, "2 were given"),
+            (r#"{}"#, "0 were given"),
+            (r#"{"prompt":"a","templateOptions":[]}"#, "templateOptions"),
+            (r#"{"tokens":[1,-2]}"#, "tokens"),
+        ] {
+            let error = request(&parse(json)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadOption, "{json}");
+            assert!(error.message().contains(named), "{json}: {error}");
+        }
+        for (json, named) in [
+            (r#"{"model":"https://example.org/a.gguf","lanes":1}"#, "lanes"),
+            (r#"{"model":"https://example.org/a.gguf","lane":"f64"}"#, "f64"),
+            (r#"{"model":"https://example.org/a.gguf","context":-1}"#, "context"),
+            (r#"{"model":"a.gguf"}"#, "a.gguf"),
+            (r#"{"model":"builtin"}"#, "box.gguf"),
+            (r#"{"model":{"files":[]}}"#, "files"),
+            (r#"{"model":{"files":[{"name":"a","data":1}]}}"#, "data"),
+            (r#"{"model":{"urls":[]}}"#, "files"),
+            (r#"{}"#, "model"),
+            (r#"1"#, "object"),
+        ] {
+            let error = load(&parse(json)).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::BadOption, "{json}");
+            assert!(error.message().contains(named), "{json}: {error}");
+        }
+    }
+
+    #[wasm_bindgen_test]
+    fn a_load() {
+        let load =
+            load(&parse(r#"{"model":"https://example.org/a.gguf","lane":"exact","context":64,"kernels":{"attention":"x"},"cache":false,"subgroups":false}"#))
+                .unwrap();
+        assert!(matches!(load.source, Source::Remote(Remote::File { .. })));
+        assert!(!load.cache && load.options.no_subgroups);
+        assert_eq!((load.options.lane, load.options.context), (Lane::Exact, Some(64)));
+        assert_eq!(load.options.kernels, [("attention".to_owned(), "x".to_owned())]);
+    }
+}
