@@ -42,7 +42,7 @@ clear.addEventListener('click', newChat);
 for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions button')) button.addEventListener('click', () => ask(button.textContent!));
 for (const id of ['open-settings', 'problem-settings']) {
   get(id).addEventListener('click', () => {
-    void loader.describe();
+    loader.describe();
     settings.open(id === 'problem-settings' ? 'modelUrl' : undefined);
   });
 }

@@ -1,5 +1,5 @@
 // Loading a model: one at a time, with progress on the page, and an explanation where it fails.
-import { Engine, MillraceError, type Progress } from 'millrace';
+import { Engine, MillraceError, type EngineInfo, type Progress } from 'millrace';
 import { explain } from './explain.ts';
 import { bytes, define, parameters } from './format.ts';
 import { BOX, type ModelChoice } from './settings.ts';
@@ -85,24 +85,30 @@ export class ModelLoader {
     }
   }
 
-  /** What the settings say about model and machine. */
-  async describe(): Promise<void> {
+  /** What the settings say about model and machine. The browser may take its time to count what is stored. */
+  describe(): void {
     const info = this.#engine?.info;
-    const estimate: StorageEstimate | undefined = await navigator.storage?.estimate().catch(() => undefined);
-    define(get('machine'), [
+    const entries = (stored: string): [string, string][] => [
       ['GPU', info ? info.adapter.name || info.adapter.vendor || 'unnamed' : 'no model is loaded'],
-      ...(info
-        ? ([
-            ['Model', `${info.model.architecture}, ${parameters(info.model.parameters)} parameters, ${info.model.types.map(([type]) => type).join(', ')}`],
-            ['Lane', `${info.lane} (of ${info.lanes.join(', ')})`],
-            ['Context', `${info.context.toLocaleString('en')} of ${info.model.context.toLocaleString('en')} tokens`],
-            ['GPU memory', `${bytes(info.memory.total)}: weights ${bytes(info.memory.weights)}, cache ${bytes(info.memory.kv)}, activations ${bytes(info.memory.activations)}`],
-          ] as const)
-        : []),
-      ...(info?.storage.reason ? ([['Not kept', info.storage.reason]] as const) : []),
-      ['Stored in this browser', bytes(estimate?.usage ?? 0)],
-    ]);
+      ...(info ? modelEntries(info) : []),
+      ['Stored in this browser', stored],
+    ];
+    define(get('machine'), entries('…'));
+    void navigator.storage?.estimate().then(
+      ({ usage = 0 }) => define(get('machine'), entries(bytes(usage))),
+      () => define(get('machine'), entries('unknown')),
+    );
   }
+}
+
+function modelEntries({ model, lane, lanes, context, memory, storage }: EngineInfo): [string, string][] {
+  return [
+    ['Model', `${model.architecture}, ${parameters(model.parameters)} parameters, ${model.types.map(([type]) => type).join(', ')}`],
+    ['Lane', `${lane} (of ${lanes.join(', ')})`],
+    ['Context', `${context.toLocaleString('en')} of ${model.context.toLocaleString('en')} tokens`],
+    ['GPU memory', `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache ${bytes(memory.kv)}, activations ${bytes(memory.activations)}`],
+    ...(storage.reason ? [['Not kept', storage.reason] as [string, string]] : []),
+  ];
 }
 
 /** Whether an error means that the engine is gone. */
