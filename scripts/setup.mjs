@@ -2,6 +2,7 @@
 //   npm run setup            everything that `npm test` needs
 //   node scripts/setup.mjs --build   only what a build needs: Rust's wasm target, wasm-bindgen, the npm packages
 import { existsSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findBrowser, findDriver, writeWebdriver } from './lib/browser.mjs';
 import { ask, Failure, hashOf, isMain, main, once, root, run, say, tools } from './lib/env.mjs';
@@ -100,7 +101,8 @@ export async function vulkan() {
   if (!find() && (await ask('which', ['apt-get']))) await apt("Mesa's software Vulkan driver", ['mesa-vulkan-drivers']);
   const icd = find();
   if (!icd) throw new Failure("no software Vulkan driver: install Mesa's lavapipe (mesa-vulkan-drivers, or vulkan-swrast), or set VK_DRIVER_FILES to a driver of yours");
-  return { VK_DRIVER_FILES: icd, VK_ICD_FILENAMES: icd };
+  // Without a runtime directory Mesa complains on stderr each time that a device is opened.
+  return { XDG_RUNTIME_DIR: process.env.XDG_RUNTIME_DIR ?? tmpdir(), VK_DRIVER_FILES: icd, VK_ICD_FILENAMES: icd };
 }
 
 async function isDebian() {
