@@ -185,6 +185,9 @@ impl Gpu {
 fn no_adapter(options: &GpuOptions, seen: &[String]) -> Error {
     let message = match &options.adapter {
         Some(wanted) => format!("no GPU adapter matches {wanted:?}; found: {}", if seen.is_empty() { "none".into() } else { seen.join(", ") }),
+        None if cfg!(target_arch = "wasm32") => {
+            "this browser offers no GPU: switch on hardware acceleration in its settings, update the graphics driver, or use another browser (Chrome and Edge say why on chrome://gpu)".into()
+        }
         None => "no GPU adapter was found; install a Vulkan driver (Debian without a GPU: mesa-vulkan-drivers) or use a machine with one".into(),
     };
     Error::new(ErrorKind::NoAdapter, message)
@@ -290,6 +293,11 @@ fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Fe
 
 #[cfg(target_arch = "wasm32")]
 impl Gpu {
+    /// Fails as [`Gpu::open`] would where there is no GPU at all: worth asking before a download.
+    pub async fn probe() -> Result<()> {
+        find_adapter(&GpuOptions::default()).await.map(drop)
+    }
+
     /// Whether the opened adapter is the one asked for; the browser offers only one to choose from.
     fn require_adapter(&self, options: &GpuOptions) -> Result<()> {
         let name = format!("{} {}", self.caps.vendor, self.caps.name);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::disk::open_path;
 use super::{Files, ModelSpec};
 use crate::error::{Error, Result};
-use crate::store::Storage;
+use crate::store::{DiskStore, ModelKey, Storage, Store as _};
 use crate::stream::{Cancel, Progress};
 
 /// Where the model in the box lies: beside the program as it is shipped, else in the source tree that built it.
@@ -27,7 +27,7 @@ pub async fn open(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel
         ModelSpec::Path(path) => Ok((open_path(path)?, Storage::local())),
         #[cfg(feature = "cli")]
         ModelSpec::Remote(remote) => {
-            let store = crate::store::DiskStore::open_default()?;
+            let store = DiskStore::open_default()?;
             crate::store::fetch(remote, &store, &super::http::HttpTransport::new(), progress, cancel).await
         }
         #[cfg(not(feature = "cli"))]
@@ -38,5 +38,13 @@ pub async fn open(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel
                 remote.url()
             )))
         }
+    }
+}
+
+/// Removes the downloaded copy of `spec`, if there is one: a broken file must not stand in the way of a mended one.
+pub async fn forget(spec: &ModelSpec) -> Result<()> {
+    match spec {
+        ModelSpec::Builtin | ModelSpec::Path(_) => Ok(()),
+        ModelSpec::Remote(remote) => DiskStore::open_default()?.remove(&ModelKey::new(remote.url())).await,
     }
 }

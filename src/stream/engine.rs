@@ -295,7 +295,8 @@ impl Output<'_> {
     }
 }
 
-fn check(options: &LoadOptions) -> Result<()> {
+/// Checks what can be checked before any byte is read.
+pub(crate) fn check(options: &LoadOptions) -> Result<()> {
     let range = |name: &str, value: Option<u32>, from: u32, to: u32| match value {
         Some(n) if n < from || n > to => Err(Error::bad_option(format!("{name} {n} is out of range; use {from} to {to}"))),
         _ => Ok(()),

@@ -10,6 +10,8 @@ pub mod stops;
 pub use cancel::Cancel;
 pub use clock::now_ms;
 pub use engine::Engine;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use engine::check;
 pub use progress::{Phase, Progress};
 pub use request::{AdapterInfo, Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request};
 pub use stops::StopScanner;

@@ -16,9 +16,9 @@ use super::{BlobStore, FetchTransport, OpfsStore, js};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
 use crate::kernels::check;
-use crate::source::Files;
-use crate::store::{Storage, Store, fetch};
-use crate::stream::{Cancel, Delta, Engine, Generation, Info, Progress};
+use crate::source::{Files, Remote};
+use crate::store::{ModelKey, Storage, Store, fetch};
+use crate::stream::{Cancel, Delta, Engine, Generation, Info, Progress, check as check_options};
 
 /// A loaded model, in its Worker.
 #[wasm_bindgen]
@@ -51,6 +51,8 @@ impl WasmEngine {
     pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
         promise(async move {
             let load = options::load(&options)?;
+            check_options(&load.options)?;
+            Gpu::probe().await?;
             let abort = Abort::follow(signal.clone());
             let report = |progress: Progress| {
                 if let Ok(value) = to_value(&progress) {
@@ -58,9 +60,18 @@ impl WasmEngine {
                 }
             };
             let started = js::now_ms();
-            let (files, storage) = files(&load, &report, &abort.cancel, signal).await?;
+            let (files, storage, kept) = files(&load, &report, &abort.cancel, signal).await?;
             let fetched = js::now_ms() - started;
-            let mut engine = Engine::load(&files, &load.options, &report, &abort.cancel).await?;
+            let loaded = Engine::load(&files, &load.options, &report, &abort.cancel).await;
+            drop(files);
+            let mut engine = match (loaded, kept) {
+                (Err(e), Some(kept)) if matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer) => {
+                    // A broken file must not stand in the way of a mended one. If another engine has it open, it stays.
+                    let _ = kept.store.remove(&kept.key).await;
+                    return Err(e);
+                }
+                (loaded, _) => loaded?,
+            };
             abort.cancel.check()?;
             engine.add_load_ms(fetched);
             let report = Report { info: engine.info(), storage };
@@ -134,18 +145,31 @@ pub fn kernel_check(filter: String, on_row: Function) -> Promise {
     })
 }
 
+/// A model in a store.
+struct Kept {
+    store: Box<dyn Store>,
+    key: ModelKey,
+}
+
 /// The model's files: the page's own, or from the server through the store.
-async fn files(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<(Files, Storage)> {
+async fn files(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<(Files, Storage, Option<Kept>)> {
     let remote = match &load.source {
-        Source::Files(files) => return Ok((files.clone(), Storage::local())),
+        Source::Files(files) => return Ok((files.clone(), Storage::local(), None)),
         Source::Remote(remote) => remote,
     };
-    let opened = if load.cache { OpfsStore::open(Some(signal.clone())).await } else { Err(Error::storage("keeping the model is switched off (cache: false)")) };
+    let opened = match remote {
+        _ if !load.cache => Err(Error::storage("keeping the model is switched off (cache: false)")),
+        Remote::File { url } if url.starts_with("blob:") => {
+            Err(Error::storage("blob: addresses end with the page, so there is nothing to keep the model under"))
+        }
+        _ => OpfsStore::open(Some(signal.clone())).await,
+    };
     let store: Box<dyn Store> = match opened {
         Ok(store) => Box::new(store),
         Err(why) => Box::new(BlobStore::new(why.message())),
     };
-    fetch(remote, &*store, &FetchTransport::new(Some(signal)), progress, cancel).await
+    let (files, storage) = fetch(remote, &*store, &FetchTransport::new(Some(signal)), progress, cancel).await?;
+    Ok((files, storage, Some(Kept { store, key: ModelKey::new(remote.url()) })))
 }
 
 fn disposed() -> Error {

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use millrace::plan::Lane;
 use millrace::source::{ModelSpec, native};
 use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Progress, Prompt, Request};
-use millrace::{Error, Result};
+use millrace::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 /// Runs large language models on the GPU.
@@ -153,8 +153,14 @@ impl Load {
         let options = self.options()?;
         let progress = |_: Progress| {};
         let cancel = Cancel::new();
-        let (files, _) = native::open(&ModelSpec::parse(model)?, &progress, &cancel).await?;
-        Engine::load(&files, &options, &progress, &cancel).await
+        let spec = ModelSpec::parse(model)?;
+        let (files, _) = native::open(&spec, &progress, &cancel).await?;
+        let engine = Engine::load(&files, &options, &progress, &cancel).await;
+        drop(files);
+        if engine.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer)) {
+            native::forget(&spec).await?;
+        }
+        engine
     }
 }
 
