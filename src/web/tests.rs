@@ -24,7 +24,6 @@ macro_rules! fixture {
 }
 
 const FIXTURES: &[Fixture] = &[
-    fixture!("gguf-mixed", "", "model.gguf"),
     fixture!("gguf-q4_0", "", "model.gguf"),
     fixture!(
         "hf-sharded",
@@ -137,7 +136,7 @@ async fn exact_lane_agrees_without_subgroups() {
 }
 
 fn small() -> (&'static [(&'static str, &'static [u8])], Expected) {
-    let (_, expected, files) = FIXTURES[1];
+    let (_, expected, files) = FIXTURES[0];
     (files, serde_json::from_slice(expected).unwrap())
 }
 
