@@ -146,12 +146,19 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             o{{ g }} *= rescale[{{ g }}];
 {% endfor %}
             if (part < parts) {
-                for (var key = part; key < keys; key += parts) {
-                    let v = unpack_kv(vc[cache + (tile + key) * width + column]);
-                    let w = scores[key];
-                    l += w;
+                for (var key = part; key < keys; key += 4u * parts) {
+                    // Four loads under way at once; keys beyond the last weigh nothing.
+{% for k in range(4) %}
+                    let k{{ k }} = key + {{ k }}u * parts;
+                    let v{{ k }} = unpack_kv(vc[cache + (tile + min(k{{ k }}, keys - 1u)) * width + column]);
+{% endfor %}
+{% for k in range(4) %}
+                    var w{{ k }} = vec4<f32>(0.0);
+                    if (k{{ k }} < keys) { w{{ k }} = scores[k{{ k }}]; }
+                    l += w{{ k }};
 {% for g in range(4) %}
-                    o{{ g }} += w[{{ g }}] * v;
+                    o{{ g }} += w{{ k }}[{{ g }}] * v{{ k }};
+{% endfor %}
 {% endfor %}
                 }
             }

@@ -13,7 +13,7 @@
 override V: u32;  // logits
 
 @group(0) @binding(1) var<uniform> params: Sampling;
-@group(0) @binding(2) var<storage, read> logits: array<f32>;     // [V]
+@group(0) @binding(2) var<storage, read> logits: array<vec4<f32>>;  // [ceil(V/4)]
 @group(0) @binding(3) var<storage, read> part: array<f32>;       // [64], maxima from `logit_stats`
 @group(0) @binding(4) var<storage, read_write> thr: array<u32>;  // [4]: threshold, key of the maximum, 0, 0
 
@@ -88,15 +88,26 @@ fn visit(li: u32, key: u32, what: u32, search: Search) {
     if (search.shift == 24u || (key >> (search.shift + 8u)) == search.prefix) { add(li, (key >> search.shift) & 255u, key, search); }
 }
 
+// The keys of logits 4i..4i+3; 0, which counts nowhere, beyond the last.
+fn keys_at(i: u32) -> vec4<u32> {
+    let x = logits[min(i, (V - 1u) / 4u)];
+    let keys = vec4<u32>(ordered(x.x), ordered(x.y), ordered(x.z), ordered(x.w));
+    return select(vec4<u32>(0u), keys, vec4<u32>(4u * i) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(V));
+}
+
 fn visit_all(li: u32, what: u32, search: Search) {
-    for (var i = li; i < V; i += 8u * THREADS) {
-        // Eight loads under way at once.
-{% for j in range(8) %}
-        let x{{ j }} = logits[min(i + {{ j }}u * THREADS, V - 1u)];
+    for (var i = li; 4u * i < V; i += 4u * THREADS) {
+{% for j in range(4) %}
+        let keys{{ j }} = keys_at(i + {{ j }}u * THREADS);
 {% endfor %}
-{% for j in range(8) %}
-        if (i + {{ j }}u * THREADS < V) { visit(li, ordered(x{{ j }}), what, search); }
+        // One question to all of them, so that all four loads are under way before the first is waited for.
+        let most = max(max(keys0, keys1), max(keys2, keys3));
+        if (max(max(most.x, most.y), max(most.z, most.w)) < search.floor_key) { continue; }
+        for (var c = 0u; c < 4u; c++) {
+{% for j in range(4) %}
+            visit(li, keys{{ j }}[c], what, search);
 {% endfor %}
+        }
     }
 }
 

@@ -37,7 +37,8 @@ impl Device for Twins {
 struct Sampler<'a, D> {
     device: &'a D,
     params: Sampling,
-    /// f32 [V]
+    v: usize,
+    /// f32 [V], padded to whole vec4
     logits: Vec<u32>,
     thr: Vec<u32>,
 }
@@ -46,7 +47,9 @@ impl<'a, D: Device> Sampler<'a, D> {
     /// Runs `logit_stats` and `threshold`.
     fn new(device: &'a D, options: SamplingOptions, logits: &[f32]) -> Self {
         let params = Sampling::new(&options, &[], 4).unwrap();
-        let mut sampler = Self { device, params, logits: logits.iter().map(|x| x.to_bits()).collect(), thr: vec![7; 4] };
+        let mut words: Vec<u32> = logits.iter().map(|x| x.to_bits()).collect();
+        words.resize(logits.len().next_multiple_of(4), f32::INFINITY.to_bits());
+        let mut sampler = Self { device, params, v: logits.len(), logits: words, thr: vec![7; 4] };
         let part = sampler.run("logit_stats", SLICES, State::default(), vec![("part", vec![0; SLICES as usize])], "part");
         let thr = vec![7; 4];
         sampler.thr = sampler.run("threshold", 1, State::default(), vec![("part", part), ("thr", thr)], "thr");
@@ -59,7 +62,7 @@ impl<'a, D: Device> Sampler<'a, D> {
         let mut overrides = Vec::new();
         if kernel != "advance" {
             buffers.push(("logits", self.logits.clone()));
-            overrides.push(("V", self.logits.len() as f64));
+            overrides.push(("V", self.v as f64));
         }
         buffers.extend(more);
         pollster::block_on(self.device.run(find(kernel, &[]).unwrap(), &overrides, &mut buffers, [groups, 1, 1])).unwrap();
@@ -80,7 +83,7 @@ impl<'a, D: Device> Sampler<'a, D> {
     fn survivors(&self) -> Vec<usize> {
         let key = self.thr[0];
         let least = if key == 0 { f32::NEG_INFINITY } else { f32::from_bits(if key >> 31 == 0 { !key } else { key & 0x7fff_ffff }) };
-        (0..self.logits.len()).filter(|&i| f32::from_bits(self.logits[i]) >= least).collect()
+        (0..self.v).filter(|&i| f32::from_bits(self.logits[i]) >= least).collect()
     }
 }
 

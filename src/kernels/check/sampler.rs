@@ -64,6 +64,13 @@ fn name(v: usize, p: &Sampling, kind: Kind) -> String {
     format!("V={v} T={} top_k={} top_p={} min_p={} {kind:?}", p.temperature, p.top_k, p.top_p, p.min_p)
 }
 
+/// The logits as a buffer: a whole number of vec4, as GPU buffers are. What is behind the last must not count.
+fn padded(values: &[f32]) -> Vec<u32> {
+    let mut words = words(values);
+    words.resize(values.len().next_multiple_of(4), f32::INFINITY.to_bits());
+    words
+}
+
 /// The cases of one of the three kernels that look at all logits.
 fn over_logits(
     random: &mut Random,
@@ -77,7 +84,7 @@ fn over_logits(
             name: name(v, &params, kind),
             overrides: vec![("V", v as f64)],
             grid: [groups, 1, 1],
-            buffers: [("state", State { pos: 41, rows: 1, ..State::default() }.words()), ("params", params.words()), ("logits", words(&values))]
+            buffers: [("state", State { pos: 41, rows: 1, ..State::default() }.words()), ("params", params.words()), ("logits", padded(&values))]
                 .into_iter()
                 .chain(buffers)
                 .collect(),
