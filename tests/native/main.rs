@@ -10,5 +10,6 @@ mod kernels;
 mod memory;
 mod parity;
 mod quants;
+mod sampler;
 mod templates;
 mod tokenizer;
