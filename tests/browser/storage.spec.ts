@@ -1,5 +1,8 @@
 // A model that was loaded once comes from the browser's own storage.
-import { expect, openBlank, test, TINY } from './support.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
+import { bytesOf, expect, openBlank, test, TINY } from './support.ts';
 
 test('the second load makes no request for the model, even in a new page', async ({ blank, site, context }) => {
   const load = async (model: string): Promise<{ tokens: number[]; cached: boolean }> => {
@@ -40,4 +43,66 @@ test('a folder of safetensors loads and is kept, too', async ({ blank, site }) =
   site.hits.length = 0;
   expect(await blank.evaluate(load, folder)).toBe(301);
   expect(site.hits.filter((path) => path.startsWith(folder))).toEqual([]);
+});
+
+test('two engines that want the same model at once share one download', async ({ blank, site }) => {
+  const results = await blank.evaluate(async (model) => {
+    const engines = await Promise.all([Engine.load({ model, lane: 'exact' }), Engine.load({ model, lane: 'exact' })]);
+    const both = await Promise.all(engines.map((engine) => engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 6, temperature: 0, ignoreEos: true })));
+    const kinds = engines.map((engine) => engine.info.storage);
+    for (const engine of engines) engine.dispose();
+    return { tokens: both.map(({ tokens }) => Array.from(tokens)), kinds };
+  }, TINY);
+  expect(site.hits.filter((path) => path === TINY)).toHaveLength(1);
+  expect(results.tokens[1]).toEqual(results.tokens[0]);
+  expect(results.kinds.map(({ cached }) => cached).sort()).toEqual([false, true]);
+  expect(results.kinds.map(({ kind }) => kind)).toEqual(['opfs', 'opfs']);
+});
+
+test('a broken file is not kept: once the server has a good one, that is loaded', async ({ blank, site }) => {
+  const load = (model: string): Promise<{ code: string } | null> => failure(Engine.load({ model, lane: 'exact' }).then((engine) => engine.dispose()));
+  site.routes.set(TINY, (_, response) => void response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>Not here</title>'));
+  expect((await blank.evaluate(load, TINY))?.code).toBe('BAD_MODEL');
+  const whole = bytesOf(`tests${TINY}`);
+  site.routes.set(TINY, (_, response) => void response.writeHead(200).end(whole.subarray(0, whole.length >> 1)));
+  expect((await blank.evaluate(load, TINY))?.code).toBe('BAD_MODEL');
+  site.routes.delete(TINY);
+  expect(await blank.evaluate(load, TINY)).toBeNull();
+});
+
+test('a download that is cut off leaves nothing behind and can be tried again', async ({ blank, site }) => {
+  const load = (model: string): Promise<{ code: string } | null> => failure(Engine.load({ model, lane: 'exact' }).then((engine) => engine.dispose()));
+  const whole = bytesOf(`tests${TINY}`);
+  site.routes.set(TINY, (_, response) => {
+    response.writeHead(200, { 'Content-Length': whole.length });
+    response.write(whole.subarray(0, whole.length >> 1), () => response.destroy());
+  });
+  expect((await blank.evaluate(load, TINY))?.code).toBe('NETWORK');
+  const left = await blank.evaluate(async () => {
+    const names = [];
+    const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('millrace');
+    for await (const name of (folder as unknown as { keys(): AsyncIterable<string> }).keys()) names.push(name);
+    return names;
+  });
+  expect(left).toEqual([]);
+  site.routes.delete(TINY);
+  expect(await blank.evaluate(load, TINY)).toBeNull();
+});
+
+test('without private storage the model stays in memory, and the report says why', async ({ blank, site }) => {
+  const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
+  site.routes.set('/pkg/worker.js', (_, response) => {
+    response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(`StorageManager.prototype.getDirectory = () => Promise.reject(new DOMException('closed', 'SecurityError'));\n${worker}`);
+  });
+  const result = await blank.evaluate(async (model) => {
+    const reasons: (string | undefined)[] = [];
+    const engine = await Engine.load({ model, lane: 'exact', onProgress: (progress) => progress.phase === 'download' && reasons.push(progress.reason) });
+    const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 6, temperature: 0, ignoreEos: true });
+    engine.dispose();
+    return { storage: engine.info.storage, reasons, tokens: tokens.length };
+  }, TINY);
+  expect(result.storage).toMatchObject({ kind: 'memory', cached: false });
+  expect(result.storage.reason).toContain('SecurityError');
+  expect(result.reasons.at(-1)).toBe(result.storage.reason);
+  expect(result.tokens).toBe(6);
 });
