@@ -101,7 +101,8 @@ fn reference(options: &SamplingOptions, logits: &[f32]) -> (Vec<usize>, Vec<usiz
     {
         ids.retain(|&i| logits[i] >= logits[kth]);
     }
-    let weight = |i: usize| if logits[i] == logits[best] { 1.0 } else { ((f64::from(logits[i]) - f64::from(logits[best])) / f64::from(options.temperature)).exp() };
+    let weight =
+        |i: usize| if logits[i] == logits[best] { 1.0 } else { ((f64::from(logits[i]) - f64::from(logits[best])) / f64::from(options.temperature)).exp() };
     let whole: f64 = ids.iter().map(|&i| weight(i)).sum();
     let kept = |slack: f64| {
         let mut kept = Vec::new();
@@ -199,12 +200,7 @@ fn greedy_takes_the_first_of_the_largest<D: Device>(device: &D) {
         let mut logits: Vec<f32> = random_logits(&mut random, v, 3.0).iter().map(|x| x.round()).collect();
         logits[v / 3] = f32::NAN;
         logits[v / 2] = -0.0;
-        let mut first = 0;
-        for i in 1..v {
-            if logits[i] > logits[first] || logits[first].is_nan() {
-                first = i;
-            }
-        }
+        let first = (0..v).filter(|&i| !logits[i].is_nan()).reduce(|best, i| if logits[i] > logits[best] { i } else { best }).unwrap();
         assert_eq!(Sampler::new(device, greedy, &logits).draw(1, 2), first as u32, "V={v}");
     }
     for temperature in [0.0, 0.8] {
