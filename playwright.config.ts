@@ -6,7 +6,8 @@ const executablePath = (await findBrowser()) ?? undefined;
 export default defineConfig({
   testDir: 'tests/browser',
   outputDir: 'test-results',
-  timeout: 90_000,
+  // A software GPU takes seconds to compile a model's kernels, and more on a busy machine.
+  timeout: 240_000,
   expect: { timeout: 20_000 },
   // One software GPU for all: more workers only take turns.
   workers: 1,

@@ -49,7 +49,7 @@ export async function openBlank(page: Page, site: Site): Promise<void> {
   await page.waitForFunction(() => 'failure' in globalThis);
 }
 
-export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny: Page; box: Page }>({
+export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny: Page; box: Page; chat: Page }>({
   site: [
     async ({}, use) => {
       const site: Site = { url: '', hits: [], routes: new Map() };
@@ -84,9 +84,20 @@ export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny
     await use(page);
   },
   /** A page with the tiny model loaded as `engine`, shared by all tests of the worker. */
-  tiny: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact' }, use), { scope: 'worker' }],
+  tiny: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact' }, use), { scope: 'worker', timeout: 300_000 }],
   /** The same with the model in the box, 16 tokens a readback. */
-  box: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: BOX, chunk: 16 }, use), { scope: 'worker' }],
+  /** The chat page with the model in the box, shared: a software GPU takes its time to compile the kernels. Begin with a new chat. */
+  chat: [
+    async ({ browser, site }, use) => {
+      const page = await browser.newPage();
+      await page.goto(site.url);
+      await expect(page.locator('#state')).toHaveAttribute('data-state', 'ready', { timeout: 240_000 });
+      await use(page);
+      await page.context().close();
+    },
+    { scope: 'worker', timeout: 300_000 },
+  ],
+  box: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: BOX, chunk: 16 }, use), { scope: 'worker', timeout: 300_000 }],
 });
 
 async function withEngine(page: Page, site: Site, options: { model: string; lane?: Millrace.Lane; chunk?: number }, use: (page: Page) => Promise<void>): Promise<void> {
