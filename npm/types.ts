@@ -155,7 +155,7 @@ export interface EngineInfo {
     vocab: number;
     layers: number;
     bytes: number;
-    types: [type: string, tensors: number][];
+    types: Record<string, number>;
     chat: boolean;
   };
   adapter: AdapterInfo;

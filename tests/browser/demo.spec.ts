@@ -63,9 +63,14 @@ test('by keyboard alone: new line, stop, retry, new chat', async ({ chat }) => {
   await expect(answer(chat)).not.toHaveClass(/writing/);
   await expect(chat.getByRole('button', { name: 'Send' })).toBeVisible();
   await expect(composer(chat)).toBeFocused();
-  await chat.getByRole('button', { name: 'Retry' }).press('Enter');
-  await expect(chat.locator('#messages > li')).toHaveCount(2);
+  await chat.getByRole('button', { name: 'New chat' }).press('Enter');
+  await chat.keyboard.type('What is 17 + 25?');
+  await chat.keyboard.press('Enter');
   await finished(chat);
+  await chat.getByRole('button', { name: 'Retry' }).press('Enter');
+  await expect(answer(chat)).toHaveClass(/writing/);
+  await finished(chat);
+  await expect(chat.locator('#messages > li')).toHaveCount(2);
   await chat.getByRole('button', { name: 'New chat' }).press('Enter');
   await expect(chat.locator('#messages > li')).toHaveCount(0);
   await expect(composer(chat)).toBeFocused();

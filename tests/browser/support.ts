@@ -89,11 +89,12 @@ export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny
   /** The chat page with the model in the box, shared: a software GPU takes its time to compile the kernels. Begin with a new chat. */
   chat: [
     async ({ browser, site }, use) => {
-      const page = await browser.newPage();
+      const context = await browser.newContext();
+      const page = await context.newPage();
       await page.goto(site.url);
       await expect(page.locator('#state')).toHaveAttribute('data-state', 'ready', { timeout: 240_000 });
       await use(page);
-      await page.context().close();
+      await context.close();
     },
     { scope: 'worker', timeout: 300_000 },
   ],

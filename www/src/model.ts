@@ -103,7 +103,7 @@ export class ModelLoader {
 
 function modelEntries({ model, lane, lanes, context, memory, storage }: EngineInfo): [string, string][] {
   return [
-    ['Model', `${model.architecture}, ${parameters(model.parameters)} parameters, ${model.types.map(([type]) => type).join(', ')}`],
+    ['Model', `${model.architecture}, ${parameters(model.parameters)} parameters, ${Object.keys(model.types).join(', ')}`],
     ['Lane', `${lane} (of ${lanes.join(', ')})`],
     ['Context', `${context.toLocaleString('en')} of ${model.context.toLocaleString('en')} tokens`],
     ['GPU memory', `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache ${bytes(memory.kv)}, activations ${bytes(memory.activations)}`],
