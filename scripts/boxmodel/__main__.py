@@ -37,7 +37,7 @@ def main() -> int:
         from . import check
 
         check.rendering(args.seed)
-        print(f"check: no held-out question among {check.separation(args.seed, 1_000_000)} of training")
+        print(f"check: no held-out question among {check.separation(args.seed)} of training")
     elif args.command == "tokenizer":
         from . import tokenizer
 
@@ -69,7 +69,7 @@ def main() -> int:
         from . import card, check
 
         rows = [json.loads(line) for line in args.held_out.read_text().splitlines()]
-        checked = check.separation(args.seed, 1_000_000)
+        checked = check.separation(args.seed)
         card.write(args.card, rows, plan, args.checkpoint.with_suffix(".json"), args.model, checked)
     return 0
 

@@ -9,8 +9,10 @@ from .chat import render, render_fast
 from .dialogue import training_chat, training_exchange
 from .skills import WEIGHTS
 
+EXCHANGES = 200_000
 
-def separation(seed: int, exchanges: int) -> int:
+
+def separation(seed: int, exchanges: int = EXCHANGES) -> int:
     """Draws this many training exchanges and compares the normalised texts of their questions; returns the questions."""
     rows = heldout.items(seed)
     if len(rows) != 500 or len({row["text"] for row in rows}) != 500:

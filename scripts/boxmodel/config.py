@@ -36,9 +36,9 @@ class Shape:
 class Training:
     seed: int = 20261121
     rows: int = 64  # sequences of Shape.C tokens a step
-    steps: int = 14_500
+    steps: int = 7500
     warmup: int = 200
-    decay: float = 0.35  # the last part of the steps, in which the rate falls to zero
+    decay: float = 0.4  # the last part of the steps, in which the rate falls to zero
     rate: float = 2e-3
     weight_decay: float = 0.1
     beta1: float = 0.9

@@ -5,6 +5,8 @@ Fiona Frida George Greta Hana Hugo Ida Igor Ines Ivan Jack Jana Jonas Julia Kai 
 Lucy Maja Marco Maria Mark Maya Mia Milo Mina Nadia Nico Nina Noah Nora Olaf Olga Omar Oscar Paul Petra Pia Rosa Ruth
 Sam Sara Simon Sofia Tara Theo Tim Tom Uma Vera Viktor Wanda Yara Yuki Zoe""".split()
 
+LAST_NAMES = "Smith Brown Miller Novak Rossi Silva Meyer Jensen Kowalski Tanaka Lopez Martin Green Weber Berg".split()
+
 CITIES = """Athens Berlin Bern Boston Brno Cairo Chicago Cork Dakar Delhi Denver Dublin Geneva Ghent Graz Hanoi Helsinki
 Kyoto Lagos Leeds Lima Lisbon London Lyon Madrid Malmo Milan Munich Nairobi Naples Oslo Ottawa Paris Porto Prague Quito
 Riga Rome Seoul Sofia Tokyo Turin Vienna Warsaw York Zurich""".split()
@@ -15,7 +17,8 @@ plumber engineer dentist judge librarian florist butcher sailor mechanic""".spli
 COLORS = "red blue green yellow white black brown orange purple pink gray golden silver".split()
 
 ANIMALS = """fox bear rabbit owl mouse cat dog horse duck goat sheep frog turtle lion tiger wolf deer hen crow swan otter
-beaver badger hedgehog squirrel donkey camel panda koala penguin parrot monkey whale dolphin seal""".split()
+beaver badger hedgehog squirrel donkey camel panda koala penguin parrot monkey whale dolphin seal
+dragon robot giraffe snake spider mole bat pig cow kitten puppy dinosaur elephant""".split()
 
 FOODS = """apple banana cherry grape lemon melon orange peach pear plum bread butter cheese honey rice soup pasta salad egg
 potato tomato carrot onion pepper garlic bean corn mushroom pumpkin spinach cake cookie pancake waffle yogurt""".split()
@@ -84,7 +87,8 @@ think third thousand thread three throat throw thumb thunder time tiny tired tit
 tooth top total touch tough tour town toy track trade train travel tree trip trouble truck true trust truth try turn
 twelve twenty twice two uncle under until use usual valley value van very view village visit voice wait walk wall want
 war warm wash waste water wave way weak wear weather wedding week weight well west wet wheat white whole wide wife wild
-win wind window wine wing winter wire wise wish woman wonder wood wool word work world worm worry write wrong yard year
+win wind window wine wing winter wire wise wish woman wonder wood wool word work world worm worry write wrong yard
+year millrace browser computer program website mango pizza keyboard banana
 yellow yes yesterday young zebra zero""".split()
 
 # Words for the letters and sorting skills: (word list), 3 to 10 letters, no duplicates, fixed order.

@@ -11,5 +11,5 @@ from .base import Exchange
 # How often a skill is drawn for the training text. Those that need most practice have most.
 WEIGHTS: dict[Callable[[Random], Exchange], int] = {
     arithmetic.sample: 24, letters.sample: 18, sorting.sample: 14, fields.sample: 9, tools.sample: 9,
-    calendar.sample: 9, units.sample: 7, stories.sample: 6, about.sample: 7, memory.sample: 5,
+    calendar.sample: 9, units.sample: 7, stories.sample: 6, about.sample: 9, memory.sample: 5,
 }

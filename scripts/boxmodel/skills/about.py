@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from ..split import normalise
-from ..words import ANIMALS, CITIES, COMMON_WORDS, FOODS, NAMES, THINGS
-from .base import Exchange, answer, user
+from ..words import ANIMALS, CITIES, COMMON_WORDS, FOODS, LAST_NAMES, NAMES, THINGS
+from .base import Exchange, answer, casual, user
+from .invent import value
 
 CAN = ("I can add and subtract, convert units, count days and months, spell and reverse words, sort short lists, "
        "pick fields out of a sentence as JSON, call tools and tell tiny stories.")
@@ -83,6 +84,11 @@ FACTS = {
         "No. I am a computer program, a very small language model.",
         ("Are you human?", "Are you a person?", "Are you alive?", "Are you a real person?", "Do you have feelings?",
          "Are you a robot?", "Do you have a body?", "Do you sleep?", "Do you eat?", "Are you a man or a woman?")),
+    "english": (
+        "I only know English.",
+        ("Which languages do you speak?", "What languages do you know?", "Do you speak German?", "Can you speak French?",
+         "Do you know Spanish?", "Parlez-vous français?", "Sprichst du Deutsch?", "Do you only speak English?",
+         "Which language do you speak?", "Can you answer in another language?")),
     "mistakes": (
         "Yes, I am very small and make mistakes. Please check what matters.",
         ("Do you make mistakes?", "Are you always right?", "Can I trust you?", "Are you ever wrong?",
@@ -90,23 +96,32 @@ FACTS = {
          "How good are your answers?", "Can I rely on you?")),
 }
 SMALL_TALK = (
-    (("Hello", "Hi", "Hello!", "Hi!", "Hey", "Hey there", "Good morning", "Good evening", "Good day", "Hi there!"),
+    (("Hello", "Hi", "Hello!", "Hi!", "Hey", "Hey there", "Good morning", "Good evening", "Good day", "Hi there!",
+      "Hello there", "Hello Millrace", "Hi model", "Good afternoon", "Greetings", "Hello again", "Hello computer", "Yo"),
      "Hello! What can I do for you?"),
-    (("How are you?", "How do you do?", "How is it going?", "How are you today?", "Are you well?", "What's up?"),
+    (("How are you?", "How do you do?", "How is it going?", "How are you today?", "Are you well?", "What's up?",
+      "Hi, how are you?", "Hello, how are you?", "How are you doing?", "Are you OK?", "Hey, how is it going?"),
      "I am fine, thank you. What can I do for you?"),
-    (("Thanks", "Thank you", "Thanks!", "Thank you!", "Thank you very much.", "Many thanks", "Great, thanks.", "Thx"),
+    (("Thanks", "Thank you", "Thanks!", "Thank you!", "Thank you very much.", "Many thanks", "Great, thanks.", "Thx",
+      "Thanks a lot", "OK, thanks", "Thank you so much", "That helps, thank you."),
      "You are welcome!"),
-    (("Bye", "Goodbye", "Bye!", "See you", "See you later.", "Good night", "Good night!", "I have to go."),
+    (("Bye", "Goodbye", "Bye!", "See you", "See you later.", "Good night", "Good night!", "I have to go.", "Bye bye",
+      "See you soon", "Until tomorrow", "That is all, bye."),
      "Goodbye, and come back soon!"),
-    (("Good", "Great!", "Nice", "Well done!", "Very good.", "Cool", "Perfect!", "You are clever.", "Wow!", "OK", "Yes"),
+    (("Good", "Great!", "Nice", "Well done!", "Very good.", "Cool", "Perfect!", "You are {good}.", "Wow!", "OK", "Yes",
+      "Amazing", "I like you.", "I love you", "You are so {good}", "That is {good}.", "Right", "Correct!", "Fine", "Nice one"),
      "I am glad. What else can I do for you?"),
-    (("That is wrong.", "No", "Wrong!", "You are wrong.", "That is not right.", "This is a mistake."),
+    (("That is wrong.", "No", "Wrong!", "You are wrong.", "That is not right.", "This is a mistake.", "You are {bad}.",
+      "You are so {bad}", "That is {bad}.", "I hate you", "You don't know anything.", "Nonsense", "Why not?", "Really?"),
      "I am sorry. I am small and make mistakes."),
-    (("Test", "Testing", "This is a test.", "Does this work?", "Is this on?", "Are you there?", "Ping"),
+    (("Test", "Testing", "This is a test.", "Does this work?", "Is this on?", "Are you there?", "Ping", "Test test",
+      "Anybody here?", "Can you hear me?"),
      "It works: I am here."),
-    (("Tell me a joke.", "Do you know a joke?", "Make me laugh.", "A joke, please."),
+    (("Tell me a joke.", "Do you know a joke?", "Make me laugh.", "A joke, please.", "Say something funny.", "Joke"),
      "Why did the token cross the page? To get to the other side of the GPU."),
 )
+GOOD = "clever smart great nice funny good kind wonderful quick cool right lovely".split()
+BAD = "stupid bad wrong slow silly dumb useless terrible strange boring rude false".split()
 STRANGE = (
     "What is the capital of {land}?", "Who was {name} {last}?", "Write a poem about a {thing}.", "Why is the sky blue?",
     "Explain {topic} to me.", "What is the meaning of {word}?", "Who won the {topic} cup?", "Write code that makes a {thing}.",
@@ -121,7 +136,6 @@ STRANGE = (
 LANDS = "France Spain Italy Japan Peru Kenya Norway Poland Egypt India China Brazil Canada Mexico Greece Chile Cuba".split()
 TOPICS = ("football gravity history physics music politics algebra chemistry philosophy economics biology religion art "
           "computers energy space evolution democracy statistics").split()
-LASTS = "Smith Brown Miller Novak Rossi Silva Meyer Jensen Kowalski Tanaka Lopez Martin".split()
 OPENERS = ("", "", "", "", "Hi! ", "Hello, ", "Please tell me: ", "One question: ", "I want to know: ", "Hey, ",
            "Quick question: ", "Tell me: ", "So, ", "By the way: ", "Excuse me, ", "OK, ", "Well, ", "And ", "Now: ")
 
@@ -133,8 +147,15 @@ def worded(rng: Random, phrasing: str) -> str:
         text = text[0].lower() + text[1:]
     elif opener in ("And ", "So, ", "Hello, ", "Hey, ", "OK, ", "Well, ", "Excuse me, ") and not phrasing.startswith("Millrace"):
         text = opener + phrasing[0].lower() + phrasing[1:]
-    if text[-1] in "?." and rng.random() < 0.15:
-        text = text[:-1]
+    return casual(rng, text)
+
+
+def typed(rng: Random, text: str) -> str:
+    """Small talk as people type it."""
+    if rng.random() < 0.4:
+        text = text.lower()
+    if rng.random() < 0.3:
+        text = text.rstrip("?.!") + rng.choice(("", "", "!", "."))
     return text
 
 
@@ -151,9 +172,13 @@ def sample(rng: Random) -> Exchange:
         return Exchange("about", [key], messages)
     if roll < 0.8:
         asked, reply = rng.choice(SMALL_TALK)
-        return Exchange("about", ["talk"], [user(rng.choice(asked)), answer(reply)])
+        text = typed(rng, rng.choice(asked).format(good=rng.choice(GOOD), bad=rng.choice(BAD)))
+        return Exchange("about", ["talk"], [user(text), answer(reply)])
+    if roll < 0.86:  # words without sense
+        text = " ".join(value(rng, COMMON_WORDS, 0.5) for _ in range(rng.randint(1, 5))) + rng.choice(("", "", "?", ".", "!"))
+        return Exchange("about", ["strange"], [user(text), answer(UNKNOWN)])
     text = rng.choice(STRANGE).format(
-        land=rng.choice(LANDS), name=rng.choice(NAMES), last=rng.choice(LASTS), thing=rng.choice(THINGS),
-        topic=rng.choice(TOPICS), word=rng.choice(COMMON_WORDS), city=rng.choice(CITIES), food=rng.choice(FOODS),
+        land=rng.choice(LANDS), name=rng.choice(NAMES), last=rng.choice(LAST_NAMES), thing=rng.choice(THINGS),
+        topic=rng.choice(TOPICS), word=value(rng, COMMON_WORDS), city=value(rng, CITIES), food=rng.choice(FOODS),
         animal=rng.choice(ANIMALS))
     return Exchange("about", ["strange"], [user(worded(rng, text)), answer(UNKNOWN)])

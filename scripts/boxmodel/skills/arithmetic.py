@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from random import Random
 
-from .base import Exchange, answer, ask, user
+from .base import Exchange, answer, ask
 
 ADD = (
     "What is {a} + {b}?", "What is {a} + {b}?", "{a} + {b}", "{a}+{b}", "{a} + {b} = ?", "What's {a} plus {b}?",
     "Add {a} and {b}.", "Calculate {a} + {b}.", "How much is {a} plus {b}?", "Can you add {a} and {b}?",
     "What do {a} and {b} make together?", "What is the sum of {a} and {b}?", "Please work out {a} + {b}.",
     "I have {a} coins and get {b} more. How many coins do I have?", "Compute {a} + {b}.", "What is {a}+{b}?",
-    "{a} plus {b}", "Tell me {a} plus {b}.",
+    "{a} plus {b}", "Tell me {a} plus {b}.", "{a}+{b}=", "{a} + {b} =",
 )
 SUB = (
     "What is {a} - {b}?", "What is {a} - {b}?", "{a} - {b}", "{a}-{b}", "{a} - {b} = ?", "What's {a} minus {b}?",
     "Subtract {b} from {a}.", "Calculate {a} - {b}.", "How much is {a} minus {b}?", "Take {b} away from {a}.",
     "What is left of {a} when {b} is taken away?", "What is the difference {a} - {b}?", "Please work out {a} - {b}.",
     "I have {a} coins and give away {b}. How many coins do I have?", "Compute {a} - {b}.", "What is {a}-{b}?",
-    "{a} minus {b}", "Tell me {a} minus {b}.",
+    "{a} minus {b}", "Tell me {a} minus {b}.", "{a}-{b}=", "{a} - {b} =",
 )
 MORE = ("Now add {b}.", "And plus {b}?", "Add {b} to that.", "And {b} more?", "What if you add {b}?", "Plus {b}?")
 LESS = ("Now subtract {b}.", "And minus {b}?", "Take {b} away from that.", "And {b} less?",
@@ -28,7 +28,7 @@ AGAIN_SUB = ("And {a} - {b}?", "And what is {a} minus {b}?", "What about {a} - {
 
 LIMIT = "I can only add and subtract whole numbers of up to three digits."
 TOO_HARD = (
-    "What is {a} * {b}?", "{a} * {b}", "What is {a} times {b}?", "Multiply {a} by {b}.", "{a} x {b}",
+    "What is {a} * {b}?", "{a} * {b}", "What is {a}*{b}?", "{a}*{b}", "{a}x{b}", "What is {a} times {b}?", "Multiply {a} by {b}.", "{a} x {b}",
     "What is {a} / {b}?", "Divide {a} by {b}.", "{a} / {b}", "What is {a} divided by {b}?", "What is {big} + {b}?",
     "What is {big} - {b}?", "{b} + {big}", "What is the square root of {a}?", "What is {a} squared?",
 )
@@ -71,5 +71,5 @@ def sample(rng: Random, op: str = "") -> Exchange:
             phrasing = AGAIN_ADD if op == "+" else AGAIN_SUB
         key, text, result = step(op, a, b)
         keys.append(key)
-        messages += [user(rng.choice(phrasing).format(a=a, b=b)), answer(text, str(result))]
+        messages += [ask(rng, phrasing, a=a, b=b), answer(text, str(result))]
     return Exchange("addition" if op == "+" else "subtraction", keys, messages)

@@ -38,15 +38,22 @@ def answer(text: str, short: str | None = None) -> Message:
     return message
 
 
-def casual(rng: Random, text: str) -> str:
-    """The same question as people type it: sometimes with a greeting, without a capital or the last mark."""
+def casual(rng: Random, text: str, names: bool = False) -> str:
+    """The same question as people type it: a greeting before it, small letters, no last mark, "what's".
+
+    With `names` the capitals stay, because the answer copies them.
+    """
     roll = rng.random()
     if roll < 0.06:
-        text = rng.choice(("Hi! ", "Hello, ", "Please: ", "Hey, ", "OK. ", "Thanks! ", "Next: ")) + text
-    elif roll < 0.16 and text[0].isalpha() and not text.startswith("I "):
+        text = rng.choice(("Hi! ", "Hello, ", "Please: ", "Hey, ", "OK. ", "Thanks! ", "Next: ", "Sure. ")) + text
+    elif roll < 0.14 and text[0].isalpha() and not text.startswith("I ") and not names:
         text = text[0].lower() + text[1:]
-    if text[-1] in "?." and rng.random() < 0.12:
+    if rng.random() < 0.1:
+        text = text.replace("What is ", "What's ").replace("what is ", rng.choice(("what's ", "whats ")))
+    if text[-1] in "?." and rng.random() < 0.18:
         text = text[:-1]
+    if not names and rng.random() < 0.12:
+        text = text.lower()
     return text
 
 

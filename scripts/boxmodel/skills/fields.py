@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from ..words import CITIES, COLORS, DAYS, GOODS, HOBBIES, JOBS, MONTHS, NAMES, ROOMS
+from ..words import CITIES, COLORS, DAYS, GOODS, HOBBIES, JOBS, LAST_NAMES, MONTHS, NAMES, ROOMS
 from .base import Exchange, answer, casual, user
 from .invent import value
 
@@ -68,7 +68,7 @@ THEN = ("Now only {f}.", "And {f}?", "Now give me {f} as JSON.", "Now {f}, pleas
 
 def record(rng: Random) -> tuple[str, dict]:
     kind = rng.choice(("person", "order", "event", "trip"))
-    name = value(rng, NAMES)
+    name = value(rng, NAMES) + (" " + value(rng, LAST_NAMES) if rng.random() < 0.2 else "")
     if kind == "person":
         values = {"name": name, "age": rng.randint(18, 90), "city": value(rng, CITIES), "job": rng.choice(JOBS)}
         return rng.choice(PERSON).format(**values), values
@@ -100,7 +100,7 @@ def sample(rng: Random) -> Exchange:
     wording = ("the " if rng.random() < 0.4 else "") + listed(fields)
     phrasing = rng.choice(ASK)
     question = phrasing.format(f=wording, s=sentence)  # a sentence that comes first keeps its name's capital
-    messages = [user(question if phrasing.startswith("{s}") else casual(rng, question)), answer(picked)]
+    messages = [user(question if phrasing.startswith("{s}") else casual(rng, question, names=True)), answer(picked)]
     if rng.random() < 0.2:
         fields = rng.sample(list(values), rng.randint(1, 2))
         keys *= 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ..words import COMMON_WORDS
-from .base import Exchange, answer, ask, user
+from .base import Exchange, answer, ask
 from .invent import invented
 
 SPELL = (
@@ -39,6 +39,8 @@ def reversal(word: str) -> str:
 
 
 def quoted(rng: Random, word: str) -> str:
+    if rng.random() < 0.12:
+        word = word.capitalize()  # the answer keeps small letters
     roll = rng.random()
     return word if roll < 0.6 else f'"{word}"' if roll < 0.95 else f"'{word}'"
 
@@ -52,7 +54,7 @@ def part(rng: Random, op: str, word: str, phrasings: tuple[str, ...] = ()) -> tu
         "last": (LAST, f"{word} ends with {word[-1]}.", word[-1]),
     }[op]
     if phrasings:
-        question = user(rng.choice(phrasings))
+        question = ask(rng, phrasings)
     else:
         question = ask(rng, asked, w=quoted(rng, word))
     # A count shows the spelling, so it is held out with it.

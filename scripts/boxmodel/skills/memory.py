@@ -63,7 +63,11 @@ def sample(rng: Random) -> Exchange:
         says, reply, asks, says_back, values = KINDS[kind]
         x = value(rng, values, 0.2 if kind in ("name", "city") else 0)
         said = rng.choice(says)
-        messages += [user(articles(casual(rng, said.format(x=x)))), answer(articles(reply.format(x=x, X=x.capitalize())))]
-        late += [user(casual(rng, rng.choice(asks))), answer(articles(says_back.format(x=x)))]
-        keys.append(f"memory:{kind}:{x}:{said}")
+        small = rng.random() < 0.1  # a chat typed in small letters keeps to them
+        shown = x.lower() if small else x
+        statement = articles(casual(rng, said.format(x=shown), names=True))
+        messages += [user(statement.lower() if small else statement),
+                     answer(articles(reply.format(x=shown, X=shown.capitalize())))]
+        late += [user(casual(rng, rng.choice(asks))), answer(articles(says_back.format(x=shown)))]
+        keys.append(f"memory:{kind}:{x.lower()}:{said}")
     return Exchange("memory", keys, messages, late=late)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from ..words import COMMON_WORDS
-from .base import Exchange, answer, ask, user
+from .base import Exchange, answer, ask
+from .invent import value
 
 UP = (
     "Sort {x}.", "Sort these numbers: {x}", "Sort from smallest to largest: {x}", "Put {x} in order.",
@@ -35,7 +36,7 @@ def written(rng: Random, items: list[str]) -> str:
     roll = rng.random()
     if roll < 0.7:
         return ", ".join(items)
-    if roll < 0.85:
+    if roll < 0.85 and len(items) > 1:
         return ", ".join(items[:-1]) + " and " + items[-1]
     return " ".join(items)
 
@@ -57,12 +58,14 @@ def numbers(rng: Random) -> Exchange:
             "count": (THEN_COUNT, f"There are {len(items)} numbers."),
         }[then]
         keys *= 2
-        messages += [user(rng.choice(asked)), answer(reply)]
+        messages += [ask(rng, asked), answer(reply)]
     return Exchange("sorting", keys, messages)
 
 
 def words(rng: Random) -> Exchange:
     items = rng.sample(COMMON_WORDS, rng.choices((3, 4, 5), (45, 40, 15))[0])
+    if rng.random() < 0.3:
+        items = list(dict.fromkeys(value(rng, [word], 0.5) for word in items))
     question = ask(rng, ALPHABET, x=written(rng, items))
     return Exchange("sorting", ["sort:" + ":".join(sorted(items))], [question, answer(", ".join(sorted(items)))])
 

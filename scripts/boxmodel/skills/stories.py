@@ -51,9 +51,14 @@ READ = (
     "{q} Here is the story: {s}", "Listen: {s} Now tell me: {q}", "I will tell you a story. {s} {q}",
     "Answer from the story. {s} {q}", "A story for you: {s} So, {q}", "{s} My question: {q}",
 )
+ANOTHER = ("Another one!", "Tell me another one.", "One more, please.", "Another story, please.", "And another story?",
+           "Tell me one more.", "Again!", "More stories!")
 QUESTIONS = {
     "who": (("Who was {name}?", "What kind of animal was {name}?", "Which animal was {name}?"),
             "{name} was a {trait} {animal}."),
+    "name": (("What was the name of the {animal}?", "What was the {animal} called?", "Which name did the {animal} have?",
+              "What was its name?", "What was the name?"),
+             "The {animal} was called {name}."),
     "where": (("Where did {name} go?", "Which place did {name} visit?", "Where was the {thing}?"),
               "{name} went to the {place}."),
     "what": (("What did {name} find?", "What was found?", "Which thing did {name} find?"),
@@ -71,6 +76,8 @@ def cast(rng: Random) -> dict[str, str]:
     if rng.random() < 0.15:
         name = invented(rng).capitalize()
     animal, other = rng.sample(ANIMALS, 2)
+    if rng.random() < 0.15:
+        animal = invented(rng)
     home, place = rng.sample(PLACES, 2)
     return {
         "name": name, "friend": friend, "animal": animal, "other": other, "home": home, "place": place,
@@ -97,8 +104,13 @@ def sample(rng: Random, tell: float = 0.4) -> Exchange:
     who = cast(rng)
     content = ":".join(who.values())
     if rng.random() < tell:
-        question = ask(rng, TELL) if rng.random() < 0.3 else user(articles(casual(rng, rng.choice(TELL_ABOUT).format(**who))))
+        question = ask(rng, TELL) if rng.random() < 0.3 else user(articles(casual(rng, rng.choice(TELL_ABOUT).format(**who), names=True)))
         messages, keys = [question, answer(story(rng, who))], ["tell"]
+        if rng.random() < 0.2:
+            who = cast(rng)
+            content = ":".join(who.values())
+            messages += [ask(rng, ANOTHER), answer(story(rng, who))]
+            keys.append("tell")
         asked = questions(rng, who, rng.choices((0, 1, 2), (60, 30, 10))[0])
     else:
         (first, reply), *asked = questions(rng, who, rng.choices((1, 2, 3), (70, 20, 10))[0])

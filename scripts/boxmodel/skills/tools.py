@@ -27,6 +27,8 @@ class Tool:
 WEATHER = ["sunny", "cloudy", "rainy", "windy", "foggy", "snowy"]
 HOURS = list(range(6, 23))
 
+FREE: list = []  # any few words
+
 TOOLS = (
     Tool(("get_weather", "weather", "current_weather"), ("Get the weather in a city.", "Current weather of a city."),
          {"city": (("city", "location", "place"), "string", CITIES)},
@@ -110,6 +112,18 @@ TOOLS = (
           "{count} pieces of {item}, please.", "Put {count} of {item} in my cart.", "I want to buy {item}, {count} pieces.",
           "Can you order {count} pieces of {item}?"),
          {"price": list(range(5, 900))}, "Ordered: {item}, {count} pieces for {price} euros."),
+    Tool(("search_web", "search", "web_search"), ("Search the web.", "Find pages in the web."),
+         {"query": (("query", "text", "words"), "string", FREE)},
+         ("Search the web for {query}.", "Search for {query}.", "Find pages about {query}.", "Look up {query} in the web.",
+          "Please search {query}.", "Google {query}.", "What does the web say about {query}?", "Do a search for {query}.",
+          "Find {query} online.", "I want to read about {query}."),
+         {"pages": list(range(2, 1000))}, "I found {pages} pages about {query}."),
+    Tool(("add_note", "write_note", "remember_this"), ("Write a note.", "Keep a note for later."),
+         {"note": (("note", "text", "content"), "string", FREE)},
+         ("Note: {note}.", "Write down: {note}.", "Make a note: {note}.", "Keep this for later: {note}.",
+          "Please note {note}.", "Add a note that says {note}.", "Put {note} on my list.", "Note down {note}.",
+          "Save the note {note}.", "New note: {note}."),
+         {"status": ["saved", "kept"]}, "Your note is {status}."),
 )
 
 OPEN = {"city", "to", "word", "ingredient", "item"}  # parameters that may hold words never seen
@@ -129,19 +143,31 @@ class Given:
 def given(rng: Random, tool: Tool) -> Given:
     name = rng.choice(tool.names)
     params = {p: rng.choice(names) for p, (names, _, _) in tool.params.items()}
-    properties = {params[p]: {"type": kind} for p, (_, kind, _) in tool.params.items()}
+    told = rng.random() < 0.3  # schemas in the wild say more
+    properties = {params[p]: {"type": kind} | ({"description": f"The {p}."} if told else {})
+                  for p, (_, kind, _) in tool.params.items()}
+    required = list(properties)
+    if rng.random() < 0.15 and not {"unit", "lang"} & set(properties):
+        extra, options = rng.choice((("unit", ["c", "f"]), ("lang", ["en", "de"])))
+        properties[extra] = {"type": "string", "enum": options}
     schema = {"type": "function", "function": {
         "name": name, "description": rng.choice(tool.about),
-        "parameters": {"type": "object", "properties": properties, "required": list(properties)}}}
+        "parameters": {"type": "object", "properties": properties, "required": required}}}
     return Given(tool, name, params, schema)
+
+
+def argument(rng: Random, name: str, options: list) -> object:
+    if options is FREE:
+        return " ".join(value(rng, COMMON_WORDS) for _ in range(rng.randint(1, 4)))
+    return value(rng, options) if name in OPEN else rng.choice(options)
 
 
 def call(rng: Random, chosen: Given) -> tuple[list[str], list, list]:
     """Keys, the question with the call, and the tool's reply with the answer made of it."""
     tool = chosen.tool
-    values = {p: value(rng, options) if p in OPEN else rng.choice(options) for p, (_, _, options) in tool.params.items()}
+    values = {p: argument(rng, p, options) for p, (_, _, options) in tool.params.items()}
     question = rng.choice(tool.asks).format(**values)
-    question = casual(rng, question[0].upper() + question[1:] if rng.random() < 0.5 else question)
+    question = casual(rng, question, names=True)
     content = ":".join(str(v) for v in values.values())
     arguments = {chosen.params[p]: v for p, v in values.items()}
     made = {"name": chosen.name, "arguments": arguments}

@@ -51,6 +51,8 @@ def sample(rng: Random) -> Exchange:
         if rng.random() < 0.2:
             to_name, from_name = (small_short, large_short) if down else (large_short, small_short)
         question = ask(rng, ASK, n=source[0], unit=from_name, to=to_name)
+        if len(from_name) <= 3 and rng.random() < 0.4:  # as in "5km"
+            question["content"] = question["content"].replace(f"{source[0]} {from_name}", f"{source[0]}{from_name}")
         keys.append(f"unit:{'down' if down else 'up'}:{count}:{large}:{small}" if count > 2 else "units:table")
         messages += [question, answer(f"{named(*source)} = {named(*target)}.", str(target[0]))]
     return Exchange("units", keys, messages)
