@@ -88,26 +88,27 @@ fn visit(li: u32, key: u32, what: u32, search: Search) {
     if (search.shift == 24u || (key >> (search.shift + 8u)) == search.prefix) { add(li, (key >> search.shift) & 255u, key, search); }
 }
 
+// `ordered` of four numbers at once.
+fn ordered4(x: vec4<f32>) -> vec4<u32> {
+    let bits = bitcast<vec4<u32>>(x);
+    let magnitude = bits & vec4<u32>(0x7fffffffu);
+    var keys = select(bits | vec4<u32>(0x80000000u), ~bits, (bits >> vec4<u32>(31u)) != vec4<u32>(0u));
+    keys = select(keys, vec4<u32>(0x80000000u), magnitude == vec4<u32>(0u));
+    return select(keys, vec4<u32>(0u), magnitude > vec4<u32>(0x7f800000u));
+}
+
 // The keys of logits 4i..4i+3; 0, which counts nowhere, beyond the last.
 fn keys_at(i: u32) -> vec4<u32> {
-    let x = logits[min(i, (V - 1u) / 4u)];
-    let keys = vec4<u32>(ordered(x.x), ordered(x.y), ordered(x.z), ordered(x.w));
+    let keys = ordered4(logits[min(i, (V - 1u) / 4u)]);
     return select(vec4<u32>(0u), keys, vec4<u32>(4u * i) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(V));
 }
 
 fn visit_all(li: u32, what: u32, search: Search) {
     for (var i = li; 4u * i < V; i += 4u * THREADS) {
-{% for j in range(4) %}
-        let keys{{ j }} = keys_at(i + {{ j }}u * THREADS);
-{% endfor %}
-        // One question to all of them, so that all four loads are under way before the first is waited for.
-        let most = max(max(keys0, keys1), max(keys2, keys3));
-        if (max(max(most.x, most.y), max(most.z, most.w)) < search.floor_key) { continue; }
-        for (var c = 0u; c < 4u; c++) {
-{% for j in range(4) %}
-            visit(li, keys{{ j }}[c], what, search);
-{% endfor %}
-        }
+        // All four loads are under way before the first is waited for.
+        var keys = array<vec4<u32>, 4>(keys_at(i), keys_at(i + THREADS), keys_at(i + 2u * THREADS), keys_at(i + 3u * THREADS));
+        // A loop, not sixteen copies: drivers inline everything, and this kernel was the slowest of all to compile.
+        for (var n = 0u; n < 16u; n++) { visit(li, keys[n / 4u][n % 4u], what, search); }
     }
 }
 
@@ -158,34 +159,38 @@ fn choose(li: u32, missing: vec2<u32>) {
 // `wanted` * 2^-32 of the whole.
 fn smallest_kept(li: u32, floor_key: u32, wanted: u32, by_mass: bool, top_key: u32) -> u32 {
     var search = Search(floor_key, top_key, by_mass, 0u, 0u, 0u);
-    clear(li);
-    if (li == 0u) { atomicStore(&listed, 0u); }
-    visit_all(li, BIN, search);
-    accumulate(li);
-    let whole = at_least[0];
-    var missing = vec2<u32>(min(wanted, whole.x), 0u);
-    if (by_mass) { missing = part_of64(whole, wanted); }
-    // At least the likeliest token, however small the share.
-    if (all(missing == vec2<u32>(0u)) && any(whole != vec2<u32>(0u))) { missing.x = 1u; }
-    choose(li, missing);
-    search.bin = chosen;
-    missing = sub64(missing, above);
-    visit_all(li, LIST, search);
-    workgroupBarrier();
-    let count = atomicLoad(&listed);
-    for (var shift = 24i; shift >= 0i; shift -= 8i) {
-        search.shift = u32(shift);
+    var missing = vec2<u32>(0u);
+    var count = 0u;
+    // Bins, the list, then the four digits: one loop, so that its barriers and inlined functions stand in the code once.
+    for (var stage = 0u; stage < 6u; stage++) {
         clear(li);
-        if (count <= LISTED) {
+        if (stage == 0u && li == 0u) { atomicStore(&listed, 0u); }
+        if (stage >= 2u) { search.shift = 40u - 8u * stage; }
+        if (stage >= 2u && count <= LISTED) {
             for (var i = li; i < count; i += THREADS) { visit(li, list[i], DIGIT, search); }
         } else {
-            visit_all(li, DIGIT, search);
+            visit_all(li, min(stage, DIGIT), search);
         }
         accumulate(li);
+        if (stage == 1u) {
+            count = atomicLoad(&listed);
+            continue;
+        }
+        if (stage == 0u) {
+            let whole = at_least[0];
+            missing = vec2<u32>(min(wanted, whole.x), 0u);
+            if (by_mass) { missing = part_of64(whole, wanted); }
+            // At least the likeliest token, however small the share.
+            if (all(missing == vec2<u32>(0u)) && any(whole != vec2<u32>(0u))) { missing.x = 1u; }
+        }
         choose(li, missing);
-        search.prefix = (search.prefix << 8u) | chosen;
+        if (stage == 0u) {
+            search.bin = chosen;
+        } else {
+            search.prefix = (search.prefix << 8u) | chosen;
+        }
         missing = sub64(missing, above);
-        // `chosen` is cleared in the next pass.
+        // `chosen` is cleared in the next stage.
         workgroupBarrier();
     }
     return search.prefix;
@@ -204,11 +209,12 @@ fn main(@builtin(local_invocation_index) li: u32) {
 
     // Key 0 is NaN, which counts nowhere.
     var key = 0u;
-    if (params.top_k > 0u && params.top_k < V) {
-        key = smallest_kept(li, 1u, params.top_k, false, top_key);
-    }
-    if (params.top_p < 1.0) {
-        key = max(key, smallest_kept(li, max(key, 1u), u32(params.top_p * 4294967296.0), true, top_key));
+    for (var by_mass = 0u; by_mass < 2u; by_mass++) {
+        let top_k = by_mass == 0u;
+        if (top_k && (params.top_k == 0u || params.top_k >= V)) { continue; }
+        if (!top_k && params.top_p >= 1.0) { continue; }
+        let wanted = select(u32(params.top_p * 4294967296.0), params.top_k, top_k);
+        key = max(key, smallest_kept(li, max(key, 1u), wanted, !top_k, top_key));
     }
     if (params.min_p > 0.0) {
         // Probability >= min_p * the largest: a bound on the logit. The likeliest token itself always survives.
