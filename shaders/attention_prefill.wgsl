@@ -51,9 +51,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let t = t0 + row;
     var m = LOWEST;
     var l = 0.0;
-{% for s in range(4) %}
-    var o{{ s }} = vec4<f32>(0.0);
-{% endfor %}
+    var o = array<vec4<f32>, 4>();  // a slice each
 
     for (var tile = 0u; tile < end_key; tile += KEYS) {
         var score_a = 0.0;
@@ -94,13 +92,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         scores[row * SPAD + lane] = select(exp(score_a - m), 0.0, tile + lane > visible);
         scores[row * SPAD + lane + 16u] = select(exp(score_b - m), 0.0, tile + lane + 16u > visible);
         l *= rescale;
-{% for s in range(4) %}
-        o{{ s }} *= rescale;
-{% endfor %}
+        for (var slice = 0u; slice < slices; slice++) { o[slice] *= rescale; }
 
-{% for s in range(4) %}
-        if (slices > {{ s }}u) {
-            let column = {{ s }}u * SLICE + lane;
+        // The loop's bound is a constant of the pipeline, so that o stays in registers.
+        for (var slice = 0u; slice < slices; slice++) {
+            let column = slice * SLICE + lane;
             workgroupBarrier();
             for (var key = row; key < KEYS; key += ROWS) {
                 var v = vec4<f32>(0.0);
@@ -108,22 +104,19 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
                 kv[key * PAD + lane] = v;
             }
             workgroupBarrier();
-            for (var key = 0u; key < KEYS; key++) {
-                let p = scores[row * SPAD + key];
-{% if s == 0 %}
-                l += p;
-{% endif %}
-                o{{ s }} += p * kv[key * PAD + lane];
-            }
+            var sum = o[slice];
+            for (var key = 0u; key < KEYS; key++) { sum += scores[row * SPAD + key] * kv[key * PAD + lane]; }
+            o[slice] = sum;
         }
-{% endfor %}
+        // After the barrier of the first slice every score of the tile is final.
+        for (var key = 0u; key < KEYS; key++) { l += scores[row * SPAD + key]; }
     }
 
     if (t >= state.rows) { return; }
     let out = t * KB * 8u + head * width;
-{% for s in range(4) %}
-    if ({{ s }}u * SLICE + lane < width) { y[out + {{ s }}u * SLICE + lane] = o{{ s }} / l; }
-{% endfor %}
+    for (var slice = 0u; slice < slices; slice++) {
+        if (slice * SLICE + lane < width) { y[out + slice * SLICE + lane] = o[slice] / l; }
+    }
     if (head == H - 1u) {
         for (var i = H * width + lane; i < KB * 8u; i += 16u) { y[t * KB * 8u + i] = vec4<f32>(0.0); }
     }
