@@ -1,12 +1,12 @@
 //! Options, and what each command does with them.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use millrace::plan::Lane;
 use millrace::source::{ModelSpec, native};
-use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Progress, Prompt, Request};
+use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Phase, Progress, Prompt, Request};
 use millrace::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -151,7 +151,7 @@ impl Load {
 
     async fn engine(&self, model: &str) -> Result<Engine> {
         let options = self.options()?;
-        let progress = |_: Progress| {};
+        let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
         let spec = ModelSpec::parse(model)?;
         let (files, _) = native::open(&spec, &progress, &cancel).await?;
@@ -162,6 +162,19 @@ impl Load {
         }
         engine
     }
+}
+
+/// A download as one line of stderr that is written over, where a person watches. Reports come about once a megabyte.
+fn show_download(progress: &Progress) {
+    let mut err = std::io::stderr();
+    if progress.phase != Phase::Download || progress.cached || !err.is_terminal() {
+        return;
+    }
+    let (loaded, total) = (progress.loaded as f64 / 1e6, progress.total as f64 / 1e6);
+    let file = progress.file.as_deref().unwrap_or("model");
+    let end = if progress.total > 0 && progress.loaded >= progress.total { "\n" } else { "" };
+    // Nobody is helped by an error about a line of progress.
+    let _ = write!(err, "\r\x1b[K{file}: {loaded:.1} of {total:.1} MB{end}");
 }
 
 fn read_json(path: &std::path::Path) -> Result<Value> {
