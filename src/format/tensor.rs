@@ -70,8 +70,7 @@ pub(crate) fn check_layout(file: usize, source: &dyn ByteSource, tensors: &Index
             .ok_or_else(|| Error::bad_model(format!("tensor '{}' begins at byte {}, which overflows with its size", tensor.name, tensor.offset)))?;
         if end > source.len() {
             return Err(Error::bad_model(format!(
-                "{}: tensor '{}' needs bytes {}..{end}, but the file ends at {}: {} bytes are missing; it is truncated, so download it again",
-                source.name(),
+                "tensor '{}' needs bytes {}..{end}, but the file ends at {}: {} bytes are missing; it is truncated, so download it again",
                 tensor.name,
                 tensor.offset,
                 source.len(),
@@ -81,7 +80,7 @@ pub(crate) fn check_layout(file: usize, source: &dyn ByteSource, tensors: &Index
     }
     for pair in order.windows(2) {
         if pair[0].end() > pair[1].offset {
-            return Err(Error::bad_model(format!("{}: tensors '{}' and '{}' overlap at byte {}", source.name(), pair[0].name, pair[1].name, pair[1].offset)));
+            return Err(Error::bad_model(format!("tensors '{}' and '{}' overlap at byte {}", pair[0].name, pair[1].name, pair[1].offset)));
         }
     }
     Ok(())

@@ -120,7 +120,13 @@ struct Inspect {
 pub fn usage(e: &clap::Error) -> Error {
     let text = e.to_string();
     let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let rest: Vec<&str> = text.lines().skip(1).take_while(|l| !l.starts_with("Usage")).map(str::trim).filter(|l| !l.is_empty()).collect();
+    let rest: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .take_while(|l| !l.starts_with("Usage"))
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with("For more information"))
+        .collect();
     let rest = if rest.is_empty() { String::new() } else { format!(" {}", rest.join(" ")) };
     Error::bad_option(format!("{first}{rest}; see millrace --help"))
 }
@@ -178,7 +184,10 @@ fn show_download(progress: &Progress) {
 }
 
 fn read_json(path: &std::path::Path) -> Result<Value> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())))?;
+    let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::InvalidData => Error::bad_option(format!("{}: it is no JSON", path.display())),
+        _ => Error::not_found(format!("{}: {e}", path.display())),
+    })?;
     serde_json::from_str(&text).map_err(|e| Error::bad_option(format!("{}: {e}", path.display())))
 }
 
