@@ -12,6 +12,11 @@ export default defineConfig({
   // One software GPU for all: more workers only take turns.
   workers: 1,
   forbidOnly: true,
+  // Projects get a browser of their own. The kernel page leaves hundreds of compiled shaders in the GPU process: it comes last.
+  projects: [
+    { name: 'pages', testIgnore: 'kernels.spec.ts' },
+    { name: 'kernels', testMatch: 'kernels.spec.ts' },
+  ],
   reporter: [['list']],
   use: {
     headless: true,

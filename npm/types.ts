@@ -93,7 +93,7 @@ export interface GenerateOptions {
   templateOptions?: Record<string, unknown>;
   /** Returns the raw logits of the last prompt position. */
   logits?: boolean;
-  /** With `logits`: returns those of every prompt position from this one on, as `allLogits`. */
+  /** With `logits`: returns those of every prompt position from this one on, as `all_logits`. */
   logitsFrom?: number;
 }
 
@@ -116,7 +116,7 @@ export interface GenerateResult {
   /** (V) raw logits of the last prompt position, where asked for. */
   logits?: Float32Array;
   /** (T, V) raw logits of the prompt positions from `logitsFrom` on, where asked for. */
-  allLogits?: Float32Array[];
+  all_logits?: Float32Array[];
 }
 
 /** The GPU. */

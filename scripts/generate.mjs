@@ -183,13 +183,13 @@ async function runInPage({ load, input, options }) {
     const sent = [];
     for await (const delta of generation) sent.push(globalThis.millraceDelta(delta));
     await Promise.all(sent);
-    const { logits, allLogits, ...result } = await generation;
+    const { logits, all_logits, ...result } = await generation;
     return {
       result: {
         ...result,
         tokens: Array.from(result.tokens),
         logits: logits && Array.from(logits),
-        allLogits: allLogits && Array.from(allLogits, (row) => Array.from(row)),
+        all_logits: all_logits && Array.from(all_logits, (row) => Array.from(row)),
       },
     };
   } catch (error) {
@@ -205,9 +205,9 @@ function showProgress({ phase, loaded, total }) {
   shown = text;
 }
 
-function report(given, { logits, allLogits, ...result }) {
+function report(given, { logits, all_logits, ...result }) {
   if (given.logits !== undefined) {
-    const extra = allLogits ? { from: Number(given['logits-from']), all: allLogits } : {};
+    const extra = all_logits ? { from: Number(given['logits-from']), all: all_logits } : {};
     writeFileSync(given.logits, `${JSON.stringify({ logits, ...extra })}\n`);
   }
   process.stdout.write('\n');

@@ -27,7 +27,7 @@ for (const name of readdirSync(join(root, 'tests', 'data', 'oracle'))) {
         const engine = await Engine.load({ model, lane: 'exact', cache: false });
         const result = await engine.generate({ tokens }, { maxTokens: 1, temperature: 0, ignoreEos: true, logits: true, logitsFrom: from });
         engine.dispose();
-        return { rows: result.allLogits!.map((row) => Array.from(row)), next: result.tokens[0]! };
+        return { rows: result.all_logits!.map((row) => Array.from(row)), next: result.tokens[0]! };
       },
       { model: expected.model.endsWith('.gguf') ? path : `${path.replace(/\/$/, '')}/`, tokens: expected.tokens, from: expected.from },
     );
