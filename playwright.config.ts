@@ -7,7 +7,7 @@ export default defineConfig({
   testDir: 'tests/browser',
   outputDir: 'test-results',
   // A software GPU takes seconds to compile a model's kernels, and more on a busy machine.
-  timeout: 240_000,
+  timeout: 600_000,
   expect: { timeout: 20_000 },
   // One software GPU for all: more workers only take turns.
   workers: 1,

@@ -40,7 +40,7 @@ const native = async (...args: string[]): Promise<Outcome> =>
 const lastLine = ({ stdout }: Outcome) => JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown> & { tokens: number[]; text: string };
 
 test('both print the text as it arrives and the contract’s object on the last line, with the same tokens', async () => {
-  test.setTimeout(300_000);
+  test.setTimeout(600_000);
   const args = ['--chat', 'What is 17 + 25?', '--max-tokens', '16', '--temperature', '0', '--lane', 'exact', '--json'];
   const outcomes = [await generate(...args), await native(...args)];
   for (const outcome of outcomes) {

@@ -28,7 +28,7 @@ async function ask(page: Page, text: string): Promise<void> {
 
 const begun = (page: Page) => expect(answer(page).locator('.text')).not.toHaveText('', { timeout: 120_000 });
 
-test.setTimeout(400_000);
+test.setTimeout(600_000);
 
 test('answers from the model in the box, over several turns, and tells how fast it was', async ({ chat }) => {
   const problems: string[] = [];

@@ -3,7 +3,7 @@ import type { KernelRow } from '../../npm/millrace.js';
 import { expect, test } from './support.ts';
 
 test('all kernels agree with their twins', async ({ page, site }) => {
-  test.setTimeout(600_000);
+  test.setTimeout(1_200_000);
   await page.goto(`${site.url}/kernels.html`);
   await page.waitForFunction(() => (globalThis as unknown as { millraceKernels: { done: boolean } }).millraceKernels.done, null, { timeout: 580_000 });
   const results = await page.evaluate(() => (globalThis as unknown as { millraceKernels: { rows: KernelRow[]; failure: string | null } }).millraceKernels);
