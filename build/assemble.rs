@@ -23,8 +23,31 @@ struct Kernel {
     tile: Option<[u32; 2]>,
     /// Invocations of a workgroup, for templates that take it from here.
     #[serde(default)]
-    workgroup: Option<u32>,
+    workgroup: Option<Number>,
+    /// Rows of N that a group of lanes computes together; `tile` follows from it.
+    #[serde(default)]
+    rows: Option<Number>,
 }
+
+/// A number of the whole kernel, or one for each value of an axis.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    One(u32),
+    By(BTreeMap<String, u32>),
+}
+
+impl Number {
+    fn of(&self, axes: &[(String, String)]) -> Option<u32> {
+        match self {
+            Self::One(n) => Some(*n),
+            Self::By(values) => axes.iter().find_map(|(_, value)| values.get(value)).copied(),
+        }
+    }
+}
+
+/// Invocations that share a row where the `reduce` axis does not say (`sg32`: 32 by subgroup shuffles).
+const LANES_WITHOUT_SUBGROUPS: u32 = 8;
 
 /// One variant's text and what the table says about it.
 pub struct Assembled {
@@ -32,6 +55,8 @@ pub struct Assembled {
     pub name: String,
     pub axes: Vec<(String, String)>,
     pub tile: [u32; 2],
+    /// Invocations that share a row, for kernels that reduce over so many; 0 for others.
+    pub lanes: u32,
     /// WGSL without `enable` lines, comments and blank lines.
     pub source: String,
 }
@@ -103,23 +128,44 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
         }
         let variant = if axes.is_empty() { "default".to_owned() } else { axes.iter().map(|a| a.1.as_str()).collect::<Vec<_>>().join("-") };
         let mut context: BTreeMap<&str, Value> = axes.iter().map(|(k, v)| (k.as_str(), Value::from(v.as_str()))).collect();
-        if let Some(tile) = kernel.tile {
-            context.insert("tile", Value::from(tile.to_vec()));
+        context.insert("kernel", Value::from(name));
+        let number = |what: &str, n: &Option<Number>| match n {
+            Some(n) => n.of(&axes).map(Some).ok_or_else(|| format!("kernel {name} variant {variant}: no value of `{what}` for it")),
+            None => Ok(None),
+        };
+        let (workgroup, rows) = (number("workgroup", &kernel.workgroup)?, number("rows", &kernel.rows)?);
+        let lanes = lanes(&axes, kernel);
+        let mut tile = kernel.tile;
+        if let (Some(workgroup), Some(rows)) = (workgroup, rows) {
+            tile = Some([rows * workgroup / lanes.max(1), 1]);
         }
-        if let Some(workgroup) = kernel.workgroup {
-            context.insert("workgroup", Value::from(workgroup));
+        for (key, value) in [("workgroup", workgroup), ("rows", rows), ("lanes", Some(lanes))] {
+            if let Some(value) = value {
+                context.insert(key, Value::from(value));
+            }
+        }
+        if let Some(tile) = tile {
+            context.insert("tile", Value::from(tile.to_vec()));
         }
         let text = template.render(context).map_err(|e| format!("kernel {name} variant {variant}: {e:#}"))?;
         let source = strip(&text);
         if let Some(twin) = seen.insert(source.clone(), variant.clone()) {
             return Err(format!("kernel {name}: variants {twin} and {variant} have the same text: an axis does nothing"));
         }
-        out.push(Assembled { kernel: name.to_owned(), name: variant, axes, tile: kernel.tile.unwrap_or([1, 1]), source });
+        out.push(Assembled { kernel: name.to_owned(), name: variant, axes, tile: tile.unwrap_or([1, 1]), lanes, source });
     }
     if out.is_empty() {
         return Err(format!("variants.toml: [{name}]: every variant is excluded"));
     }
     Ok(out)
+}
+
+/// How many invocations share a row: the number in `sg32`; 0 for a kernel whose `reduce` axis has no such value.
+fn lanes(axes: &[(String, String)], kernel: &Kernel) -> u32 {
+    let number = |value: &str| value.strip_prefix("sg").and_then(|n| n.parse().ok());
+    let Some((_, value)) = axes.iter().find(|a| a.0 == "reduce") else { return 0 };
+    let numbered = kernel.axes["reduce"].as_array().is_some_and(|values| values.iter().any(|v| v.as_str().and_then(number).is_some()));
+    number(value).unwrap_or(if numbered { LANES_WITHOUT_SUBGROUPS } else { 0 })
 }
 
 /// The axes with their values; names and exclusions checked.
@@ -132,7 +178,7 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "weight" => &[],
             "act" | "out" => &["f32", "q8"],
             "kv" => &["f32", "f16"],
-            "reduce" => &["sg", "wg"],
+            "reduce" => &["sg", "sg32", "sg8", "sg4", "wg"],
             _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: weight, act, out, kv, reduce")),
         };
         if let Some(value) = values.iter().find(|v| !known.is_empty() && !known.contains(&v.as_str())) {

@@ -30,8 +30,8 @@ pub fn write(table: &[(Assembled, Reflection)], out: &Path) -> Result<(), String
         let _ = writeln!(
             code,
             "Variant {{ kernel: {:?}, name: {:?}, axes: &{:?}, source: include_str!(concat!(env!(\"OUT_DIR\"), \"/wgsl/{file}\")), \
-             workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {} }},",
-            v.kernel, v.name, v.axes, r.workgroup, r.workgroup_bytes, v.tile, r.subgroups, r.f16,
+             workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, lanes: {}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {} }},",
+            v.kernel, v.name, v.axes, r.workgroup, r.workgroup_bytes, v.tile, v.lanes, r.subgroups, r.f16,
         );
     }
     let _ = writeln!(code, "];\nstatic KERNELS: &[&str] = &{names:?};");

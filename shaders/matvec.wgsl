@@ -1,49 +1,178 @@
-// y[ROW0 + n] (+)= sum over k of w[n][k] * x[k], for the N rows of w in this part. A workgroup shares {{ tile[0] }} rows: each
-// invocation walks along K with a stride of the workgroup, so that neighbours read neighbouring 16 bytes.
+{% if kernel == "matvec" %}
+// y[ROW0 + n] (+)= sum over k of w[n][k] * x[k], for the N rows of w in this part.
+{% elif kernel == "norm_matvec" %}
+// y[ROW0 + n] = sum over k of w[n][k] * norm(h)[k], for the N rows of w in this part.
+{% else %}
+// y[f] = silu(w[f] . norm(h)) * (w[F + f] . norm(h)): gates in the first F rows of w, up rows in the next F; 32 outputs a workgroup.
+{% endif %}
+// LANES neighbouring invocations share a row of w and walk along K together, so that they read neighbouring 16 bytes; SPLIT such groups
+// deal K out among themselves where there are too few rows to fill the GPU.
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
-{% with sum = "vec4<f32>" %}{% include "common/reduce.wgsl" %}{% endwith %}
+{% include "common/lanes.wgsl" %}
+{% set gated = kernel == "norm_gated" %}
+{% set normed = kernel != "matvec" %}
+override KB: u32;     // blocks of a row, ceil(K / 32)
+{% if normed %}
+{% include "common/normed.wgsl" %}
+const SPLIT = 1u;
+{% else %}
+override SPLIT: u32;  // groups of lanes that share a row: a power of two, at most GROUPS
 {% if act == "q8" %}
 @group(0) @binding(3) var<storage, read> xq: array<vec4<u32>>;   // [KB][2]
 @group(0) @binding(4) var<storage, read> xs: array<vec2<f32>>;   // [KB]
 {% else %}
-@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [KB * 32]
+@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [KB * 8]
+fn x4(j: u32) -> vec4<f32> { return x[j]; }
 {% endif %}
-@group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [>= ROW0 + N]
-
-override KB: u32;     // blocks of a row, ceil(K / 32)
+{% endif %}
+const GROUPS = {{ workgroup // lanes }}u;   // groups of lanes in a workgroup
+{% if gated %}
+{% set half = rows // 2 %}
+override F: u32;      // outputs
+{% if out == "q8" %}
+@group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [ceil(F / 32)][8]
+@group(0) @binding(6) var<storage, read_write> ys: array<vec2<f32>>;   // [ceil(F / 32)]
+{% else %}
+@group(0) @binding(5) var<storage, read_write> y: array<vec4<f32>>;    // [ceil(F / 32) * 8], zeros beyond F
+{% endif %}
+var<workgroup> outputs: array<f32, 32>;
+{% include "common/silu.wgsl" %}
+{% else %}
 override N: u32;      // rows of this part
 override ROW0: u32;   // where in y this part begins
+@group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [>= ROW0 + N]
+{% if not normed %}
 override ADD: u32;    // 1: y is added to, the residual
+var<workgroup> parts: array<f32, {{ workgroup // lanes * rows }}>;   // [GROUPS][{{ rows }}]
+{% endif %}
+{% endif %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let row = (wid.x + wid.y * grid.x) * {{ tile[0] }}u;
-    if (row >= N) { return; }
-    var acc = vec4<f32>();
+    let group = li / LANES;
+    let lane = li % LANES + group % SPLIT * LANES;
     // Rows beyond the last repeat it and are not written.
-{% for r in range(tile[0]) %}
-    let b{{ r }} = min(row + {{ r }}u, N - 1u) * KB;
+{% if gated %}
+    let first = (wid.x + wid.y * grid.x) * 32u;
+    if (first >= F) { return; }
+{% for r in range(half) %}
+    let b{{ r }} = min(first + group * {{ half }}u + {{ r }}u, F - 1u) * KB;
+    let b{{ half + r }} = b{{ r }} + F * KB;
+{% endfor %}
+{% else %}
+    let first = (wid.x + wid.y * grid.x) * (GROUPS / SPLIT * {{ rows }}u);
+    if (first >= N) { return; }
+{% for r in range(rows) %}
+    let b{{ r }} = min(first + group / SPLIT * {{ rows }}u + {{ r }}u, N - 1u) * KB;
+{% endfor %}
+{% endif %}
+{% for r in range(rows) %}
+    var sum{{ r }} = 0.0;
 {% endfor %}
 {% if act == "q8" %}
-    for (var i = li; i < KB; i += {{ workgroup }}u) {
-        let xa = xq[i * 2u];
-        let xb = xq[i * 2u + 1u];
-        let s = xs[i];
-        acc += vec4<f32>({% for r in range(tile[0]) %}dot_q8(b{{ r }} + i, xa, xb, s), {% endfor %});
+{% if normed %}
+    prologue(li);
+{% endif %}
+{% set unroll = 2 if gated else 1 %}
+    for (var i0 = lane; i0 < KB; i0 += LANES * SPLIT * {{ unroll }}u) {
+        // Loads first: what takes time is the wait for them.
+{% for u in range(unroll) %}
+{% if u > 0 %}
+        let i{{ u }} = min(i0 + {{ u }}u * LANES * SPLIT, KB - 1u);
+{% endif %}
+{% for r in range(rows) %}
+        let w{{ u }}_{{ r }} = load_w(b{{ r }} + i{{ u }});
+{% endfor %}
+{% endfor %}
+{% for u in range(unroll) %}
+        {
+{% if normed %}
+            let xa = vec4<u32>(nq[i{{ u }} * 4u], nq[i{{ u }} * 4u + 1u]);
+            let xb = vec4<u32>(nq[i{{ u }} * 4u + 2u], nq[i{{ u }} * 4u + 3u]);
+            var s = ns[i{{ u }}];
+{% else %}
+            let xa = xq[i{{ u }} * 2u];
+            let xb = xq[i{{ u }} * 2u + 1u];
+            var s = xs[i{{ u }}];
+{% endif %}
+{% if u > 0 %}
+            if (i0 + {{ u }}u * LANES * SPLIT >= KB) { s = vec2<f32>(); }
+{% endif %}
+{% for r in range(rows) %}
+            sum{{ r }} += dot_w(w{{ u }}_{{ r }}, xa, xb, s);
+{% endfor %}
+        }
+{% endfor %}
+    }
+{% if normed %}
+    let factor = norm_factor();
+{% endif %}
+{% else %}
+{% if normed %}
+    var sq = 0.0;
+{% endif %}
+    for (var i = lane; i < KB * UNITS; i += LANES * SPLIT) {
+        let v = load_x(i);
+{% for r in range(rows) %}
+        sum{{ r }} += dot_x(b{{ r }} * UNITS + i, v);
+{% endfor %}
+{% if normed %}
+        for (var j = i * (8u / UNITS); j < (i + 1u) * (8u / UNITS); j++) { sq += dot(h[j], h[j]); }
+{% endif %}
+    }
+{% if normed %}
+    // Every group of lanes has walked over all of h.
+    let factor = inverseSqrt(lane_sum(sq, li) / f32(D) + EPS);
+{% endif %}
+{% endif %}
+{% for r in range(rows) %}
+    let s{{ r }} = lane_sum(sum{{ r }}, li){% if normed %} * factor{% endif %};
+{% endfor %}
+{% if gated %}
+    if (li % LANES == 0u) {
+{% for r in range(half) %}
+        outputs[group * {{ half }}u + {{ r }}u] = select(0.0, silu(s{{ r }}) * s{{ half + r }}, first + group * {{ half }}u + {{ r }}u < F);
+{% endfor %}
+    }
+    workgroupBarrier();
+    if (li >= 8u) { return; }
+    let v = vec4<f32>(outputs[li * 4u], outputs[li * 4u + 1u], outputs[li * 4u + 2u], outputs[li * 4u + 3u]);
+{% if out == "q8" %}
+    var largest = 0.0;
+    for (var i = 0u; i < 32u; i++) { largest = max(largest, abs(outputs[i])); }
+    let d = largest / 127.0;
+    let by = select(1.0, d, d > 0.0);
+    yq[first / 4u + li] = pack4xI8(vec4<i32>(select(vec4<f32>(), round(v / by), d > 0.0)));
+    if (li == 0u) {
+        var sum = 0;
+        for (var i = 0u; i < 32u; i++) { sum += i32(select(0.0, round(outputs[i] / by), d > 0.0)); }
+        ys[first / 32u] = vec2<f32>(d, d * f32(sum));
     }
 {% else %}
-    for (var i = li; i < KB * UNITS; i += {{ workgroup }}u) {
-        let v = load_x(i);
-        acc += vec4<f32>({% for r in range(tile[0]) %}dot_x(b{{ r }} * UNITS + i, v), {% endfor %});
-    }
+    y[first / 4u + li] = v;
 {% endif %}
-    let total = workgroup_sum(acc, li);
-    if (li < {{ tile[0] }}u && row + li < N) {
-        let at = ROW0 + row + li;
-        var v = total[li];
+{% elif normed %}
+    if (li % LANES == 0u) {
+{% for r in range(rows) %}
+        if (first + group * {{ rows }}u + {{ r }}u < N) { y[ROW0 + first + group * {{ rows }}u + {{ r }}u] = s{{ r }}; }
+{% endfor %}
+    }
+{% else %}
+    if (li % LANES == 0u) {
+{% for r in range(rows) %}
+        parts[group * {{ rows }}u + {{ r }}u] = s{{ r }};
+{% endfor %}
+    }
+    workgroupBarrier();
+    // parts is [rows of groups][SPLIT][{{ rows }}].
+    if (li < GROUPS / SPLIT * {{ rows }}u && first + li < N) {
+        var v = 0.0;
+        for (var k = 0u; k < SPLIT; k++) { v += parts[(li / {{ rows }}u * SPLIT + k) * {{ rows }}u + li % {{ rows }}u]; }
+        let at = ROW0 + first + li;
         if (ADD == 1u) { v += y[at]; }
         y[at] = v;
     }
+{% endif %}
 }

@@ -14,11 +14,7 @@ override F: u32;         // feed-forward width
 override KB: u32;        // blocks of a row of y, ceil(F / 32)
 override GSTRIDE: u32;   // f32 elements between rows of gu
 
-// x / (1 + exp(-x)), with an exponential that cannot overflow.
-fn silu(x: f32) -> f32 {
-    let e = exp(-abs(x));
-    return x * select(1.0, e, x < 0.0) / (1.0 + e);
-}
+{% include "common/silu.wgsl" %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {

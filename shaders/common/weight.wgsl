@@ -1,13 +1,14 @@
 // Weights in blocks of 32 along K, row-major: block b = row * KB + kb. What a block looks like, and how it is decoded, is
 // in the weight type's own file; what every one of them gives:
 //   w4(b, j)          elements 4j..4j+3 of block b, j in 0..8
-// for products with f32 activations (act == "f32"; x is the kernel's array<vec4<f32>>):
+// for products with f32 activations (act == "f32"; the kernel has x4(j), its activations 4j..4j+3):
 //   UNITS             pieces of a block, one load of 16 bytes each, which neighbouring invocations read
 //   X, load_x(i)      the activations that meet piece i of a row
 //   dot_x(i, X)       their product with piece i of all of wq
 // quantized types only:
 //   w_scale(b)        the block's scale
 //   w_i8(b, j)        elements 4j..4j+3 as signed int8 in a u32, before scaling
-//   dot_q8(b, xa, xb, xs)   product with an int8 block of activations: xs = (scale, scale * sum of the int8)
+//   W, load_w(b)      all that memory holds of block b, so that many loads can be under way before the first is used
+//   dot_w(w, xa, xb, xs)    its product with an int8 block of activations: xs = (scale, scale * sum of the int8)
 @group(0) @binding(1) var<storage, read> wq: array<vec4<u32>>;
 {% include "common/weight_" ~ weight ~ ".wgsl" %}

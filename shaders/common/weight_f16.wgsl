@@ -8,7 +8,7 @@ fn w4(b: u32, j: u32) -> vec4<f32> {
 const UNITS: u32 = 4u;
 struct X { x0: vec4<f32>, x1: vec4<f32> }
 fn load_x(i: u32) -> X {
-    return X(x[i * 2u], x[i * 2u + 1u]);
+    return X(x4(i * 2u), x4(i * 2u + 1u));
 }
 fn dot_x(i: u32, v: X) -> f32 {
     let w = wq[i];

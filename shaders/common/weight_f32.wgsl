@@ -6,7 +6,7 @@ fn w4(b: u32, j: u32) -> vec4<f32> {
 const UNITS: u32 = 8u;
 struct X { x0: vec4<f32> }
 fn load_x(i: u32) -> X {
-    return X(x[i]);
+    return X(x4(i));
 }
 fn dot_x(i: u32, v: X) -> f32 {
     return dot(bitcast<vec4<f32>>(wq[i]), v.x0);

@@ -15,7 +15,7 @@ fn w4(b: u32, j: u32) -> vec4<f32> {
 const UNITS: u32 = 1u;
 struct X { {% for j in range(8) %}x{{ j }}: vec4<f32>, {% endfor %} }
 fn load_x(i: u32) -> X {
-    return X({% for j in range(8) %}x[i * 8u + {{ j }}u], {% endfor %});
+    return X({% for j in range(8) %}x4(i * 8u + {{ j }}u), {% endfor %});
 }
 fn dot_x(i: u32, v: X) -> f32 {
     let w = wq[i];
@@ -28,12 +28,15 @@ fn dot_x(i: u32, v: X) -> f32 {
 }
 {% endif %}
 {% if act is defined and act == "q8" %}
-fn dot_q8(b: u32, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
-    let w = wq[b];
-    let lo = w & vec4<u32>(0x0f0f0f0fu);
-    let hi = (w >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+struct W { q: vec4<u32>, d: f32 }
+fn load_w(b: u32) -> W {
+    return W(wq[b], w_scale(b));
+}
+fn dot_w(w: W, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
+    let lo = w.q & vec4<u32>(0x0f0f0f0fu);
+    let hi = (w.q >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
     let t = dot4I8Packed(lo.x, xa.x) + dot4I8Packed(lo.y, xa.y) + dot4I8Packed(lo.z, xa.z) + dot4I8Packed(lo.w, xa.w)
           + dot4I8Packed(hi.x, xb.x) + dot4I8Packed(hi.y, xb.y) + dot4I8Packed(hi.z, xb.z) + dot4I8Packed(hi.w, xb.w);
-    return w_scale(b) * (xs.x * f32(t) - 8.0 * xs.y);
+    return w.d * (xs.x * f32(t) - 8.0 * xs.y);
 }
 {% endif %}

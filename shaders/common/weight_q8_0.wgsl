@@ -10,7 +10,7 @@ fn w4(b: u32, j: u32) -> vec4<f32> {
 const UNITS: u32 = 2u;
 struct X { x0: vec4<f32>, x1: vec4<f32>, x2: vec4<f32>, x3: vec4<f32> }
 fn load_x(i: u32) -> X {
-    return X(x[i * 4u], x[i * 4u + 1u], x[i * 4u + 2u], x[i * 4u + 3u]);
+    return X(x4(i * 4u), x4(i * 4u + 1u), x4(i * 4u + 2u), x4(i * 4u + 3u));
 }
 fn dot_x(i: u32, v: X) -> f32 {
     let w = wq[i];
@@ -20,11 +20,13 @@ fn dot_x(i: u32, v: X) -> f32 {
 }
 {% endif %}
 {% if act is defined and act == "q8" %}
-fn dot_q8(b: u32, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
-    let wa = wq[b * 2u];
-    let wb = wq[b * 2u + 1u];
-    let t = dot4I8Packed(wa.x, xa.x) + dot4I8Packed(wa.y, xa.y) + dot4I8Packed(wa.z, xa.z) + dot4I8Packed(wa.w, xa.w)
-          + dot4I8Packed(wb.x, xb.x) + dot4I8Packed(wb.y, xb.y) + dot4I8Packed(wb.z, xb.z) + dot4I8Packed(wb.w, xb.w);
-    return w_scale(b) * (xs.x * f32(t));
+struct W { qa: vec4<u32>, qb: vec4<u32>, d: f32 }
+fn load_w(b: u32) -> W {
+    return W(wq[b * 2u], wq[b * 2u + 1u], w_scale(b));
+}
+fn dot_w(w: W, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
+    let t = dot4I8Packed(w.qa.x, xa.x) + dot4I8Packed(w.qa.y, xa.y) + dot4I8Packed(w.qa.z, xa.z) + dot4I8Packed(w.qa.w, xa.w)
+          + dot4I8Packed(w.qb.x, xb.x) + dot4I8Packed(w.qb.y, xb.y) + dot4I8Packed(w.qb.z, xb.z) + dot4I8Packed(w.qb.w, xb.w);
+    return w.d * (xs.x * f32(t));
 }
 {% endif %}

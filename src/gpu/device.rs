@@ -70,6 +70,10 @@ impl Caps {
     pub fn subgroups(&self) -> bool {
         self.features.iter().any(|f| f == "subgroups")
     }
+    /// Invocations of the smallest subgroup that kernels may rely on: at least 4 by the standard where there are subgroups, else 0.
+    pub fn least_subgroup(&self) -> u32 {
+        if self.subgroups() { self.subgroup[0].max(4) } else { 0 }
+    }
     /// Whether kernels may use `f16`.
     pub fn f16(&self) -> bool {
         self.features.iter().any(|f| f == "shader-f16")

@@ -71,6 +71,8 @@ pub struct Variant {
     pub workgroup_bytes: u32,
     /// What one workgroup covers, e.g. (rows of N, rows of T) of a product; (1, 1) where the kernel does not say.
     pub tile: [u32; 2],
+    /// Neighbouring invocations that share a row, by subgroup shuffles where the variant uses subgroups; 0 for kernels without such groups.
+    pub lanes: u32,
     /// Buffers, by slot.
     pub bindings: &'static [Binding],
     pub overrides: &'static [Override],
@@ -86,6 +88,19 @@ impl Variant {
         let subgroups = if self.subgroups && browser { "enable subgroups;\n" } else { "" };
         let f16 = if self.f16 { "enable f16;\n" } else { "" };
         format!("{subgroups}{f16}{}", self.source)
+    }
+
+    /// What a device with subgroups of at least `subgroup` invocations (0: none) lacks to run this variant.
+    pub fn lacks(&self, subgroup: u32, f16: bool) -> Option<&'static str> {
+        if self.subgroups && subgroup == 0 {
+            Some("subgroups")
+        } else if self.subgroups && subgroup < self.lanes {
+            Some("subgroups as large as this variant's groups of lanes")
+        } else if self.f16 && !f16 {
+            Some("shader-f16")
+        } else {
+            None
+        }
     }
 
     /// The value of an axis.
@@ -215,7 +230,7 @@ mod tests {
     #[test]
     fn reductions_without_subgroups_use_none() {
         for v in VARIANTS {
-            assert_eq!(v.subgroups, v.axis("reduce") == Some("sg"), "{v}");
+            assert_eq!(v.subgroups, v.axis("reduce").is_some_and(|r| r.starts_with("sg")), "{v}");
             assert_eq!(v.wgsl(true).contains("enable subgroups;"), v.subgroups, "{v}");
             assert!(!v.wgsl(false).contains("enable subgroups;"), "{v}");
         }

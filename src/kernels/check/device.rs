@@ -7,13 +7,7 @@ use crate::kernels::Variant;
 
 impl Device for Gpu {
     fn lacks(&self, variant: &Variant) -> Option<&'static str> {
-        if variant.subgroups && !self.caps().subgroups() {
-            Some("subgroups")
-        } else if variant.f16 && !self.caps().f16() {
-            Some("shader-f16")
-        } else {
-            None
-        }
+        variant.lacks(self.caps().least_subgroup(), self.caps().f16())
     }
 
     async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {

@@ -1,0 +1,79 @@
+// The prologue of products that read the residual stream: RMSNorm, and with int8 activations its quantization, by every workgroup
+// for itself; that costs less than a dispatch of its own. An int8 block does not depend on the norm's factor 1 / sqrt(mean(h^2) + EPS),
+// which is multiplied to the finished sums instead: nobody waits for it.
+@group(0) @binding(3) var<storage, read> h: array<vec4<f32>>;    // [KB * 8]: the residual stream, zeros beyond D
+@group(0) @binding(4) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]
+override D: u32;     // model width
+override EPS: f32;
+{% if act == "f32" %}
+fn x4(j: u32) -> vec4<f32> { return h[j] * nw[j]; }
+{% else %}
+var<workgroup> nq: array<vec2<u32>, KB * 4u>;   // int8 of h * nw, eight each
+var<workgroup> ns: array<vec2<f32>, KB>;        // (scale, scale * sum of the int8) a block
+var<workgroup> squares: array<f32, {{ workgroup // lanes }}>;   // sums of h^2, by group of lanes
+
+// Four int8 of v, whose block has the scale d.
+fn quantize4(v: vec4<f32>, d: f32) -> u32 {
+    // A quotient by 0 is undefined even where it is not selected from.
+    return pack4xI8(vec4<i32>(select(vec4<f32>(), round(v / select(1.0, d, d > 0.0)), d > 0.0)));
+}
+fn largest4(v: vec4<f32>) -> f32 {
+    let a = abs(v);
+    return max(max(a.x, a.y), max(a.z, a.w));
+}
+fn sum4(q: u32) -> i32 { return dot4I8Packed(q, 0x01010101u); }
+
+fn prologue(li: u32) {
+    var sq = 0.0;
+{% if reduce == "wg" %}
+    for (var b = li; b < KB; b += {{ workgroup }}u) {
+        var largest = 0.0;
+        for (var j = b * 8u; j < b * 8u + 8u; j++) {
+            sq += dot(h[j], h[j]);
+            largest = max(largest, largest4(h[j] * nw[j]));
+        }
+        let d = largest / 127.0;
+        var sum = 0;
+        for (var j = b * 4u; j < b * 4u + 4u; j++) {
+            let q = vec2<u32>(quantize4(h[j * 2u] * nw[j * 2u], d), quantize4(h[j * 2u + 1u] * nw[j * 2u + 1u], d));
+            sum += sum4(q.x) + sum4(q.y);
+            nq[j] = q;
+        }
+        ns[b] = vec2<f32>(d, d * f32(sum));
+    }
+{% else %}
+    // Four invocations share a block.
+    for (var first = 0u; first < KB * 4u; first += {{ workgroup }}u) {
+        let inside = first + li < KB * 4u;
+        let j = min(first + li, KB * 4u - 1u);
+        let h0 = h[j * 2u];
+        let h1 = h[j * 2u + 1u];
+        let v0 = h0 * nw[j * 2u];
+        let v1 = h1 * nw[j * 2u + 1u];
+        sq += select(0.0, dot(h0, h0) + dot(h1, h1), inside);
+        var largest = max(largest4(v0), largest4(v1));
+        largest = max(largest, subgroupShuffleXor(largest, 1u));
+        largest = max(largest, subgroupShuffleXor(largest, 2u));
+        let d = largest / 127.0;
+        let q = vec2<u32>(quantize4(v0, d), quantize4(v1, d));
+        var sum = sum4(q.x) + sum4(q.y);
+        sum += subgroupShuffleXor(sum, 1u);
+        sum += subgroupShuffleXor(sum, 2u);
+        if (inside) {
+            nq[j] = q;
+            if (j % 4u == 0u) { ns[j / 4u] = vec2<f32>(d, d * f32(sum)); }
+        }
+    }
+{% endif %}
+    let of_group = lane_sum(sq, li);
+    if (li % LANES == 0u) { squares[li / LANES] = of_group; }
+    workgroupBarrier();
+}
+
+// The norm's factor, after the prologue.
+fn norm_factor() -> f32 {
+    var sum = squares[0];
+    for (var i = 1u; i < {{ workgroup // lanes }}u; i++) { sum += squares[i]; }
+    return inverseSqrt(sum / f32(D) + EPS);
+}
+{% endif %}
