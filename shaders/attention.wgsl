@@ -1,4 +1,5 @@
-// Attention of one row (decode) over one split of the cache: grid [G, ceil(CAP / SPLIT)]; splits beyond pos return.
+// Attention of one row (decode) over one split of the cache: grid [G, ceil(CAP / SPLIT)]; splits beyond pos return. Queries and the new
+// key are rotated here, and the workgroup whose split the row's own position falls into appends its key and value to the cache.
 // The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
 // Four query heads of the kv head share each read of K and V: the four components of a vec4 are four heads wherever
@@ -14,14 +15,18 @@ override CAP: u32;    // positions that the cache holds
 override SPLIT: u32;  // keys a split
 override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
 
-@group(0) @binding(1) var<storage, read> qkv: array<vec4<f32>>;  // H*E queries first, rotated
+override ROT: u32;          // rotated dimensions of a head, even, at most E
+override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
+
+@group(0) @binding(1) var<storage, read> qkv: array<f32>;        // H*E queries, G*E keys, G*E values
 {% if kv == "f32" %}
-@group(0) @binding(2) var<storage, read> kc: array<vec4<f32>>;   // [G][CAP][E/4]
-@group(0) @binding(3) var<storage, read> vc: array<vec4<f32>>;   // [G][CAP][E/4]
+@group(0) @binding(2) var<storage, read_write> kc: array<vec4<f32>>;   // [G][CAP][E/4]
+@group(0) @binding(3) var<storage, read_write> vc: array<vec4<f32>>;   // [G][CAP][E/4]
 {% else %}
-@group(0) @binding(2) var<storage, read> kc: array<vec2<u32>>;   // [G][CAP][E/4], four halves each
-@group(0) @binding(3) var<storage, read> vc: array<vec2<u32>>;   // [G][CAP][E/4]
+@group(0) @binding(2) var<storage, read_write> kc: array<vec2<u32>>;   // [G][CAP][E/4], four halves each
+@group(0) @binding(3) var<storage, read_write> vc: array<vec2<u32>>;   // [G][CAP][E/4]
 {% endif %}
+@group(0) @binding(6) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 @group(0) @binding(4) var<storage, read_write> po: array<vec4<f32>>;  // [splits][H][E/4]
 @group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;  // [splits][H]
 
@@ -42,6 +47,15 @@ var<workgroup> maxima: array<atomic<u32>, 4>;   // [HEADS], as ordered keys
 var<workgroup> maxima: array<vec4<f32>, 8>;     // of eight keys each
 {% endif %}
 
+{% include "common/rotate.wgsl" %}
+
+// Elements 4i..4i+3 of head `head` of qkv, rotated for the row's position.
+fn rotated4(head: u32, i: u32) -> vec4<f32> {
+    var v = vec4<f32>();
+    for (var c = 0u; c < 4u; c++) { v[c] = rotated(head * E, state.pos, i * 4u + c); }
+    return v;
+}
+
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
@@ -61,12 +75,21 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let part = li / width;
     let column = li % width;
 
+    if (state.pos < end_key) {
+        for (var i = li; i < width; i += THREADS) {
+            let value = (H + G + wid.x) * E + i * 4u;
+            kc[cache + state.pos * width + i] = pack_kv(rotated4(H + wid.x, i));
+            vc[cache + state.pos * width + i] = pack_kv(vec4<f32>(qkv[value], qkv[value + 1u], qkv[value + 2u], qkv[value + 3u]));
+        }
+        storageBarrier();
+    }
+
     for (var h0 = 0u; h0 < shared_by; h0 += HEADS) {
         let heads = min(HEADS, shared_by - h0);
         let head = wid.x * shared_by + h0;
         for (var i = li; i < HEADS * width; i += THREADS) {
             if (i < heads * width) {
-                q[i] = qkv[head * width + i] * SCALE;
+                q[i] = rotated4(head + i / width, i % width) * SCALE;
             } else {
                 q[i] = vec4<f32>(0.0);
             }

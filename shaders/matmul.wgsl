@@ -10,7 +10,8 @@ var<workgroup> xt: array<vec4<u32>, 128>;   // [2][64 t]
 var<workgroup> wd: array<f32, 64>;          // scales
 var<workgroup> xd: array<f32, 64>;
 {% else %}
-@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [T][KB * 32]
+@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [T][KB * 8]
+fn x4(j: u32) -> vec4<f32> { return x[j]; }
 var<workgroup> wt: array<vec4<f32>, 256>;   // [4][64 n]: 4 values of k each
 var<workgroup> xt: array<vec4<f32>, 256>;   // [4][64 t]
 {% endif %}

@@ -1,6 +1,7 @@
 // Rotary position embedding of the queries (in place) and keys, and the append of keys and values to the cache.
 // One workgroup for one head of one row: grid [T, H + 2G].
 {% include "common/state.wgsl" %}
+{% if kv == "f16" %}{% include "common/halves.wgsl" %}{% endif %}
 override H: u32;            // query heads
 override G: u32;            // kv heads
 override E: u32;            // head width, even
@@ -21,25 +22,7 @@ override CAP: u32;          // positions that the cache holds
 
 const THREADS = 64u;
 
-{% if kv == "f16" %}
-// Values beyond the largest half saturate: what pack2x16float makes of them differs from device to device.
-fn pack_kv(a: f32, b: f32) -> u32 {
-    return pack2x16float(clamp(vec2<f32>(a, b), vec2<f32>(-65504.0), vec2<f32>(65504.0)));
-}
-
-{% endif %}
-// Element e of the head at `base` of qkv, rotated for `position`.
-fn rotated(base: u32, position: u32, e: u32) -> f32 {
-    let x = qkv[base + e];
-    if (e >= ROT) { return x; }
-    let half = max(ROT / 2u, 1u);   // a divisor: nothing is rotated where ROT is 0
-    let pair = select(e % half, e / 2u, INTERLEAVED != 0u);
-    let second = select(e >= half, (e & 1u) == 1u, INTERLEAVED != 0u);
-    let step = select(half, 1u, INTERLEAVED != 0u);
-    let r = rot[position * half + pair];
-    if (second) { return x * r.x + qkv[base + e - step] * r.y; }
-    return x * r.x - qkv[base + e + step] * r.y;
-}
+{% include "common/rotate.wgsl" %}
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -80,9 +63,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     for (var w = li; w < E / 2u; w += THREADS) {
         let e = 2u * w;
         if (is_value) {
-            vc[row + w] = pack_kv(qkv[base + e], qkv[base + e + 1u]);
+            vc[row + w] = pack_halves(qkv[base + e], qkv[base + e + 1u]);
         } else {
-            kc[row + w] = pack_kv(rotated(base, position, e), rotated(base, position, e + 1u));
+            kc[row + w] = pack_halves(rotated(base, position, e), rotated(base, position, e + 1u));
         }
     }
 {% endif %}

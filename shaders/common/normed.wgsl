@@ -8,8 +8,8 @@ override EPS: f32;
 {% if act == "f32" %}
 fn x4(j: u32) -> vec4<f32> { return h[j] * nw[j]; }
 {% else %}
-var<workgroup> nq: array<vec2<u32>, KB * 4u>;   // int8 of h * nw, eight each
-var<workgroup> ns: array<vec2<f32>, KB>;        // (scale, scale * sum of the int8) a block
+var<workgroup> nq: array<vec2<u32>, 512>;   // [KB][4], KB at most 128: int8 of h * nw, eight each
+var<workgroup> ns: array<vec2<f32>, 128>;   // [KB]: (scale, scale * sum of the int8)
 var<workgroup> squares: array<f32, {{ workgroup // lanes }}>;   // sums of h^2, by group of lanes
 
 // Four int8 of v, whose block has the scale d.

@@ -1,12 +1,24 @@
-use super::{Call, kv};
+use super::{Call, kv, rope};
 
-/// Per split of the cache and query head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
+/// Rotates queries and the new key, appends key and value; then, per split of the cache and query head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
 pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let (cap, split, scale) = (call.usize("CAP"), call.usize("SPLIT"), call.f64("SCALE"));
-    let keys = call.state().pos as usize + 1;
-    let qkv = call.view::<f32>("qkv");
-    let (kc, vc) = (call.read("kc"), call.read("vc"));
+    let pos = call.state().pos as usize;
+    let keys = pos + 1;
+    let mut qkv = call.view::<f32>("qkv").to_vec();
+    let half = call.usize("ROT") / 2;
+    let table = call.view::<[f32; 2]>("rot");
+    let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
+    for head in qkv.chunks_exact_mut(e).take(h + g) {
+        rope::rotate(head, angles, call.u32("INTERLEAVED") != 0);
+    }
+    let (mut kc, mut vc) = (call.write("kc"), call.write("vc"));
+    for i in 0..g * e {
+        let at = (i / e * cap + pos) * e + i % e;
+        kv::store(call.axis("kv"), &mut kc, at, qkv[h * e + i]);
+        kv::store(call.axis("kv"), &mut vc, at, qkv[(h + g) * e + i]);
+    }
     let (mut po, mut ml) = (call.view_mut::<f32>("po"), call.view_mut::<[f32; 2]>("ml"));
     for s in 0..keys.div_ceil(split).min(call.grid[1] as usize) {
         let range = s * split..keys.min((s + 1) * split);

@@ -16,5 +16,5 @@ pub fn run(call: &Call) {
             y[i] = (o / l) as f32;
         }
     }
-    write_rows(call, std::iter::once(y));
+    write_rows(call, call.usize("KB"), std::iter::once(y));
 }

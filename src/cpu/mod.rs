@@ -34,6 +34,8 @@ const TWINS: &[(&str, Twin)] = &[
     ("embed", embed::run),
     ("norm", norm::run),
     ("matvec", product::matvec),
+    ("norm_matvec", product::norm_matvec),
+    ("norm_gated", product::norm_gated),
     ("matmul", product::matmul),
     ("quantize", quantize::run),
     ("swiglu", swiglu::run),

@@ -9,6 +9,7 @@ pub fn run(call: &Call) {
     let inputs = if last { rows - 1..rows } else { 0..rows.min(call.grid[0] as usize) };
     write_rows(
         call,
+        call.usize("KB"),
         inputs.map(|t| {
             let row = &h[t * stride..t * stride + d];
             let mean = row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / d as f64;

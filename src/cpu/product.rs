@@ -1,6 +1,9 @@
-//! The twins of `matvec` and `matmul`, which differ in how many rows of activations there are.
+//! The twins of `matvec`, `matmul`, `norm_matvec` and `norm_gated`, which differ in how many rows of activations there are, where
+//! they come from and what becomes of the products.
 
 use super::Call;
+use super::quantize::{quantize_block, write_rows};
+use super::swiglu::silu;
 use super::weight::{BLOCK, block_words, decode_block, decode_ints, scale};
 
 /// y[ROW0 + n] (+)= w[n] . x
@@ -13,33 +16,85 @@ pub fn matmul(call: &Call) {
     product(call, call.state().rows as usize, call.usize("NSTRIDE"));
 }
 
+/// y[ROW0 + n] = w[n] . norm(h)
+pub fn norm_matvec(call: &Call) {
+    let (n, row0) = (call.usize("N"), call.usize("ROW0"));
+    let (x, factor) = normed(call);
+    let rows = products(call, n, &[x]);
+    let mut y = call.view_mut::<f32>("y");
+    for (y, v) in y[row0..].iter_mut().zip(&rows) {
+        *y = (v[0] * factor) as f32;
+    }
+}
+
+/// y[f] = silu(w[f] . norm(h)) * (w[F + f] . norm(h))
+pub fn norm_gated(call: &Call) {
+    let f = call.usize("F");
+    let (x, factor) = normed(call);
+    let rows = products(call, 2 * f, &[x]);
+    let output = |f: f64, up: f64| (silu(f * factor) * up * factor) as f32;
+    write_rows(call, f.div_ceil(BLOCK), std::iter::once((0..f).map(|i| output(rows[i][0], rows[f + i][0])).collect()));
+}
+
+/// One row of activations as the `act` axis has them.
+enum Act {
+    F32(Vec<f32>),
+    Q8 { ints: Vec<[i8; BLOCK]>, scales: Vec<f32> },
+}
+
+/// h * nw, and the factor that makes it the norm.
+fn normed(call: &Call) -> (Act, f64) {
+    let (d, kb) = (call.usize("D"), call.usize("KB"));
+    let (h, nw) = (call.view::<f32>("h"), call.view::<f32>("nw"));
+    let mean = h[..d].iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / d as f64;
+    let mut x: Vec<f32> = h[..d].iter().zip(&nw[..d]).map(|(h, w)| h * w).collect();
+    x.resize(kb * BLOCK, 0.0);
+    let factor = (mean + f64::from(call.f32("EPS"))).sqrt().recip();
+    if call.axis("act") == "f32" {
+        return (Act::F32(x), factor);
+    }
+    let blocks: Vec<_> = x.as_chunks::<BLOCK>().0.iter().map(quantize_block).collect();
+    (Act::Q8 { ints: blocks.iter().map(|b| b.ints).collect(), scales: blocks.iter().map(|b| b.scale).collect() }, factor)
+}
+
 fn product(call: &Call, rows: usize, stride: usize) {
     let (kb, n, row0) = (call.usize("KB"), call.usize("N"), call.usize("ROW0"));
-    let weight = call.axis("weight");
-    let (wq, ws) = (call.read("wq"), call.scales());
-    let mut y = call.view_mut::<f32>("y");
-    let mut put = |t: usize, n: usize, v: f64| {
-        let y = &mut y[t * stride + row0 + n];
-        *y = if call.u32("ADD") == 1 { (v + f64::from(*y)) as f32 } else { v as f32 };
-    };
-    if call.axis("act") == "q8" {
+    let x: Vec<Act> = if call.axis("act") == "q8" {
         let (xq, xs) = (call.view::<[i8; BLOCK]>("xq"), call.view::<[f32; 2]>("xs"));
-        let words = block_words(weight).unwrap_or_default();
-        for n in 0..n {
-            let blocks: Vec<_> = (n * kb..(n + 1) * kb).map(|b| (decode_ints(weight, &wq[b * words..(b + 1) * words]), scale(&ws, b))).collect();
-            for t in 0..rows {
-                let x = xq[t * kb..].iter().zip(&xs[t * kb..]);
-                let dot = |(w, x): (&[i8; BLOCK], &[i8; BLOCK])| w.iter().zip(x).map(|(w, x)| i32::from(*w) * i32::from(*x)).sum::<i32>();
-                put(t, n, blocks.iter().zip(x).map(|((w, d), (x, s))| f64::from(*d) * f64::from(s[0]) * f64::from(dot((w, x)))).sum());
-            }
-        }
+        let row = |t| Act::Q8 { ints: xq[t * kb..][..kb].to_vec(), scales: xs[t * kb..][..kb].iter().map(|s| s[0]).collect() };
+        (0..rows).map(row).collect()
     } else {
         let x = call.view::<f32>("x");
-        for n in 0..n {
-            let row: Vec<f32> = (n * kb..(n + 1) * kb).flat_map(|b| decode_block(weight, &wq, &ws, b)).collect();
-            for t in 0..rows {
-                put(t, n, row.iter().zip(&x[t * kb * BLOCK..]).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum());
-            }
+        (0..rows).map(|t| Act::F32(x[t * kb * BLOCK..][..kb * BLOCK].to_vec())).collect()
+    };
+    let mut y = call.view_mut::<f32>("y");
+    for (n, row) in products(call, n, &x).into_iter().enumerate() {
+        for (t, v) in row.into_iter().enumerate() {
+            let y = &mut y[t * stride + row0 + n];
+            *y = if call.u32("ADD") == 1 { (v + f64::from(*y)) as f32 } else { v as f32 };
         }
     }
+}
+
+/// The products of the first `n` rows of w with each row of activations.
+fn products(call: &Call, n: usize, x: &[Act]) -> Vec<Vec<f64>> {
+    let (kb, weight) = (call.usize("KB"), call.axis("weight"));
+    let (wq, ws) = (call.read("wq"), call.scales());
+    let words = block_words(weight).unwrap_or_default();
+    let q8 = call.axis("act") == "q8";
+    let row = |n: usize| {
+        let blocks = n * kb..(n + 1) * kb;
+        let ints: Vec<_> =
+            if q8 { blocks.clone().map(|b| (decode_ints(weight, &wq[b * words..(b + 1) * words]), scale(&ws, b))).collect() } else { Vec::new() };
+        let floats: Vec<f32> = if q8 { Vec::new() } else { blocks.flat_map(|b| decode_block(weight, &wq, &ws, b)).collect() };
+        let dot = |x: &Act| match x {
+            Act::F32(x) => floats.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum(),
+            Act::Q8 { ints: xq, scales } => {
+                let dot = |w: &[i8; BLOCK], x: &[i8; BLOCK]| w.iter().zip(x).map(|(w, x)| i32::from(*w) * i32::from(*x)).sum::<i32>();
+                ints.iter().zip(xq).zip(scales).map(|(((w, d), x), s)| f64::from(*d) * f64::from(*s) * f64::from(dot(w, x))).sum::<f64>()
+            }
+        };
+        x.iter().map(dot).collect()
+    };
+    (0..n).map(row).collect()
 }

@@ -17,9 +17,8 @@ pub fn quantize_block(x: &[f32; BLOCK]) -> Block {
 }
 
 /// Writes rows of activations as the variant's `out` axis says, f32 in `y` or int8 in `yq` and `ys`, padded with zeros to
-/// KB blocks a row.
-pub fn write_rows(call: &Call, rows: impl Iterator<Item = Vec<f32>>) {
-    let kb = call.usize("KB");
+/// `kb` blocks a row.
+pub fn write_rows(call: &Call, kb: usize, rows: impl Iterator<Item = Vec<f32>>) {
     for (t, mut row) in rows.enumerate() {
         row.resize(kb * BLOCK, 0.0);
         if call.axis("out") == "q8" { write_q8(call, t, &row) } else { call.view_mut::<f32>("y")[t * kb * BLOCK..][..row.len()].copy_from_slice(&row) }

@@ -18,13 +18,7 @@ pub fn run(call: &Call) {
             let base = t * stride + head * e;
             let mut x = qkv[base..base + e].to_vec();
             if head < h + g {
-                for i in 0..rot / 2 {
-                    let [cos, sin] = table[position * rot / 2 + i].map(f64::from);
-                    let (first, second) = if interleaved { (2 * i, 2 * i + 1) } else { (i, i + rot / 2) };
-                    let (a, b) = (f64::from(x[first]), f64::from(x[second]));
-                    x[first] = (a * cos - b * sin) as f32;
-                    x[second] = (a * sin + b * cos) as f32;
-                }
+                rotate(&mut x, &table[position * rot / 2..][..rot / 2], interleaved);
             }
             if head < h {
                 qkv[base..base + e].copy_from_slice(&x);
@@ -35,5 +29,16 @@ pub fn run(call: &Call) {
                 kv::store(call.axis("kv"), cache, (kv_head * cap + position) * e + i, value);
             }
         }
+    }
+}
+
+/// Rotates a head; `table` holds (cos, sin) of each pair at the head's position.
+pub fn rotate(x: &mut [f32], table: &[[f32; 2]], interleaved: bool) {
+    for (i, angle) in table.iter().enumerate() {
+        let [cos, sin] = angle.map(f64::from);
+        let (first, second) = if interleaved { (2 * i, 2 * i + 1) } else { (i, i + table.len()) };
+        let (a, b) = (f64::from(x[first]), f64::from(x[second]));
+        x[first] = (a * cos - b * sin) as f32;
+        x[second] = (a * sin + b * cos) as f32;
     }
 }

@@ -7,9 +7,15 @@ pub fn run(call: &Call) {
     let gu = call.view::<f32>("gu");
     write_rows(
         call,
+        call.usize("KB"),
         (0..call.state().rows.min(call.grid[1]) as usize).map(|t| {
             let (gate, up) = (&gu[t * stride..][..f], &gu[t * stride + f..][..f]);
-            gate.iter().zip(up).map(|(g, u)| (f64::from(*g) / (1.0 + (-f64::from(*g)).exp()) * f64::from(*u)) as f32).collect()
+            gate.iter().zip(up).map(|(g, u)| (silu(f64::from(*g)) * f64::from(*u)) as f32).collect()
         }),
     );
+}
+
+/// x * sigmoid(x)
+pub fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
 }

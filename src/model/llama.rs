@@ -4,7 +4,7 @@ use super::config::{ModelConfig, Names};
 use super::{Model, Reserve};
 use crate::error::Result;
 use crate::format::Checkpoint;
-use crate::plan::{BufferId, Builder, Heads};
+use crate::plan::{BufferId, Builder, Heads, Norm, Rotation};
 use crate::weights::{Matrix, VectorSource, expect};
 
 struct Layer {
@@ -103,23 +103,19 @@ impl Model for Llama {
         let c = &self.config;
         let h = b.residual(c.width); // (T, D)
         let qkv = b.scratch("qkv", c.heads.qkv()); // (T, (H + 2 G) E)
-        let gate_up = b.scratch("gate_up", 2 * c.ff); // (T, 2 F)
         let d = crate::plan::stride(c.width);
         let scale = 1.0 / (c.heads.e as f64).sqrt();
+        let rope = Rotation { dims: c.rope.dims, interleaved: c.rope.interleaved };
+        let norm = |name: String, weight| Norm { name, weight, eps: c.eps };
 
         b.embed("token_embd", &self.embed, h)?;
         for (i, l) in self.layers.iter().enumerate() {
-            let x = b.norm(&format!("{}.attn_norm", l.name), h, l.attn_norm, c.eps, &l.qkv, false)?;
-            b.linear(&l.qkv, x, qkv, c.heads.qkv(), false, false)?;
-            let cache = b.rope(&format!("{}.rope", l.name), i, qkv, c.heads, c.rope.dims, c.rope.interleaved)?;
-            let a = b.attention(&format!("{}.attention", l.name), qkv, cache, c.heads, scale, &l.o)?;
+            b.norm_linear(&norm(format!("{}.attn_norm", l.name), l.attn_norm), h, &l.qkv, qkv, c.heads.qkv())?;
+            let a = b.attention(&format!("{}.attention", l.name), i, qkv, c.heads, rope, scale, &l.o)?;
             b.linear(&l.o, a, h, d, true, false)?;
-            let x = b.norm(&format!("{}.ffn_norm", l.name), h, l.ffn_norm, c.eps, &l.gate_up, false)?;
-            b.linear(&l.gate_up, x, gate_up, 2 * c.ff, false, false)?;
-            let a = b.swiglu(&format!("{}.swiglu", l.name), gate_up, &l.down)?;
+            let a = b.norm_gated(&norm(format!("{}.ffn_norm", l.name), l.ffn_norm), h, &l.gate_up, &l.down)?;
             b.linear(&l.down, a, h, d, true, false)?;
         }
-        let x = b.norm("output_norm", h, self.norm, c.eps, &self.head, true)?;
-        b.head(&self.head, x)
+        b.head(&norm("output_norm".into(), self.norm), h, &self.head)
     }
 }

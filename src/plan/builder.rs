@@ -4,7 +4,7 @@ use super::{BufferId, Extent, Grid, Layout, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
 use crate::kernels::{State, Variant};
 use crate::sample::{SLICES, Sampling};
-use crate::weights::{BLOCK, Matrix};
+use crate::weights::{BLOCK, Matrix, Part};
 
 /// Sizes that the plan is made for.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +65,26 @@ impl Heads {
     }
 }
 
+/// An RMSNorm.
+#[derive(Debug, Clone)]
+pub struct Norm {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its weights, `[D]` f32.
+    pub weight: BufferId,
+    /// Added to the mean square.
+    pub eps: f64,
+}
+
+/// How positions rotate queries and keys.
+#[derive(Debug, Clone, Copy)]
+pub struct Rotation {
+    /// Rotated dimensions of a head.
+    pub dims: usize,
+    /// Pairs are (2i, 2i + 1), not (i, i + dims / 2).
+    pub interleaved: bool,
+}
+
 /// Buffers that every architecture shares, by their labels in the layout.
 pub mod labels {
     /// State of the decode loop.
@@ -95,6 +115,33 @@ pub struct Builder<'a> {
 
 /// Keys of the cache that one workgroup of decode attention reads.
 const SPLIT: u32 = 64;
+
+/// Blocks of a row below which more lanes a row would find nothing to do: two for each.
+const BLOCKS_A_LANE: usize = 2;
+/// Rows from which there are enough to fill any GPU with one group of lanes each.
+const MANY_ROWS: usize = 16_384;
+
+/// Most blocks of a row that a product with a norm of its own has room for (shaders/common/normed.wgsl). Wider models take a norm dispatch.
+const PROLOGUE_BLOCKS: usize = 128;
+
+/// Groups of lanes that share a row: many for few long rows, which otherwise leave the GPU waiting for loads.
+fn split(variant: &Variant, kb: usize, rows: usize) -> u32 {
+    let lanes = variant.lanes.max(1);
+    let groups = (variant.workgroup[0] / lanes).clamp(1, 4);
+    let mut split = 1;
+    while rows < MANY_ROWS && split < groups && (lanes * split * 2) as usize * BLOCKS_A_LANE <= kb {
+        split *= 2;
+    }
+    split
+}
+
+fn part_overrides(matrix: &Matrix, part: &Part) -> Vec<(&'static str, f64)> {
+    vec![("KB", matrix.kb() as f64), ("N", part.rows as f64), ("ROW0", part.row0 as f64)]
+}
+
+fn weight_bindings(part: &Part) -> Vec<(&'static str, BufferId)> {
+    [Some(("wq", part.wq)), part.ws.map(|ws| ("ws", ws))].into_iter().flatten().collect()
+}
 
 const STATE_BYTES: u64 = State::BYTES as u64;
 
@@ -175,7 +222,7 @@ impl<'a> Builder<'a> {
     }
 
     /// RMSNorm of `h` with `weight` `[D]`, in the form that `consumer` reads. With `last`, only the pass's last row, as row 0.
-    pub fn norm(&mut self, name: &str, h: BufferId, weight: BufferId, eps: f64, consumer: &Matrix, last: bool) -> Result<Act> {
+    fn norm(&mut self, name: &str, h: BufferId, weight: BufferId, eps: f64, consumer: &Matrix, last: bool) -> Result<Act> {
         let out = self.act("x", consumer);
         let chosen = self.select.choose("norm", &[("out", out.axis())])?;
         let d = consumer.k;
@@ -199,90 +246,131 @@ impl<'a> Builder<'a> {
         let kernel = if vector { "matvec" } else { "matmul" };
         for part in &matrix.parts {
             let chosen = self.select.choose(kernel, &[("weight", part.kind.axis()), ("act", x.axis())])?;
-            let tile = chosen.0.tile;
             let kb = matrix.kb();
-            let mut overrides = vec![("KB", kb as f64), ("N", part.rows as f64), ("ROW0", part.row0 as f64), ("ADD", f64::from(u8::from(add)))];
-            let across = (part.rows as u32).div_ceil(tile[0].max(1));
+            let mut overrides = part_overrides(matrix, part);
+            overrides.push(("ADD", f64::from(u8::from(add))));
             let grid = if vector {
-                Grid::folded(across)
+                let split = split(chosen.0, kb, part.rows);
+                overrides.push(("SPLIT", f64::from(split)));
+                Grid::folded((part.rows as u32).div_ceil(chosen.0.tile[0] / split))
             } else {
                 overrides.push(("NSTRIDE", y_stride as f64));
-                Grid(Extent::Fixed(across), Extent::Rows { per: tile[1].max(1) })
+                let tile = chosen.0.tile;
+                Grid(Extent::Fixed((part.rows as u32).div_ceil(tile[0])), Extent::Rows { per: tile[1] })
             };
-            let mut bindings = vec![("wq", part.wq), ("y", y)];
-            bindings.extend(part.ws.map(|ws| ("ws", ws)));
+            let mut bindings = weight_bindings(part);
+            bindings.push(("y", y));
             bindings.extend(x.inputs());
             self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * kb) as u64));
         }
         Ok(())
     }
 
-    /// RoPE of queries and keys in `qkv` (`[T, (H + 2 G) E]`), and keys and values appended to layer `layer`'s cache. Returns the cache.
-    pub fn rope(&mut self, name: &str, layer: usize, qkv: BufferId, heads: Heads, rotated: usize, interleaved: bool) -> Result<(BufferId, BufferId)> {
+    /// `y = W norm(h)`. In decode the norm, and the quantization of its result, are the product's own prologue.
+    pub fn norm_linear(&mut self, norm: &Norm, h: BufferId, matrix: &Matrix, y: BufferId, y_stride: usize) -> Result<()> {
+        if !self.decode || matrix.kb() > PROLOGUE_BLOCKS {
+            let x = self.norm(&norm.name, h, norm.weight, norm.eps, matrix, false)?;
+            return self.linear(matrix, x, y, y_stride, false, false);
+        }
+        for part in &matrix.parts {
+            let chosen = self.select.choose("norm_matvec", &[("weight", part.kind.axis()), ("act", self.act_axis(part))])?;
+            let mut overrides = part_overrides(matrix, part);
+            overrides.extend([("D", matrix.k as f64), ("EPS", norm.eps)]);
+            let grid = Grid::folded((part.rows as u32).div_ceil(chosen.0.tile[0]));
+            let mut bindings = weight_bindings(part);
+            bindings.extend([("h", h), ("nw", norm.weight), ("y", y)]);
+            self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64));
+        }
+        Ok(())
+    }
+
+    /// `silu(gate) * up` of `gate_up norm(h)` (gate rows first), in the form that `consumer` (the down product) reads. One dispatch in decode.
+    pub fn norm_gated(&mut self, norm: &Norm, h: BufferId, gate_up: &Matrix, consumer: &Matrix) -> Result<Act> {
+        let f = consumer.k;
+        if gate_up.n != 2 * f {
+            return Err(Error::internal(format!("{} has {} rows, the down product reads {f}", gate_up.name, gate_up.n)));
+        }
+        // Gates and up rows of one output must lie in one buffer.
+        let [part] = &gate_up.parts[..] else { return self.unfused_gated(norm, h, gate_up, consumer) };
+        if !self.decode || gate_up.kb() > PROLOGUE_BLOCKS {
+            return self.unfused_gated(norm, h, gate_up, consumer);
+        }
+        let out = self.act("act", consumer);
+        let chosen = self.select.choose("norm_gated", &[("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", out.axis())])?;
+        let overrides = vec![("KB", gate_up.kb() as f64), ("F", f as f64), ("D", gate_up.k as f64), ("EPS", norm.eps)];
+        let mut bindings = weight_bindings(part);
+        bindings.extend([("h", h), ("nw", norm.weight)]);
+        bindings.extend(out.outputs());
+        self.push(&gate_up.name, chosen, overrides, bindings, Grid::folded((f as u32).div_ceil(32)), part.kind.bytes((part.rows * gate_up.kb()) as u64));
+        Ok(out)
+    }
+
+    fn unfused_gated(&mut self, norm: &Norm, h: BufferId, gate_up: &Matrix, consumer: &Matrix) -> Result<Act> {
+        let products = self.scratch("gate_up", gate_up.n);
+        let x = self.norm(&norm.name, h, norm.weight, norm.eps, gate_up, false)?;
+        self.linear(gate_up, x, products, gate_up.n, false, false)?;
+        self.swiglu(&format!("{}.swiglu", gate_up.name), products, consumer)
+    }
+
+    /// The `act` axis of a product with `part` that makes its own activations.
+    fn act_axis(&self, part: &Part) -> &'static str {
+        if self.select.lane() == super::Lane::Fast && part.kind.quantized() { "q8" } else { "f32" }
+    }
+
+    /// Layer `layer`'s keys and values, `[G, C, E]` each.
+    fn cache(&mut self, layer: usize, heads: Heads) -> (BufferId, BufferId) {
         let lane = self.select.lane();
         let bytes = heads.g as u64 * u64::from(self.sizes.capacity) * heads.e as u64 * lane.kv_bytes();
         let k = self.layout.shared(&format!("cache.{layer}.k"), bytes, Role::Cache);
         let v = self.layout.shared(&format!("cache.{layer}.v"), bytes, Role::Cache);
-        let rot = self.layout.shared(labels::ROTATIONS, u64::from(self.sizes.capacity) * rotated as u64 * 4, Role::Weight);
-        let chosen = self.select.choose("rope", &[("kv", lane.kv())])?;
-        let overrides = vec![
-            ("H", heads.h as f64),
-            ("G", heads.g as f64),
-            ("E", heads.e as f64),
-            ("ROT", rotated as f64),
-            ("INTERLEAVED", f64::from(u8::from(interleaved))),
-            ("QSTRIDE", heads.qkv() as f64),
-            ("CAP", f64::from(self.sizes.capacity)),
-        ];
-        let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * heads.g) as u32));
-        self.push(name, chosen, overrides, vec![("qkv", qkv), ("rot", rot), ("kc", k), ("vc", v)], grid, 0);
-        Ok((k, v))
+        (k, v)
     }
 
-    /// Causal attention of this pass's queries over the cache, in the form that `consumer` (the output product) reads.
-    pub fn attention(&mut self, name: &str, qkv: BufferId, cache: (BufferId, BufferId), heads: Heads, scale: f64, consumer: &Matrix) -> Result<Act> {
+    /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to layer `layer`'s cache, and causal attention of the
+    /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the cache's splits.
+    pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, heads: Heads, rope: Rotation, scale: f64, consumer: &Matrix) -> Result<Act> {
         let kv = self.select.lane().kv();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
         if consumer.k != width {
             return Err(Error::internal(format!("{name}: the output product has K = {}, the heads give {width}", consumer.k)));
         }
+        let (kc, vc) = self.cache(layer, heads);
         let capacity = self.sizes.capacity;
-        let shape = |more: &[(&'static str, f64)]| {
-            let mut o = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("CAP", f64::from(capacity)), ("SCALE", scale)];
-            o.extend_from_slice(more);
-            o
-        };
-        let cache_bytes = 2 * heads.g as u64 * u64::from(self.sizes.capacity) * heads.e as u64 * self.select.lane().kv_bytes();
+        let rot = self.layout.shared(labels::ROTATIONS, u64::from(capacity) * rope.dims as u64 * 4, Role::Weight);
+        let cache_bytes = 2 * heads.g as u64 * u64::from(capacity) * heads.e as u64 * self.select.lane().kv_bytes();
+        let shape = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("CAP", f64::from(capacity))];
+        let rotation = [("ROT", rope.dims as f64), ("INTERLEAVED", f64::from(u8::from(rope.interleaved)))];
+        let cached = [("qkv", qkv), ("kc", kc), ("vc", vc)];
+        let with = |more: &[(&'static str, f64)]| [&shape, more].concat();
         if !self.decode {
+            let chosen = self.select.choose("rope", &[("kv", kv)])?;
+            let overrides = with(&[rotation[0], rotation[1], ("QSTRIDE", heads.qkv() as f64)]);
+            let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * heads.g) as u32));
+            self.push(&format!("{name}.rope"), chosen, overrides, [&cached[..], &[("rot", rot)]].concat(), grid, 0);
+
             let y = self.scratch("attention.f32", kb * BLOCK);
             let chosen = self.select.choose("attention_prefill", &[("kv", kv)])?;
             let per = chosen.0.tile[1].max(1);
-            let overrides = shape(&[("QSTRIDE", heads.qkv() as f64), ("KB", kb as f64)]);
-            let bindings = vec![("qkv", qkv), ("kc", cache.0), ("vc", cache.1), ("y", y)];
-            self.push(name, chosen, overrides, bindings, Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per }), cache_bytes);
+            let overrides = with(&[("SCALE", scale), ("QSTRIDE", heads.qkv() as f64), ("KB", kb as f64)]);
+            let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
+            self.push(name, chosen, overrides, [&cached[..], &[("y", y)]].concat(), grid, cache_bytes);
             let out = self.act("attention", consumer);
             if let Act::Q8(..) = out {
                 let chosen = self.select.choose("quantize", &[])?;
                 let mut bindings = vec![("x", y)];
                 bindings.extend(out.outputs());
-                self.push(
-                    &format!("{name}.quantize"),
-                    chosen,
-                    vec![("KB", kb as f64)],
-                    bindings,
-                    Grid(Extent::Fixed((kb as u32).div_ceil(8)), Extent::Rows { per: 1 }),
-                    0,
-                );
+                let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), Extent::Rows { per: 1 });
+                self.push(&format!("{name}.quantize"), chosen, vec![("KB", kb as f64)], bindings, grid, 0);
             }
             return Ok(out);
         }
         let chosen = self.select.choose("attention", &[("kv", kv)])?;
-        let splits = self.sizes.capacity.div_ceil(SPLIT);
+        let splits = capacity.div_ceil(SPLIT);
         let po = self.layout.shared("attention.partial", u64::from(splits) * width as u64 * 4, Role::Activation);
         let ml = self.layout.shared("attention.weights", u64::from(splits) * heads.h as u64 * 8, Role::Activation);
-        let overrides = shape(&[("SPLIT", f64::from(SPLIT))]);
-        let bindings = vec![("qkv", qkv), ("kc", cache.0), ("vc", cache.1), ("po", po), ("ml", ml)];
+        let overrides = with(&[rotation[0], rotation[1], ("SCALE", scale), ("SPLIT", f64::from(SPLIT))]);
+        let bindings = [&cached[..], &[("rot", rot), ("po", po), ("ml", ml)]].concat();
         self.push(name, chosen, overrides, bindings, Grid(Extent::Fixed(heads.g as u32), Extent::Fixed(splits)), cache_bytes);
 
         let out = self.act("attention", consumer);
@@ -290,12 +378,13 @@ impl<'a> Builder<'a> {
         let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("SPLIT", f64::from(SPLIT)), ("KB", kb as f64)];
         let mut bindings = vec![("po", po), ("ml", ml)];
         bindings.extend(out.outputs());
-        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed((kb as u32).div_ceil(8)), Extent::Fixed(1)), 0);
+        let grid = Grid(Extent::Fixed((kb as u32).div_ceil(chosen.0.tile[0])), Extent::Fixed(1));
+        self.push(&format!("{name}.merge"), chosen, overrides, bindings, grid, 0);
         Ok(out)
     }
 
     /// `silu(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), in the form that `consumer` (the down product) reads.
-    pub fn swiglu(&mut self, name: &str, gate_up: BufferId, consumer: &Matrix) -> Result<Act> {
+    fn swiglu(&mut self, name: &str, gate_up: BufferId, consumer: &Matrix) -> Result<Act> {
         let out = self.act("act", consumer);
         let chosen = self.select.choose("swiglu", &[("out", out.axis())])?;
         let kb = consumer.kb();
@@ -307,8 +396,10 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
-    /// The logits of the last row, `[V]` f32, which stay on the GPU.
-    pub fn head(&mut self, head: &Matrix, x: Act) -> Result<()> {
+    /// The logits of the last row, `[V]` f32, which stay on the GPU: `head norm(h)`. So many rows each with a prologue of their own
+    /// would cost more than the norm's dispatch.
+    pub fn head(&mut self, norm: &Norm, h: BufferId, head: &Matrix) -> Result<()> {
+        let x = self.norm(&norm.name, h, norm.weight, norm.eps, head, true)?;
         let logits = self.layout.shared(labels::LOGITS, head.n as u64 * 4, Role::Activation);
         self.linear(head, x, logits, head.n, false, true)
     }

@@ -2,7 +2,7 @@ use half::f16;
 
 use super::compare::F32;
 use super::norm::{out_buffers, out_compare};
-use super::random::{Random, untouched, words};
+use super::random::{Random, UNTOUCHED, untouched, words};
 use super::{Case, Compare};
 use crate::kernels::{State, Variant};
 
@@ -53,12 +53,12 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     cases.collect()
 }
 
-/// A cache [G][CAP][E] that is poison from position `used` on.
-fn cache(variant: &Variant, random: &mut Random, (g, cap, e): (usize, usize, usize), used: usize) -> Vec<u32> {
+/// A cache [G][CAP][E] that is `rest` from position `used` on.
+fn cache(variant: &Variant, random: &mut Random, (g, cap, e): (usize, usize, usize), used: usize, rest: u32) -> Vec<u32> {
     let per_word = if variant.axis("kv") == Some("f16") { 2 } else { 1 };
     let mut make = |i: usize| {
         if i * per_word / e % cap >= used {
-            return POISON;
+            return rest;
         }
         if per_word == 1 { random.f32().to_bits() } else { (0..2).fold(0, |w, k| w | u32::from(f16::from_f32(random.f32()).to_bits()) << (16 * k)) }
     };
@@ -68,6 +68,7 @@ fn cache(variant: &Variant, random: &mut Random, (g, cap, e): (usize, usize, usi
 pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (H, G, E, CAP, SPLIT, pos, size of the queries: large ones make a peaked softmax)
     let shapes = [
+        // ROT is E, but of the second shape half of it, and of the third none.
         (1, 1, 32, 64, 64, 0, 1.0),
         (4, 2, 64, 256, 64, 62, 1.0),
         (4, 2, 64, 256, 64, 63, 4.0),
@@ -80,21 +81,28 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (12, 1, 16, 64, 32, 33, 1.0),
         (3, 1, 8, 64, 64, 40, 5.0),
     ];
-    let cases = shapes.into_iter().map(|(h, g, e, cap, split, pos, size)| {
+    let halves = variant.axis("kv") == Some("f16");
+    let stored = if halves { HALVES } else { F32 };
+    // A key or value of halves may be rounded to the nearest or towards zero.
+    let close = if halves { Compare::F32(2e-3) } else { F32 };
+    let cases = shapes.into_iter().enumerate().map(|(i, (h, g, e, cap, split, pos, size))| {
+        let rot = [e, e / 2, 0][if i < 3 { i } else { 0 }];
+        let angles = (0..cap * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let splits = usize::div_ceil(cap, split);
         Case {
             name: format!("H={h} G={g} E={e} CAP={cap} SPLIT={split} pos={pos}"),
-            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("CAP", cap), ("SPLIT", split)], Some(1.0 / (e as f64).sqrt())),
+            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("CAP", cap), ("SPLIT", split), ("ROT", rot), ("INTERLEAVED", i % 2)], Some(1.0 / (e as f64).sqrt())),
             grid: [g as u32, splits as u32, 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: 1, ..State::default() }.words()),
                 ("qkv", words(&random.f32s((h + 2 * g) * e, size))),
-                ("kc", cache(variant, random, (g, cap, e), pos + 1)),
-                ("vc", cache(variant, random, (g, cap, e), pos + 1)),
+                ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
+                ("kc", cache(variant, random, (g, cap, e), pos, UNTOUCHED)),
+                ("vc", cache(variant, random, (g, cap, e), pos, UNTOUCHED)),
                 ("po", untouched(splits * h * e)),
                 ("ml", untouched(splits * h * 2)),
             ],
-            outputs: vec![("po", F32), ("ml", F32)],
+            outputs: vec![("po", close), ("ml", close), ("kc", stored), ("vc", stored)],
         }
     });
     cases.collect()
@@ -146,8 +154,8 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: t as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(t * stride, size))),
-                ("kc", cache(variant, random, (g, cap, e), pos + t)),
-                ("vc", cache(variant, random, (g, cap, e), pos + t)),
+                ("kc", cache(variant, random, (g, cap, e), pos + t, POISON)),
+                ("vc", cache(variant, random, (g, cap, e), pos + t, POISON)),
                 ("y", untouched((t + 1) * kb * 32)),
             ],
             outputs: vec![("y", F32)],

@@ -55,6 +55,8 @@ const CASES: &[(&str, Cases)] = &[
     ("embed", embed::cases),
     ("norm", norm::cases),
     ("matvec", product::matvec),
+    ("norm_matvec", product::norm_matvec),
+    ("norm_gated", product::norm_gated),
     ("matmul", product::matmul),
     ("quantize", swiglu::quantize),
     ("swiglu", swiglu::swiglu),

@@ -1,5 +1,6 @@
 use super::Case;
 use super::compare::F32;
+use super::norm::{out_buffers, out_compare};
 use super::random::{Random, activations, untouched, words};
 use crate::kernels::{State, Variant};
 
@@ -18,19 +19,75 @@ const fn shape(t: u32, k: u32, n: u32) -> Shape {
 
 pub fn matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let shapes = [
-        shape(1, 32, 1),
-        shape(1, 256, 64),
-        Shape { row0: 5, add: true, ..shape(1, 80, 13) },
-        Shape { small: true, ..shape(1, 96, 10) },
-        Shape { row0: 3, ..shape(1, 2080, 7) },
-        Shape { add: true, ..shape(1, 4320, 9) },
+        (shape(1, 32, 1), 1),
+        (shape(1, 256, 64), 2),
+        (Shape { row0: 5, add: true, ..shape(1, 80, 13) }, 1),
+        (Shape { small: true, ..shape(1, 96, 10) }, 4),
+        (Shape { add: true, row0: 3, ..shape(1, 2080, 70) }, 1),
+        (Shape { add: true, ..shape(1, 4320, 9) }, 4),
     ];
     shapes
         .into_iter()
-        .map(|shape| {
-            let groups = shape.n.div_ceil(variant.tile[0]);
+        .map(|(shape, split)| {
+            let groups = shape.n.div_ceil(variant.tile[0] / split);
             // Folded in two: more workgroups than rows need, as with a grid beyond 65,535.
-            case(variant, random, &shape, [groups.div_ceil(2), 2, 1])
+            let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
+            case.overrides.push(("SPLIT", f64::from(split)));
+            case
+        })
+        .collect()
+}
+
+/// A residual stream, padded to whole blocks, and norm weights, whose product is whole multiples of its blocks' scales: which int8 it becomes
+/// does not hang on the last bit of a quotient.
+fn residual(random: &mut Random, d: u32) -> [(&'static str, Vec<u32>); 2] {
+    let weights: Vec<f32> = (0..d).map(|_| [0.5, 1.0, 2.0][random.below(3) as usize]).collect();
+    let mut h: Vec<f32> = weights.iter().enumerate().map(|(i, w)| (if i % 32 == 7 { 127.0 } else { random.below(255) as f32 - 127.0 }) / 64.0 / w).collect();
+    h.resize(d.next_multiple_of(32) as usize, 0.0);
+    // The reader of whole vec4 must not need more than the buffer's own padding.
+    [("h", words(&h)), ("nw", words(&weights))]
+}
+
+pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let quantized = variant.axis("act") == Some("q8");
+    let shapes: [(u32, u32, u32); 4] = [(32, 1, 0), (if quantized { 96 } else { 80 }, 13, 5), (2080, 7, 3), (1152, 70, 0)];
+    shapes
+        .into_iter()
+        .map(|(d, n, row0)| {
+            let kb = d.div_ceil(32);
+            let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
+            buffers.extend(residual(random, d));
+            buffers.extend([("state", State { rows: 1, ..State::default() }.words()), ("y", untouched((row0 + n + 3) as usize))]);
+            let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("D", d)];
+            Case {
+                name: format!("D={d} N={n} at {row0}"),
+                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
+                grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, 1],
+                buffers,
+                outputs: vec![("y", F32)],
+            }
+        })
+        .collect()
+}
+
+pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let shapes: [(u32, u32); 4] = [(32, 32), (if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64), (1152, 100), (2080, 33)];
+    shapes
+        .into_iter()
+        .map(|(d, f)| {
+            let kb = d.div_ceil(32);
+            let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (2 * f * kb) as usize, false);
+            buffers.extend(residual(random, d));
+            buffers.push(("state", State { rows: 1, ..State::default() }.words()));
+            buffers.extend(out_buffers(variant, f.div_ceil(32) as usize));
+            let overrides = [("KB", kb), ("F", f), ("D", d)];
+            Case {
+                name: format!("D={d} F={f}"),
+                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
+                grid: [f.div_ceil(32).div_ceil(2), 2, 1],
+                buffers,
+                outputs: out_compare(variant),
+            }
         })
         .collect()
 }
