@@ -65,4 +65,66 @@ export interface KernelReport {
 /** Runs every kernel whose name contains `filter` against its twin. */
 export function kernelCheck(filter: string, onRow: (row: KernelRow) => void): Promise<KernelReport>;
 
+/** What `bench` measures; speeds in tokens a second, times in ms. */
+export interface BenchOptions {
+  shape: string;
+  quant?: string;
+  prompt?: number;
+  gen?: number;
+  runs?: number;
+  lane?: string;
+  context?: number;
+  chunk?: number;
+  adapter?: string;
+  profile?: boolean;
+  subgroups?: boolean;
+  kernels?: Record<string, string>;
+}
+
+export interface BenchRun {
+  prefill_tok_s: number;
+  decode_tok_s: number;
+  ttft_ms: number;
+  latency_ms: [number, number];
+  record_us: number;
+}
+
+export interface ProfileRow {
+  step: string;
+  kernel: string;
+  variant: string;
+  calls: number;
+  us: number;
+  ms: number;
+  percent: number;
+  bytes: number;
+  gb_s: number;
+  percent_of_streaming: number;
+  active: number;
+}
+
+export interface BenchReport extends BenchRun {
+  shape: string;
+  quant: string;
+  lane: string;
+  adapter: { vendor: string; name: string; features: string[]; subgroup: [number, number] };
+  prompt: number;
+  gen: number;
+  load_ms: number;
+  warm_up: number;
+  runs: BenchRun[];
+  dispatches_per_token: number;
+  submits_per_token: number;
+  tokens_per_readback: number;
+  bytes_per_token: number;
+  streaming_gb_s: number;
+  percent_of_streaming: number;
+  gpu_bytes: number;
+  weight_bytes: number;
+  profile?: ProfileRow[];
+}
+
+/** Measures random weights in a known model's shape. */
+export function bench(options: BenchOptions, onProgress: (progress: { phase: string; loaded: number; total: number }) => void, signal: AbortSignal): Promise<BenchReport>;
+
 export default function init(module?: { module_or_path: URL | string | Response }): Promise<unknown>;

@@ -108,7 +108,7 @@ async function pages() {
   await once(join(root, 'www', 'js', '.stamp'), hash, async () => {
     const esbuild = await import('esbuild');
     await esbuild.build({
-      entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts'].map((name) => join(sources, name)),
+      entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts'].map((name) => join(sources, name)),
       outdir: join(root, 'www', 'js'),
       bundle: true,
       format: 'esm',

@@ -24,6 +24,7 @@ pub mod decode;
 pub mod sample;
 pub mod text;
 pub mod stream;
+pub mod bench;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 

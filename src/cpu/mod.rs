@@ -14,6 +14,7 @@ mod product;
 pub(crate) mod quantize;
 mod rope;
 pub(crate) mod sampling;
+mod stream_read;
 mod swiglu;
 mod threshold;
 pub mod weight;
@@ -47,6 +48,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("threshold", threshold::run),
     ("pick", pick::run),
     ("advance", advance::run),
+    ("stream_read", stream_read::run),
 ];
 
 /// One dispatch: what the GPU gets, with buffers as words on the host.

@@ -59,6 +59,8 @@ pub struct Outcome {
     pub counters: Snapshot,
     /// Submissions during prefill.
     pub prefill_submits: u64,
+    /// Host time of recording and submitting decode steps, ms.
+    pub record_ms: f64,
 }
 
 struct Flight {
@@ -89,12 +91,17 @@ impl Session {
         let mut first_at = None;
         let mut last_read = prefilled;
         let mut failure = None;
+        let mut record_ms = 0.0;
+        let greedy = run.sampling.temperature == 0.0;
         loop {
             while going && flights.len() < AHEAD && recorded < run.limit {
                 let n = policy.next().min(run.limit - recorded);
                 // Step `recorded` runs at position prompt - 1 + recorded; room is made before the chunk, never within.
                 self.ensure(prompt + recorded + n - 1)?;
-                match self.record(recorded, n, staging) {
+                let recording = now_ms();
+                let flight = self.record(recorded, n, staging, greedy);
+                record_ms += now_ms() - recording;
+                match flight {
                     Ok(flight) => flights.push_back(flight),
                     Err(e) => {
                         failure = Some(e);
@@ -150,11 +157,12 @@ impl Session {
             prefill_tok_s: rate(run.prompt.len(), prefilled - started),
             decode_tok_s: rate(tokens.len().saturating_sub(1), decode_ms),
         };
-        Ok(Outcome { tokens, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits })
+        Ok(Outcome { tokens, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits, record_ms })
     }
 
     /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill.
-    fn record(&self, at: u32, n: u32, staging: usize) -> Result<Flight> {
+    /// Greedy sampling looks at the logits only once: what filters need is left out.
+    fn record(&self, at: u32, n: u32, staging: usize, greedy: bool) -> Result<Flight> {
         let mut left = n;
         let mut first = at == 0;
         loop {
@@ -165,7 +173,7 @@ impl Session {
                 for _ in 0..now {
                     let steps = if first { &self.tail } else { &self.decode };
                     first = false;
-                    for step in steps {
+                    for step in steps.iter().filter(|s| !(greedy && s.filter)) {
                         self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
                     }
                 }

@@ -3,10 +3,12 @@
 
 mod chunk;
 mod generate;
+mod profile;
 mod reference;
 mod session;
 
 pub use chunk::{ChunkPolicy, MOST as RING};
 pub use generate::{Outcome, Run, Timings};
+pub use profile::ProfileRow;
 pub use reference::TwinSession;
 pub use session::{Session, build_plans};

@@ -22,6 +22,8 @@ const STAGING: usize = 3;
 pub(super) struct Encoded {
     pub(super) bound: Bound,
     pub(super) grid: Grid,
+    /// Whether only sampling with filters or a temperature needs it.
+    pub(super) filter: bool,
 }
 
 /// Weights, cache, activations and the recorded plans of one loaded model.
@@ -109,7 +111,8 @@ impl Session {
     fn encode(&self, plan: &Plan) -> Result<Vec<Encoded>> {
         let one = |step: &crate::plan::Step| {
             let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.buffers[id.0 as usize].clone())).collect();
-            Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid })
+            let filter = matches!(step.variant.kernel, "logit_stats" | "threshold");
+            Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid, filter })
         };
         plan.steps.iter().map(one).collect()
     }

@@ -313,6 +313,11 @@ impl Names {
         Self { gguf: matches!(checkpoint.metadata, Metadata::Gguf(_)) }
     }
 
+    /// Hugging Face's names.
+    pub fn hf() -> Self {
+        Self { gguf: false }
+    }
+
     fn pick(&self, gguf: &str, hf: &str) -> String {
         if self.gguf { gguf.into() } else { hf.into() }
     }

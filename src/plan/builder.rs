@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
         if variant.bindings.iter().any(|b| b.name == "state") && bindings.iter().all(|(n, _)| *n != "state") {
             bindings.push(("state", self.state));
         }
-        self.plan.steps.push(Step { name: name.to_owned(), variant, overrides, bindings, grid, bytes, reason });
+        self.plan.steps.push(Step { name: name.to_owned(), variant, overrides, bindings, grid, bytes, key_bytes: 0, reason });
     }
 
     /// Gathers the embeddings of this pass's tokens into `h`, `[T, stride(D)]`.
@@ -372,6 +372,9 @@ impl<'a> Builder<'a> {
         let overrides = with(&[rotation[0], rotation[1], ("SCALE", scale), ("SPLIT", f64::from(SPLIT))]);
         let bindings = [&cached[..], &[("rot", rot), ("po", po), ("ml", ml)]].concat();
         self.push(name, chosen, overrides, bindings, Grid(Extent::Fixed(heads.g as u32), Extent::Fixed(splits)), cache_bytes);
+        if let Some(step) = self.plan.steps.last_mut() {
+            step.key_bytes = cache_bytes / u64::from(capacity);
+        }
 
         let out = self.act("attention", consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;

@@ -2,6 +2,7 @@
 //! the CPU twins ([`twins`]), from any step: a wrong token is found by bisection.
 
 mod builder;
+mod occupancy;
 mod print;
 mod select;
 pub mod twins;
@@ -135,6 +136,8 @@ pub struct Step {
     pub grid: Grid,
     /// Bytes of weights, or of the cache at full capacity, that a run reads.
     pub bytes: u64,
+    /// Bytes of the cache that a run reads for each position it holds.
+    pub key_bytes: u64,
     /// Why this variant.
     pub reason: String,
 }

@@ -45,46 +45,8 @@ impl Engine {
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
         progress(Progress::new(Phase::Read, 1, 1));
 
-        let wanted = GpuOptions { adapter: options.adapter.clone(), subgroups: !options.no_subgroups, f16: true, max_binding: options.max_binding };
-        let gpu = Rc::new(Gpu::open(&wanted).await?);
-        cancel.check()?;
-        let select = Selector::new(gpu.caps(), options.lane, &options.kernels)?;
-        let mut layout = Layout::default();
-        let mut reserve = Reserve { max_binding: gpu.caps().max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
-        let mut model = model::open(&checkpoint, &mut reserve)?;
-        model::read_rope_divisors(&checkpoint, model.as_mut()).await?;
-        let config = model.config();
-        if tokenizer.vocab_size() > config.vocab {
-            return Err(Error::bad_model(format!("the tokenizer has {} tokens, the model's vocabulary only {}", tokenizer.vocab_size(), config.vocab)));
-        }
-        let context = match options.context {
-            Some(n) if n > config.context => {
-                return Err(Error::bad_option(format!("context {n} is more than the {} positions that the model was trained for", config.context)));
-            }
-            Some(n) => n,
-            None => config.context,
-        };
-        let about = describe(&checkpoint, model.as_ref(), template.is_ok());
-
-        let total = about.bytes;
-        progress(Progress::new(Phase::Compile, 0, 1));
-        let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS).min(context);
-        let session = Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))?;
-        session.warm_up().await?;
-        progress(Progress::new(Phase::Compile, 1, 1));
-        gpu.check()?;
-
-        progress(Progress::new(Phase::Upload, 0, total));
-        let mut loaded = 0;
-        let model = session.model();
-        let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
-        weights::load(&checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
-            loaded += bytes;
-            progress(Progress::new(Phase::Upload, loaded, total));
-        })
-        .await?;
-        gpu.idle().await?;
-        progress(Progress::new(Phase::Upload, total, total));
+        let session = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
+        let about = describe(&checkpoint, session.model(), template.is_ok());
         Ok(Self { session, tokenizer, template, options: options.clone(), model: about, load_ms: now_ms() - started })
     }
 
@@ -240,6 +202,58 @@ impl Engine {
     pub fn dispose(self) {
         self.session.gpu().destroy();
     }
+}
+
+/// Opens the device and a checkpoint's model on it, and uploads the weights. `tokens`: how many ids the tokenizer can make.
+pub(crate) async fn open_session(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<Session> {
+    check(options)?;
+    let wanted = GpuOptions { adapter: options.adapter.clone(), subgroups: !options.no_subgroups, f16: true, max_binding: options.max_binding };
+    let gpu = Rc::new(Gpu::open(&wanted).await?);
+    cancel.check()?;
+    let select = Selector::new(gpu.caps(), options.lane, &options.kernels)?;
+    let mut layout = Layout::default();
+    let mut reserve = Reserve { max_binding: gpu.caps().max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+    let mut model = model::open(checkpoint, &mut reserve)?;
+    model::read_rope_divisors(checkpoint, model.as_mut()).await?;
+    let config = model.config();
+    if let Some(n) = tokens
+        && n > config.vocab
+    {
+        return Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {}", config.vocab)));
+    }
+    let context = match options.context {
+        Some(n) if n > config.context => {
+            return Err(Error::bad_option(format!("context {n} is more than the {} positions that the model was trained for", config.context)));
+        }
+        Some(n) => n,
+        None => config.context,
+    };
+    let total = checkpoint.tensors.values().map(|t| t.bytes).sum();
+    progress(Progress::new(Phase::Compile, 0, 1));
+    let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS).min(context);
+    let session = Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))?;
+    session.warm_up().await?;
+    progress(Progress::new(Phase::Compile, 1, 1));
+    gpu.check()?;
+
+    progress(Progress::new(Phase::Upload, 0, total));
+    let mut loaded = 0;
+    let model = session.model();
+    let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
+    weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
+        loaded += bytes;
+        progress(Progress::new(Phase::Upload, loaded, total));
+    })
+    .await?;
+    gpu.idle().await?;
+    progress(Progress::new(Phase::Upload, total, total));
+    Ok(session)
 }
 
 /// The text side of a running generation.

@@ -145,6 +145,21 @@ pub fn kernel_check(filter: String, on_row: Function) -> Promise {
     })
 }
 
+/// Measures random weights in a known model's shape: `{shape, quant, prompt, gen, runs, lane, context, chunk, profile}`.
+#[wasm_bindgen(unchecked_return_type = "Promise<BenchReport>")]
+pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
+    promise(async move {
+        let options = options::bench(&options)?;
+        let abort = Abort::follow(signal);
+        let report = |progress: Progress| {
+            if let Ok(value) = to_value(&progress) {
+                tell(&on_progress, &value);
+            }
+        };
+        to_value(&crate::bench::run(&options, &report, &abort.cancel).await?)
+    })
+}
+
 /// A model in a store.
 struct Kept {
     store: Box<dyn Store>,

@@ -10,6 +10,7 @@ use web_sys::Blob;
 
 use super::BlobSource;
 use super::js;
+use crate::bench;
 use crate::error::{Error, Result};
 use crate::plan::Lane;
 use crate::source::{Files, ModelSpec, Remote};
@@ -82,9 +83,17 @@ pub(super) struct Load {
 pub(super) fn load(object: &JsValue) -> Result<Load> {
     let mut fields = Fields::new("load", object)?;
     let model = fields.raw("model").ok_or_else(|| fields.bad("model", "is missing; give a URL or files"))?;
+    let options = load_options(&mut fields)?;
+    let cache = fields.get("cache")?.unwrap_or(true);
+    fields.finish()?;
+    Ok(Load { source: source(&model)?, options, cache })
+}
+
+/// The options of loading that do not say which model.
+fn load_options(fields: &mut Fields<'_>) -> Result<LoadOptions> {
     let lane = fields.get::<String>("lane")?.map(|name| Lane::parse(&name)).transpose()?.unwrap_or_default();
     let kernels: std::collections::BTreeMap<String, String> = fields.get("kernels")?.unwrap_or_default();
-    let options = LoadOptions {
+    Ok(LoadOptions {
         lane,
         context: fields.get("context")?,
         chunk: fields.get("chunk")?,
@@ -92,10 +101,23 @@ pub(super) fn load(object: &JsValue) -> Result<Load> {
         kernels: kernels.into_iter().collect(),
         no_subgroups: !fields.get("subgroups")?.unwrap_or(true),
         ..LoadOptions::default()
+    })
+}
+
+/// Reads the options of `bench`; what is missing has the contract's default.
+pub(super) fn bench(object: &JsValue) -> Result<bench::Options> {
+    let mut fields = Fields::new("bench", object)?;
+    let options = bench::Options {
+        shape: fields.get("shape")?.ok_or_else(|| fields.bad("shape", "is missing"))?,
+        quant: fields.get("quant")?.unwrap_or_else(|| "q4_0".into()),
+        prompt: fields.get("prompt")?.unwrap_or(512),
+        gen_tokens: fields.get("gen")?.unwrap_or(128),
+        runs: fields.get("runs")?.unwrap_or(5),
+        profile: fields.get("profile")?.unwrap_or(false),
+        load: load_options(&mut fields)?,
     };
-    let cache = fields.get("cache")?.unwrap_or(true);
     fields.finish()?;
-    Ok(Load { source: source(&model)?, options, cache })
+    Ok(options)
 }
 
 fn source(model: &JsValue) -> Result<Source> {

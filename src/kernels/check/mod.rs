@@ -9,6 +9,7 @@ mod norm;
 mod product;
 pub mod random;
 mod sampler;
+mod stream_read;
 mod swiglu;
 
 use std::cell::RefCell;
@@ -68,6 +69,7 @@ const CASES: &[(&str, Cases)] = &[
     ("threshold", sampler::threshold),
     ("pick", sampler::pick),
     ("advance", sampler::advance),
+    ("stream_read", stream_read::cases),
 ];
 
 /// How a case ended.

@@ -1,0 +1,236 @@
+//! Speed, measured with the engine's own decode loop: random weights in true shapes, wall clock after a warm-up, medians of several runs.
+
+pub mod shapes;
+
+use serde::Serialize;
+
+use crate::decode::{self, ChunkPolicy, ProfileRow, Run, Session};
+use crate::error::{Error, Result};
+use crate::gpu::{Caps, Snapshot};
+use crate::plan::Role;
+use crate::sample::{Sampling, SamplingOptions};
+use crate::stream::{Cancel, LoadOptions, Progress, now_ms, open_session};
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// One of [`shapes::SHAPES`].
+    pub shape: String,
+    /// q4_0, q4_k_m, q8_0 or f16.
+    pub quant: String,
+    /// Prompt tokens.
+    pub prompt: u32,
+    /// Tokens to decode.
+    pub gen_tokens: u32,
+    /// Measured runs.
+    pub runs: u32,
+    /// Whether to measure each kernel.
+    pub profile: bool,
+    /// Lane, adapter, forced kernels, readback chunk.
+    pub load: LoadOptions,
+}
+
+/// One run. Times by wall clock.
+#[derive(Debug, Clone, Serialize)]
+pub struct BenchRun {
+    /// Prompt tokens over the time of prefill.
+    pub prefill_tok_s: f64,
+    /// Decoded tokens over the time from the end of prefill to the last token on the host.
+    pub decode_tok_s: f64,
+    /// Time to the first token, ms.
+    pub ttft_ms: f64,
+    /// Time a token from readback to readback, ms: median and 95th percentile.
+    pub latency_ms: [f64; 2],
+    /// Host time of recording, microseconds a token.
+    pub record_us: f64,
+    /// Commands of decoding.
+    pub decode: Snapshot,
+    /// Submissions of prefill.
+    pub prefill_submits: u64,
+}
+
+/// The result of a bench.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Version of the engine.
+    pub version: &'static str,
+    /// What ran.
+    pub shape: String,
+    /// Weight types.
+    pub quant: String,
+    /// Lane.
+    pub lane: &'static str,
+    /// The plan's family: every shape runs as a Llama-like plan.
+    pub plan: &'static str,
+    /// The device.
+    pub adapter: Caps,
+    /// Prompt tokens.
+    pub prompt: u32,
+    /// Decoded tokens.
+    #[serde(rename = "gen")]
+    pub gen_tokens: u32,
+    /// Loading and warming up, ms.
+    pub load_ms: f64,
+    /// Runs until speed was stable, before those that count.
+    pub warm_up: u32,
+    /// Every run.
+    pub runs: Vec<BenchRun>,
+    /// Medians over the runs.
+    pub prefill_tok_s: f64,
+    /// Median.
+    pub decode_tok_s: f64,
+    /// Median.
+    pub ttft_ms: f64,
+    /// Medians.
+    pub latency_ms: [f64; 2],
+    /// Median.
+    pub record_us: f64,
+    /// Dispatches a token.
+    pub dispatches_per_token: f64,
+    /// Submissions a token.
+    pub submits_per_token: f64,
+    /// Tokens a readback.
+    pub tokens_per_readback: f64,
+    /// Bytes of weights and cache that a token in the middle of the run reads.
+    pub bytes_per_token: u64,
+    /// Streaming read of this device, GB/s.
+    pub streaming_gb_s: f64,
+    /// `bytes_per_token` at this speed, percent of `streaming_gb_s`.
+    pub percent_of_streaming: f64,
+    /// Peak bytes of GPU buffers.
+    pub gpu_bytes: u64,
+    /// Bytes of the weights on the GPU.
+    pub weight_bytes: u64,
+    /// By kernel, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub profile: Vec<ProfileRow>,
+}
+
+/// Two runs that agree this well end the warm-up.
+const STABLE: f64 = 0.05;
+/// Warm-up runs at most, and ms of work at least.
+const MOST_WARM_UP: u32 = 8;
+const LEAST_WARM_UP_MS: f64 = 300.0;
+
+/// Loads random weights and measures.
+pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Report> {
+    let shape = shapes::find(&options.shape)?;
+    let quant = shapes::Quant::parse(&options.quant)?;
+    let range = |name: &str, n: u32, most: u32| {
+        if (1..=most).contains(&n) { Ok(()) } else { Err(Error::bad_option(format!("{name} {n} is out of range; use 1 to {most}"))) }
+    };
+    range("prompt", options.prompt, 100_000)?;
+    range("gen", options.gen_tokens, 20_000)?;
+    range("runs", options.runs, 100)?;
+    let started = now_ms();
+    let checkpoint = shapes::checkpoint(&shape, quant);
+    let context = options.load.context.unwrap_or(options.prompt + options.gen_tokens + 1).max(options.prompt + options.gen_tokens + 1);
+    let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
+    let mut session = open_session(&checkpoint, &load, None, progress, cancel).await?;
+    let load_ms = now_ms() - started;
+
+    let ids: Vec<u32> = (0..options.prompt).map(|i| i.wrapping_mul(2_654_435_761) % shape.vocab as u32).collect();
+    let mut warm_up = 0;
+    let mut before = 0.0;
+    let began = now_ms();
+    loop {
+        let speed = one(&mut session, &ids, options, cancel).await?.decode_tok_s;
+        warm_up += 1;
+        let stable = (speed - before).abs() <= STABLE * speed;
+        if warm_up >= MOST_WARM_UP || (stable && now_ms() - began >= LEAST_WARM_UP_MS) {
+            break;
+        }
+        before = speed;
+    }
+    let mut runs = Vec::new();
+    for _ in 0..options.runs {
+        runs.push(one(&mut session, &ids, options, cancel).await?);
+    }
+    let median = |of: &dyn Fn(&BenchRun) -> f64| {
+        let mut values: Vec<f64> = runs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let decode_tok_s = median(&|r| r.decode_tok_s);
+    let streaming_gb_s = session.streaming_bandwidth().await?;
+    let position = options.prompt + options.gen_tokens / 2;
+    let bytes_per_token: u64 = session.plans()[1].steps.iter().map(|s| s.bytes_at(position)).sum();
+    let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
+    let per_token = |n: u64| n as f64 / f64::from(options.gen_tokens);
+    let last = &runs[runs.len() - 1];
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION"),
+        shape: options.shape.clone(),
+        quant: options.quant.clone(),
+        lane: session.lane().name(),
+        plan: "llama-like",
+        adapter: session.gpu().caps().clone(),
+        prompt: options.prompt,
+        gen_tokens: options.gen_tokens,
+        load_ms,
+        warm_up,
+        prefill_tok_s: median(&|r| r.prefill_tok_s),
+        decode_tok_s,
+        ttft_ms: median(&|r| r.ttft_ms),
+        latency_ms: [median(&|r| r.latency_ms[0]), median(&|r| r.latency_ms[1])],
+        record_us: median(&|r| r.record_us),
+        dispatches_per_token: per_token(last.decode.dispatches),
+        submits_per_token: per_token(last.decode.submits),
+        tokens_per_readback: f64::from(options.gen_tokens) / last.decode.readbacks.max(1) as f64,
+        bytes_per_token,
+        streaming_gb_s,
+        percent_of_streaming: bytes_per_token as f64 * decode_tok_s / streaming_gb_s / 1e7,
+        gpu_bytes: session.gpu().counters().peak_gpu_bytes(),
+        weight_bytes: session.layout().bytes(Role::Weight),
+        profile,
+        runs,
+    })
+}
+
+async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &Cancel) -> Result<BenchRun> {
+    cancel.check()?;
+    let sampling = Sampling::new(&SamplingOptions::default(), &[], decode::RING)?;
+    let mut arrivals: Vec<(f64, usize)> = Vec::new();
+    let run = Run { prompt, sampling, limit: options.gen_tokens, chunk: ChunkPolicy::new(options.load.chunk) };
+    let outcome = session
+        .generate(run, cancel, &mut |ids| {
+            arrivals.push((now_ms(), ids.len()));
+            true
+        })
+        .await?;
+    if outcome.tokens.len() != options.gen_tokens as usize {
+        return Err(Error::internal(format!("{} tokens were decoded, expected {}", outcome.tokens.len(), options.gen_tokens)));
+    }
+    let mut latencies: Vec<f64> = arrivals.windows(2).flat_map(|w| std::iter::repeat_n((w[1].0 - w[0].0) / w[1].1 as f64, w[1].1)).collect();
+    latencies.sort_by(f64::total_cmp);
+    let at = |q: f64| latencies.get((latencies.len() as f64 * q) as usize).or(latencies.last()).copied().unwrap_or_default();
+    Ok(BenchRun {
+        prefill_tok_s: outcome.timings.prefill_tok_s,
+        decode_tok_s: f64::from(options.gen_tokens) * 1000.0 / outcome.timings.decode_ms,
+        ttft_ms: outcome.timings.ttft_ms,
+        latency_ms: [at(0.5), at(0.95)],
+        record_us: outcome.record_ms * 1000.0 / f64::from(options.gen_tokens),
+        decode: outcome.counters,
+        prefill_submits: outcome.prefill_submits,
+    })
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused_before_anything_is_loaded() {
+        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, profile: false, load: LoadOptions::default() };
+        for bad in [
+            Options { shape: "x".into(), ..good.clone() },
+            Options { quant: "x".into(), ..good.clone() },
+            Options { prompt: 0, ..good.clone() },
+            Options { gen_tokens: 0, ..good.clone() },
+            Options { runs: 0, ..good.clone() },
+        ] {
+            let error = pollster::block_on(run(&bad, &|_| {}, &Cancel::new())).unwrap_err();
+            assert_eq!(error.code(), "BAD_OPTION", "{error}");
+        }
+    }
+}

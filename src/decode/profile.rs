@@ -1,0 +1,149 @@
+//! Time, bytes and busy threads of each kernel of a decode step.
+//!
+//! Browsers round timestamps to 100 us, so a kernel is timed by repeating it: all its steps of a token, in their order, so that each layer's
+//! weights come from memory as they do in a real step, until the whole takes long enough for the wall clock.
+
+use serde::Serialize;
+
+use bytemuck::bytes_of;
+
+use super::session::{Encoded, Session};
+use crate::error::Result;
+use crate::kernels::{self, State};
+use crate::plan::{Step, labels};
+use crate::stream::now_ms;
+
+/// One kernel, or one use of it, in a decode step.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProfileRow {
+    /// What the step does in a layer, e.g. `qkv`.
+    pub step: String,
+    /// Kernel.
+    pub kernel: &'static str,
+    /// Variant.
+    pub variant: &'static str,
+    /// Dispatches a token.
+    pub calls: usize,
+    /// GPU time of one dispatch, microseconds.
+    pub us: f64,
+    /// GPU time a token, ms.
+    pub ms: f64,
+    /// Of all rows' time.
+    pub percent: f64,
+    /// Bytes of weights and cache read a token.
+    pub bytes: u64,
+    /// Bytes over time.
+    pub gb_s: f64,
+    /// Of the device's streaming read.
+    pub percent_of_streaming: f64,
+    /// Threads with something to do over threads launched.
+    pub active: f64,
+}
+
+/// Each measurement lasts this long at least, ms.
+const LEAST_MS: f64 = 25.0;
+/// Bytes of the streaming read's buffer, where the device binds that many.
+const STREAM_BYTES: u64 = 512 << 20;
+
+impl Session {
+    /// Measures every kernel of a decode step at `position`. The cache and the state are scratch afterwards.
+    pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
+        self.ensure(position + 1)?;
+        self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        for (i, step) in self.plans()[1].steps.iter().enumerate() {
+            if self.decode[i].filter {
+                continue; // greedy decoding does without
+            }
+            let name = format!("{} {}", kind(&step.name), step.variant);
+            match groups.iter_mut().find(|g| g.0 == name) {
+                Some(group) => group.1.push(i),
+                None => groups.push((name, vec![i])),
+            }
+        }
+        let mut rows = Vec::new();
+        for (_, steps) in &groups {
+            let encoded: Vec<&Encoded> = steps.iter().map(|i| &self.decode[*i]).collect();
+            let ms = self.time(&encoded).await?;
+            let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[1].steps[*i]).collect();
+            let bytes = steps.iter().map(|s| s.bytes_at(position)).sum::<u64>();
+            let gb_s = bytes as f64 / ms / 1e6;
+            rows.push(ProfileRow {
+                step: kind(&steps[0].name).to_owned(),
+                kernel: steps[0].variant.kernel,
+                variant: steps[0].variant.name,
+                calls: steps.len(),
+                us: ms * 1000.0 / steps.len() as f64,
+                ms,
+                percent: 0.0,
+                bytes,
+                gb_s,
+                percent_of_streaming: 100.0 * gb_s / streaming_gb_s,
+                active: steps.iter().map(|s| s.active(position)).sum::<f64>() / steps.len() as f64,
+            });
+        }
+        let total: f64 = rows.iter().map(|r| r.ms).sum();
+        for row in &mut rows {
+            row.percent = 100.0 * row.ms / total;
+        }
+        Ok(rows)
+    }
+
+    /// Milliseconds of one pass over `steps`, by the wall clock, with the GPU kept busy.
+    async fn time(&self, steps: &[&Encoded]) -> Result<f64> {
+        let mut passes = 1;
+        loop {
+            // The first round also ends what was under way and wakes a GPU that slowed down.
+            let started = now_ms();
+            let mut left = passes;
+            while left > 0 {
+                let now = left.min((400 / steps.len().max(1)).max(1));
+                let mut encoder = self.gpu.encoder("profile");
+                {
+                    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                    for _ in 0..now {
+                        for step in steps {
+                            self.gpu.dispatch(&mut pass, &step.bound, step.grid.at(1));
+                        }
+                    }
+                }
+                self.gpu.submit(encoder);
+                left -= now;
+            }
+            self.gpu.idle().await?;
+            let ms = now_ms() - started;
+            if ms >= LEAST_MS {
+                return Ok(ms / passes as f64);
+            }
+            passes = (passes * 2).max((passes as f64 * LEAST_MS * 1.2 / ms.max(0.1)) as usize).min(passes * 50);
+        }
+    }
+
+    /// Reads a large buffer as fast as the device can, GB/s.
+    pub async fn streaming_bandwidth(&self) -> Result<f64> {
+        let bytes = STREAM_BYTES.min(self.gpu.caps().max_binding) / 65_536 * 65_536;
+        let usage = wgpu::BufferUsages::STORAGE;
+        let data = self.gpu.buffer("stream", bytes, usage)?;
+        let out = self.gpu.buffer("stream.sum", 4 * 256 * 4, usage)?;
+        let state = self.gpu.buffer_with("stream.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM);
+        let variant = kernels::by_name("stream_read", "default")?;
+        let words = bytes / 16;
+        let buffers = [("state", state), ("data", data), ("sums", out)];
+        let bound = self.gpu.bind("stream", variant, &[("WORDS", words as f64)], &buffers)?;
+        let groups = u32::try_from(words / 256 / 16).unwrap_or(u32::MAX);
+        let encoded = Encoded { bound, grid: crate::plan::Grid::folded(groups), filter: false };
+        let mut best = 0.0_f64;
+        for _ in 0..3 {
+            best = best.max(bytes as f64 / self.time(&[&encoded]).await? / 1e6);
+        }
+        Ok(best)
+    }
+}
+
+/// The part of a step's name that all layers share: `blk.3.qkv` -> `qkv`.
+fn kind(name: &str) -> &str {
+    match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+        Some((_, part)) => part,
+        None => name,
+    }
+}

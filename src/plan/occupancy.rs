@@ -1,0 +1,52 @@
+//! How much of what a dispatch launches has something to do: threads that find no row, no block or no key are paid for and wasted.
+
+use super::{Extent, Step};
+
+impl Step {
+    /// Bytes of weights and cache that the step reads in a decode step at `position`.
+    pub fn bytes_at(&self, position: u32) -> u64 {
+        if self.key_bytes > 0 { self.key_bytes * (u64::from(position) + 1) } else { self.bytes }
+    }
+
+    /// Threads with work over threads launched, in a decode step at `position`.
+    pub fn active(&self, position: u32) -> f64 {
+        let number = |name: &str| self.overrides.iter().find(|o| o.0 == name).map_or(1.0, |o| o.1);
+        let fixed = |e: Extent| match e {
+            Extent::Fixed(n) => f64::from(n),
+            Extent::Rows { .. } => 1.0,
+        };
+        let groups = fixed(self.grid.0) * fixed(self.grid.1);
+        let threads = f64::from(self.variant.workgroup.iter().product::<u32>());
+        let lanes = f64::from(self.variant.lanes.max(1));
+        // Of lanes that walk `items` together, in the rounds that this takes.
+        let share = |items: f64, lanes: f64| items / ((items / lanes).ceil() * lanes);
+        match self.variant.kernel {
+            "matvec" | "norm_matvec" | "norm_gated" => {
+                let f32 = self.variant.axis("act") == Some("f32");
+                let pieces = match self.variant.axis("weight") {
+                    Some("f32") if f32 => 8.0,
+                    Some("f16" | "bf16") if f32 => 4.0,
+                    Some("q8_0") if f32 => 2.0,
+                    _ => 1.0,
+                };
+                let rows = if self.variant.kernel == "norm_gated" { number("F") } else { number("N") * number("SPLIT") };
+                let covered = if self.variant.kernel == "norm_gated" { groups * 32.0 } else { groups * f64::from(self.variant.tile[0]) };
+                share(number("KB") * pieces, lanes * number("SPLIT")) * rows / covered
+            }
+            "attention" => {
+                let keys = f64::from(position) + 1.0;
+                let (split, tile) = (number("SPLIT"), f64::from(self.variant.tile[0]));
+                let splits = (keys / split).ceil();
+                splits / fixed(self.grid.1) * (keys / ((keys / tile).ceil() * tile))
+            }
+            "merge" => number("KB") * 8.0 / (groups * f64::from(self.variant.tile[0]) * 8.0),
+            "norm" => share(number("KB") * 8.0, threads),
+            "embed" => share(number("D") / 4.0, threads),
+            "logit_stats" | "pick" => share(number("V"), groups * threads),
+            "threshold" => share(number("V") / 4.0, threads),
+            "swiglu" | "quantize" => number("KB") * 8.0 / (fixed(self.grid.0) * threads),
+            // One workgroup that looks at all candidates.
+            _ => 1.0,
+        }
+    }
+}
