@@ -7,8 +7,12 @@
 @group(0) @binding(4) var<storage, read> xs: array<vec2<f32>>;   // [T][KB]
 var<workgroup> wt: array<vec4<u32>, 128>;   // [2][64 n]: 16 int8 each
 var<workgroup> xt: array<vec4<u32>, 128>;   // [2][64 t]
-var<workgroup> wd: array<f32, 64>;          // scales
-var<workgroup> xd: array<f32, 64>;
+{% set halves = weight == "q6_k" %}
+{% set mins = weight in ["q4_k", "q5_k"] %}
+var<workgroup> wd: array<{{ "vec2<f32>" if halves or mins else "f32" }}, 64>;   // scales{% if halves %} of both halves{% elif mins %} and mins{% endif %}
+
+var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, 64>;             // scales{% if mins %}, and scales times sums{% endif %}
+
 {% else %}
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [T][KB * 8]
 fn x4(j: u32) -> vec4<f32> { return x[j]; }
@@ -44,11 +48,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     for (var kb = 0u; kb < KB; kb++) {
         if (li < 128u) {
             xt[part * 64u + at] = xq[(xrow + kb) * 2u + part];
-            if (part == 0u) { xd[at] = xs[xrow + kb].x; }
+            if (part == 0u) { xd[at] = xs[xrow + kb]{{ "" if mins else ".x" }}; }
         } else {
             let b = wrow + kb;
             wt[part * 64u + at] = vec4<u32>({% for c in range(4) %}w_i8(b, part * 4u + {{ c }}u), {% endfor %});
-            if (part == 0u) { wd[at] = w_scale(b); }
+            if (part == 0u) { wd[at] = w_scales(b).{{ "xy" if halves else "xz" if mins else "x" }}; }
         }
         workgroupBarrier();
         if (busy) {
@@ -56,18 +60,30 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             let u{{ j }} = wt[tx + {{ j * 16 }}u];
             let v{{ j }} = wt[64u + tx + {{ j * 16 }}u];
 {% endfor %}
+{% if halves or mins %}
+            let d = vec4<f32>(wd[tx].x, wd[tx + 16u].x, wd[tx + 32u].x, wd[tx + 48u].x);
+            let e = vec4<f32>(wd[tx].y, wd[tx + 16u].y, wd[tx + 32u].y, wd[tx + 48u].y);
+{% else %}
             let d = vec4<f32>(wd[tx], wd[tx + 16u], wd[tx + 32u], wd[tx + 48u]);
+{% endif %}
 {% for i in range(4) %}
             {
                 let p = xt[ty + {{ i }}u];
                 let q = xt[64u + ty + {{ i }}u];
-                let t = vec4<i32>(
+{% for t, w, x in [("ta", "u", "p"), ("tb", "v", "q")] %}
+                let {{ t }} = vec4<i32>(
 {% for j in range(4) %}
-                    dot4I8Packed(u{{ j }}.x, p.x) + dot4I8Packed(u{{ j }}.y, p.y) + dot4I8Packed(u{{ j }}.z, p.z) + dot4I8Packed(u{{ j }}.w, p.w)
-                    + dot4I8Packed(v{{ j }}.x, q.x) + dot4I8Packed(v{{ j }}.y, q.y) + dot4I8Packed(v{{ j }}.z, q.z) + dot4I8Packed(v{{ j }}.w, q.w),
+                    {% for c in ["x", "y", "z", "w"] %}dot4I8Packed({{ w }}{{ j }}.{{ c }}, {{ x }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %},
 {% endfor %}
                 );
-                c{{ i }} += d * (xd[ty + {{ i }}u] * vec4<f32>(t));
+{% endfor %}
+{% if halves %}
+                c{{ i }} += xd[ty + {{ i }}u] * (d * vec4<f32>(ta) + e * vec4<f32>(tb));
+{% elif mins %}
+                c{{ i }} += d * (xd[ty + {{ i }}u].x * vec4<f32>(ta + tb)) - e * xd[ty + {{ i }}u].y;
+{% else %}
+                c{{ i }} += d * (xd[ty + {{ i }}u] * vec4<f32>(ta + tb));
+{% endif %}
             }
 {% endfor %}
         }

@@ -6,8 +6,8 @@
 //   X, load_x(i)      the activations that meet piece i of a row
 //   dot_x(i, X)       their product with piece i of all of wq
 // quantized types only:
-//   w_scale(b)        the block's scale
 //   w_i8(b, j)        elements 4j..4j+3 as signed int8 in a u32, before scaling
+//   w_scales(b)       (scale of elements 0..15, scale of elements 16..31, min): value = scale * int8 - min
 //   W, load_w(b)      all that memory holds of block b, so that many loads can be under way before the first is used
 //   dot_w(w, xa, xb, xs)    its product with an int8 block of activations: xs = (scale, scale * sum of the int8)
 @group(0) @binding(1) var<storage, read> wq: array<vec4<u32>>;

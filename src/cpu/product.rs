@@ -4,7 +4,7 @@
 use super::Call;
 use super::quantize::{quantize_block, write_rows};
 use super::swiglu::silu;
-use super::weight::{BLOCK, block_words, decode_block, decode_ints, scale};
+use super::weight::{BLOCK, Quantized, decode_block, decode_quantized};
 
 /// y[ROW0 + n] (+)= w[n] . x
 pub fn matvec(call: &Call) {
@@ -80,21 +80,23 @@ fn product(call: &Call, rows: usize, stride: usize) {
 fn products(call: &Call, n: usize, x: &[Act]) -> Vec<Vec<f64>> {
     let (kb, weight) = (call.usize("KB"), call.axis("weight"));
     let (wq, ws) = (call.read("wq"), call.scales());
-    let words = block_words(weight).unwrap_or_default();
     let q8 = call.axis("act") == "q8";
     let row = |n: usize| {
         let blocks = n * kb..(n + 1) * kb;
-        let ints: Vec<_> =
-            if q8 { blocks.clone().map(|b| (decode_ints(weight, &wq[b * words..(b + 1) * words]), scale(&ws, b))).collect() } else { Vec::new() };
+        let quantized: Vec<_> = if q8 { blocks.clone().map(|b| decode_quantized(weight, &wq, &ws, b)).collect() } else { Vec::new() };
         let floats: Vec<f32> = if q8 { Vec::new() } else { blocks.flat_map(|b| decode_block(weight, &wq, &ws, b)).collect() };
         let dot = |x: &Act| match x {
             Act::F32(x) => floats.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum(),
-            Act::Q8 { ints: xq, scales } => {
-                let dot = |w: &[i8; BLOCK], x: &[i8; BLOCK]| w.iter().zip(x).map(|(w, x)| i32::from(*w) * i32::from(*x)).sum::<i32>();
-                ints.iter().zip(xq).zip(scales).map(|(((w, d), x), s)| f64::from(*d) * f64::from(*s) * f64::from(dot(w, x))).sum::<f64>()
-            }
+            Act::Q8 { ints, scales } => quantized.iter().zip(ints).zip(scales).map(|((w, x), s)| dot_q8(w, x) * f64::from(*s)).sum(),
         };
         x.iter().map(dot).collect()
     };
     (0..n).map(row).collect()
+}
+
+/// A quantized block of weights with the integers of a block of activations.
+fn dot_q8(w: &Quantized, x: &[i8; BLOCK]) -> f64 {
+    let half = |n: usize| (16 * n..16 * n + 16).map(|i| i32::from(w.ints[i]) * i32::from(x[i])).sum::<i32>();
+    let sum: i32 = x.iter().map(|x| i32::from(*x)).sum();
+    f64::from(w.scales[0]) * f64::from(half(0)) + f64::from(w.scales[1]) * f64::from(half(1)) - f64::from(w.min) * f64::from(sum)
 }

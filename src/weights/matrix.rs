@@ -118,7 +118,7 @@ impl Matrix {
             let rows: usize = slices.iter().map(|s| s.rows).sum();
             let blocks = (rows * kb) as u64;
             let wq = buffer(format!("{name}[{row0}].wq"), blocks * kind.quant_words() as u64 * 4);
-            let ws = kind.quantized().then(|| buffer(format!("{name}[{row0}].ws"), blocks.div_ceil(2) * 4));
+            let ws = kind.quantized().then(|| buffer(format!("{name}[{row0}].ws"), kind.scale_bytes(blocks)));
             parts.push(Part { kind, row0, rows, slices, wq, ws });
             row0 += rows;
         }

@@ -30,6 +30,14 @@ pub enum WeightType {
     Q8_0,
     /// 32 nibbles, offset 8, and one half scale a block.
     Q4_0,
+    /// 32 numbers of 5 bits, offset 16, and one scale a block.
+    Q5_0,
+    /// 256 nibbles; a 6-bit scale and a 6-bit min for each 32.
+    Q4K,
+    /// 256 numbers of 5 bits; scales as [`WeightType::Q4K`].
+    Q5K,
+    /// 256 numbers of 6 bits, offset 32; an 8-bit scale for each 16.
+    Q6K,
 }
 
 impl WeightType {
@@ -41,7 +49,14 @@ impl WeightType {
             DType::BF16 => Ok(Self::Bf16),
             DType::Q8_0 => Ok(Self::Q8_0),
             DType::Q4_0 => Ok(Self::Q4_0),
-            other => Err(Error::unsupported(format!("tensor {tensor} has type {}; this version runs F32, F16, BF16, Q8_0 and Q4_0", other.name()))),
+            DType::Q5_0 => Ok(Self::Q5_0),
+            DType::Q4_K => Ok(Self::Q4K),
+            DType::Q5_K => Ok(Self::Q5K),
+            DType::Q6_K => Ok(Self::Q6K),
+            other => Err(Error::unsupported(format!(
+                "tensor {tensor} has type {}; this version runs F32, F16, BF16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K and Q6_K",
+                other.name()
+            ))),
         }
     }
 
@@ -53,26 +68,52 @@ impl WeightType {
             Self::Bf16 => "bf16",
             Self::Q8_0 => "q8_0",
             Self::Q4_0 => "q4_0",
+            Self::Q5_0 => "q5_0",
+            Self::Q4K => "q4_k",
+            Self::Q5K => "q5_k",
+            Self::Q6K => "q6_k",
         }
     }
 
     /// Whether blocks have a scale of their own, in `ws`, and int8 activations apply.
     pub const fn quantized(self) -> bool {
-        matches!(self, Self::Q8_0 | Self::Q4_0)
+        !matches!(self, Self::F32 | Self::F16 | Self::Bf16)
     }
 
-    /// 32-bit words of a block in `wq`.
+    /// Elements that share scales: rows are whole numbers of them.
+    pub const fn group(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::Q8_0 | Self::Q4_0 | Self::Q5_0 => BLOCK,
+            Self::Q4K | Self::Q5K | Self::Q6K => 256,
+        }
+    }
+
+    /// 32-bit words of a block in `wq`; of the types with groups of 256, the eighth part of a group's.
     pub const fn quant_words(self) -> usize {
         match self {
             Self::F32 => 32,
             Self::F16 | Self::Bf16 => 16,
             Self::Q8_0 => 8,
-            Self::Q4_0 => 4,
+            Self::Q4_0 | Self::Q5_0 | Self::Q4K => 4,
+            Self::Q5K => 5,
+            Self::Q6K => 6,
         }
     }
 
     /// Bytes on the GPU of `blocks` blocks: quants and scales.
     pub const fn bytes(self, blocks: u64) -> u64 {
-        blocks * (self.quant_words() as u64 * 4) + if self.quantized() { blocks.div_ceil(2) * 4 } else { 0 }
+        blocks * (self.quant_words() as u64 * 4) + self.scale_bytes(blocks)
+    }
+
+    /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`.
+    pub const fn scale_bytes(self, blocks: u64) -> u64 {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 0,
+            Self::Q8_0 | Self::Q4_0 => blocks.div_ceil(2) * 4,
+            Self::Q5_0 => blocks * 8,
+            Self::Q4K | Self::Q5K => blocks * 2,
+            Self::Q6K => blocks / 8 * 20,
+        }
     }
 }

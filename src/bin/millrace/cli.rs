@@ -405,7 +405,13 @@ async fn bench(args: Bench) -> Result<()> {
     };
     let report = millrace::bench::run(&options, &|_| {}, &Cancel::new()).await?;
     println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
-    println!("decode       {:.1} tok/s after {} tokens of prompt, {} tokens, median of {}", report.decode_tok_s, report.prompt, report.gen_tokens, report.runs.len());
+    println!(
+        "decode       {:.1} tok/s after {} tokens of prompt, {} tokens, median of {}",
+        report.decode_tok_s,
+        report.prompt,
+        report.gen_tokens,
+        report.runs.len()
+    );
     println!("prefill      {:.1} tok/s; first token after {:.1} ms", report.prefill_tok_s, report.ttft_ms);
     println!("latency      P50 {:.3}, P95 {:.3} ms a token; recording {:.1} us a token", report.latency_ms[0], report.latency_ms[1], report.record_us);
     println!(
@@ -419,7 +425,10 @@ async fn bench(args: Bench) -> Result<()> {
     );
     println!("GPU memory   {:.1} MB at most, {:.1} MB of it weights", report.gpu_bytes as f64 / 1e6, report.weight_bytes as f64 / 1e6);
     if !report.profile.is_empty() {
-        println!("\n{:<20} {:<14} {:<18} {:>5} {:>9} {:>9} {:>6} {:>11} {:>8} {:>7} {:>7}", "step", "kernel", "variant", "calls", "us", "ms/token", "%", "bytes", "GB/s", "% peak", "active");
+        println!(
+            "\n{:<20} {:<14} {:<18} {:>5} {:>9} {:>9} {:>6} {:>11} {:>8} {:>7} {:>7}",
+            "step", "kernel", "variant", "calls", "us", "ms/token", "%", "bytes", "GB/s", "% peak", "active"
+        );
         for r in &report.profile {
             println!(
                 "{:<20} {:<14} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>11} {:>8.0} {:>7.1} {:>7.2}",

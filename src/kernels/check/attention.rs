@@ -91,7 +91,10 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let splits = usize::div_ceil(cap, split);
         Case {
             name: format!("H={h} G={g} E={e} CAP={cap} SPLIT={split} pos={pos}"),
-            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("CAP", cap), ("SPLIT", split), ("ROT", rot), ("INTERLEAVED", i % 2)], Some(1.0 / (e as f64).sqrt())),
+            overrides: overrides(
+                &[("H", h), ("G", g), ("E", e), ("CAP", cap), ("SPLIT", split), ("ROT", rot), ("INTERLEAVED", i % 2)],
+                Some(1.0 / (e as f64).sqrt()),
+            ),
             grid: [g as u32, splits as u32, 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: 1, ..State::default() }.words()),

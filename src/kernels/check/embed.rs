@@ -1,3 +1,4 @@
+use super::product::fitting;
 use super::random::{Random, untouched};
 use super::{Case, Compare};
 use crate::kernels::{State, Variant};
@@ -10,6 +11,7 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     shapes
         .into_iter()
         .map(|(t, d, stride, row0, rows, small)| {
+            let (d, stride) = (fitting(variant, d), stride.max(fitting(variant, d)));
             let kb = d.div_ceil(32);
             // Some tokens belong to other parts, before and after this one.
             let tokens = (0..t + 2).map(|_| random.below(row0 + rows + 4 * row0.min(1))).collect();

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use crate::cpu::quantize::quantize_block;
-use crate::cpu::weight::{BLOCK, block_words, has_scales};
+use crate::cpu::weight::{BLOCK, block_words};
 
 /// What outputs hold before a kernel runs, and after it where it must not write: a NaN that no arithmetic makes.
 pub const UNTOUCHED: u32 = 0x7fc0_dead;
@@ -58,11 +58,15 @@ impl Random {
             _ => (0..words).map(|_| self.u32()).collect(),
         };
         let scale = |r: &mut Self| if small { (r.below(0x3ff) + 1) as u16 } else { f16::from_f32(r.f32() * 0.02).to_bits() };
-        let mut out = vec![("wq", wq)];
-        if has_scales(weight) {
-            out.push(("ws", (0..blocks.div_ceil(2)).map(|_| self.pair(scale)).collect()));
-        }
-        out
+        let float = |r: &mut Self| (r.f32() * if small { 1e-6 } else { 0.02 }).to_bits();
+        let ws = match weight {
+            "q8_0" | "q4_0" => (0..blocks.div_ceil(2)).map(|_| self.pair(scale)).collect(),
+            "q5_0" => (0..blocks).flat_map(|_| [float(self), self.u32()]).collect(),
+            "q4_k" | "q5_k" => (0..blocks / 8).flat_map(|_| [self.pair(scale), self.u32(), self.u32(), self.u32()]).collect(),
+            "q6_k" => (0..blocks / 8).flat_map(|_| [self.u32(), self.u32(), self.u32(), self.u32(), float(self)]).collect(),
+            _ => return vec![("wq", wq)],
+        };
+        vec![("wq", wq), ("ws", ws)]
     }
 
     /// Two 16-bit values in a word.

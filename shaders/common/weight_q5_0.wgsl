@@ -1,0 +1,56 @@
+// q5_0: 1 vec4 of nibbles a block, as q4_0's; value = (number - 16) * scale.
+@group(0) @binding(2) var<storage, read> ws: array<vec2<u32>>;   // of block b: the scale as an f32, and the fifth bits
+// Elements 4j..4j+3's fifth bits, in the place of bit 4 of each byte: bit j of byte k of `bits` belongs to element 4j + k.
+fn fifth(bits: u32, j: u32) -> u32 {
+    return ((bits >> j) & 0x01010101u) << 4u;
+}
+// Four numbers below 32, one a byte -> four signed bytes, 16 less each: the top bit keeps a byte's borrow from its neighbour.
+fn minus16(v: u32) -> u32 {
+    return ((v | 0x80808080u) - 0x10101010u) ^ 0x80808080u;
+}
+fn w_scales(b: u32) -> vec3<f32> {
+    let d = bitcast<f32>(ws[b].x);
+    return vec3<f32>(d, d, 0.0);
+}
+fn w_i8(b: u32, j: u32) -> u32 {
+    return minus16(((wq[b][j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | fifth(ws[b].y, j));
+}
+fn w4(b: u32, j: u32) -> vec4<f32> {
+    let s = w_scales(b);
+    return vec4<f32>(unpack4xI8(w_i8(b, j))) * select(s.x, s.y, j >= 4u);
+}
+{% if act is defined and act == "f32" %}
+const UNITS: u32 = 1u;
+struct X { {% for j in range(8) %}x{{ j }}: vec4<f32>, {% endfor %} }
+fn load_x(i: u32) -> X {
+    return X({% for j in range(8) %}x4(i * 8u + {{ j }}u), {% endfor %});
+}
+fn dot_x(i: u32, v: X) -> f32 {
+    let s = w_scales(i);
+    var sum = vec2<f32>();
+{% for j in range(8) %}
+    sum.{{ "x" if j < 4 else "y" }} += dot(vec4<f32>(unpack4xI8(w_i8(i, {{ j }}u))), v.x{{ j }});
+{% endfor %}
+    return dot(s.xy, sum);
+}
+{% endif %}
+{% if act is defined and act == "q8" %}
+struct W { q: vec4<u32>, h: u32, d: f32 }
+fn load_w(b: u32) -> W {
+    let s = ws[b];
+    return W(wq[b], s.y, bitcast<f32>(s.x));
+}
+fn dot_w(w: W, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
+    let lo = w.q & vec4<u32>(0x0f0f0f0fu);
+    let hi = (w.q >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+    let t = dot4I8Packed(lo.x | fifth(w.h, 0u), xa.x)
+          + dot4I8Packed(lo.y | fifth(w.h, 1u), xa.y)
+          + dot4I8Packed(lo.z | fifth(w.h, 2u), xa.z)
+          + dot4I8Packed(lo.w | fifth(w.h, 3u), xa.w)
+          + dot4I8Packed(hi.x | fifth(w.h, 4u), xb.x)
+          + dot4I8Packed(hi.y | fifth(w.h, 5u), xb.y)
+          + dot4I8Packed(hi.z | fifth(w.h, 6u), xb.z)
+          + dot4I8Packed(hi.w | fifth(w.h, 7u), xb.w);
+    return w.d * (xs.x * f32(t) - 16.0 * xs.y);
+}
+{% endif %}
