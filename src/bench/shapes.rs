@@ -262,7 +262,7 @@ mod tests {
         let of = |name: &str| c.tensors[name].dtype;
         assert_eq!(of("model.embed_tokens.weight"), DType::Q8_0);
         assert_eq!(of("model.layers.5.self_attn.q_proj.weight"), DType::Q5_0);
-        assert_eq!(of("model.layers.5.mlp.down_proj.weight"), DType::Q4_K);
+        assert_eq!(of("model.layers.4.mlp.down_proj.weight"), DType::Q4_K);
         assert_eq!(of("model.layers.0.mlp.down_proj.weight"), DType::Q6_K);
     }
 

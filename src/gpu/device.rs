@@ -49,6 +49,8 @@ pub struct Caps {
     pub max_binding: u64,
     /// Workgroups a dimension of a dispatch.
     pub max_workgroups: u32,
+    /// Invocations of a workgroup, at least 256.
+    pub max_invocations: u32,
 }
 
 impl Caps {
@@ -64,6 +66,7 @@ impl Caps {
             max_buffer: limits.max_buffer_size,
             max_binding: limits.max_storage_buffer_binding_size,
             max_workgroups: limits.max_compute_workgroups_per_dimension,
+            max_invocations: limits.max_compute_invocations_per_workgroup,
         }
     }
     /// Whether kernels may use subgroup operations.
@@ -120,11 +123,13 @@ impl Gpu {
             }
         }
         let has = adapter.limits();
-        // Default limits, so that what passes on one device passes on all; only sizes follow the adapter.
+        // Default limits, so that what passes on one device passes on all; only sizes follow the adapter, those of workgroups up to 512.
         let max_binding = options.max_binding.unwrap_or(u64::MAX).min(has.max_storage_buffer_binding_size);
         let limits = wgpu::Limits {
             max_buffer_size: has.max_buffer_size,
             max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
+            max_compute_invocations_per_workgroup: has.max_compute_invocations_per_workgroup.clamp(256, 512),
+            max_compute_workgroup_size_x: has.max_compute_workgroup_size_x.clamp(256, 512),
             ..wgpu::Limits::default()
         };
         let descriptor = wgpu::DeviceDescriptor { label: Some("millrace"), required_features: features, required_limits: limits, ..Default::default() };
@@ -250,6 +255,7 @@ fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Feat
         max_buffer: limits.max_buffer_size,
         max_binding,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
     }
 }
 
@@ -292,6 +298,7 @@ fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Fe
         max_buffer: limits.max_buffer_size,
         max_binding,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
     }
 }
 

@@ -97,7 +97,7 @@ impl Gpu {
 
     fn pipeline(&self, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<(wgpu::ComputePipeline, wgpu::BindGroupLayout)> {
         variant.check_overrides(overrides)?;
-        if let Some(missing) = variant.lacks(self.caps().least_subgroup(), self.caps().f16()) {
+        if let Some(missing) = variant.lacks(self.caps()) {
             return Err(Error::unknown_kernel(format!("kernel {variant} needs {missing}, which this GPU does not offer here")));
         }
         let mut sorted: Vec<_> = overrides.iter().map(|(n, v)| (*n, v.to_bits())).collect();

@@ -15,6 +15,7 @@ mod state;
 pub use state::State;
 
 use crate::error::{Error, Result};
+use crate::gpu::Caps;
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -90,13 +91,15 @@ impl Variant {
         format!("{subgroups}{f16}{}", self.source)
     }
 
-    /// What a device with subgroups of at least `subgroup` invocations (0: none) lacks to run this variant.
-    pub fn lacks(&self, subgroup: u32, f16: bool) -> Option<&'static str> {
-        if self.subgroups && subgroup == 0 {
+    /// What a device lacks to run this variant.
+    pub fn lacks(&self, caps: &Caps) -> Option<&'static str> {
+        if self.subgroups && !caps.subgroups() {
             Some("subgroups")
-        } else if self.subgroups && subgroup < self.lanes {
+        } else if self.subgroups && caps.least_subgroup() < self.lanes {
             Some("subgroups as large as this variant's groups of lanes")
-        } else if self.f16 && !f16 {
+        } else if self.workgroup.iter().product::<u32>() > caps.max_invocations {
+            Some("workgroups as large as this variant's")
+        } else if self.f16 && !caps.f16() {
             Some("shader-f16")
         } else {
             None
@@ -191,12 +194,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_variant_fits_the_default_limits() {
+    fn every_kernel_has_variants_within_the_default_limits() {
+        let least = Caps::least();
         for v in VARIANTS {
+            // But for how they reduce, the same axes.
+            let axes = |v: &Variant| v.axes.iter().filter(|a| a.0 != "reduce").copied().collect::<Vec<_>>();
+            assert!(variants(v.kernel).any(|other| axes(other) == axes(v) && other.lacks(&least).is_none()), "{v}");
+            let wide = v.workgroup.iter().product::<u32>() > 256;
+            assert!(!wide || variants(v.kernel).any(|o| axes(o) == axes(v) && o.subgroups && o.lanes < v.lanes), "{v} has no narrower sibling");
             let storage = v.bindings.iter().filter(|b| b.kind != BindingKind::Uniform).count();
             assert!(storage <= 8, "{v}: {storage} storage buffers");
             assert!(v.workgroup_bytes <= 16_384, "{v}: {} bytes of workgroup memory", v.workgroup_bytes);
-            assert!(v.workgroup.iter().product::<u32>() <= 256, "{v}: {:?} invocations", v.workgroup);
         }
     }
 

@@ -4,7 +4,7 @@ use super::config::{ModelConfig, Names};
 use super::{Model, Reserve};
 use crate::error::Result;
 use crate::format::Checkpoint;
-use crate::plan::{BufferId, Builder, Heads, Norm, Rotation};
+use crate::plan::{Attention, BufferId, Builder, Heads, Norm, Rotation};
 use crate::weights::{Matrix, VectorSource, expect};
 
 struct Layer {
@@ -104,14 +104,14 @@ impl Model for Llama {
         let h = b.residual(c.width); // (T, D)
         let qkv = b.scratch("qkv", c.heads.qkv()); // (T, (H + 2 G) E)
         let d = crate::plan::stride(c.width);
-        let scale = 1.0 / (c.heads.e as f64).sqrt();
         let rope = Rotation { dims: c.rope.dims, interleaved: c.rope.interleaved };
+        let attention = Attention { heads: c.heads, rope, scale: 1.0 / (c.heads.e as f64).sqrt() };
         let norm = |name: String, weight| Norm { name, weight, eps: c.eps };
 
         b.embed("token_embd", &self.embed, h)?;
         for (i, l) in self.layers.iter().enumerate() {
             b.norm_linear(&norm(format!("{}.attn_norm", l.name), l.attn_norm), h, &l.qkv, qkv, c.heads.qkv())?;
-            let a = b.attention(&format!("{}.attention", l.name), i, qkv, c.heads, rope, scale, &l.o)?;
+            let a = b.attention(&format!("{}.attention", l.name), i, qkv, attention, &l.o)?;
             b.linear(&l.o, a, h, d, true, false)?;
             let a = b.norm_gated(&norm(format!("{}.ffn_norm", l.name), l.ffn_norm), h, &l.gate_up, &l.down)?;
             b.linear(&l.down, a, h, d, true, false)?;

@@ -85,6 +85,17 @@ pub struct Rotation {
     pub interleaved: bool,
 }
 
+/// An attention block.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention {
+    /// Its heads.
+    pub heads: Heads,
+    /// Its rotation.
+    pub rope: Rotation,
+    /// Of the scores, usually 1 / sqrt(E).
+    pub scale: f64,
+}
+
 /// Buffers that every architecture shares, by their labels in the layout.
 pub mod labels {
     /// State of the decode loop.
@@ -113,8 +124,15 @@ pub struct Builder<'a> {
     plan: Plan,
 }
 
-/// Keys of the cache that one workgroup of decode attention reads.
-const SPLIT: u32 = 64;
+/// Query heads that share a workgroup of decode attention, and with it each read of the cache.
+const HEADS: usize = 4;
+
+/// Keys of the cache that one workgroup of decode attention reads: few where there are few heads, so that the GPU is full; many in a long
+/// cache, so that there is less to merge.
+fn keys_a_split(capacity: u32, groups: u32) -> u32 {
+    let wanted = u64::from(capacity) * u64::from(groups) / 128;
+    (32..=128u32).rev().find(|n| n.is_power_of_two() && u64::from(*n) <= wanted).unwrap_or(32)
+}
 
 /// Blocks of a row below which more lanes a row would find nothing to do: two for each.
 const BLOCKS_A_LANE: usize = 2;
@@ -328,7 +346,8 @@ impl<'a> Builder<'a> {
 
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to layer `layer`'s cache, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the cache's splits.
-    pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, heads: Heads, rope: Rotation, scale: f64, consumer: &Matrix) -> Result<Act> {
+    pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, shape: Attention, consumer: &Matrix) -> Result<Act> {
+        let Attention { heads, rope, scale } = shape;
         let kv = self.select.lane().kv();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -339,10 +358,10 @@ impl<'a> Builder<'a> {
         let capacity = self.sizes.capacity;
         let rot = self.layout.shared(labels::ROTATIONS, u64::from(capacity) * rope.dims as u64 * 4, Role::Weight);
         let cache_bytes = 2 * heads.g as u64 * u64::from(capacity) * heads.e as u64 * self.select.lane().kv_bytes();
-        let shape = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("CAP", f64::from(capacity))];
+        let sizes = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("CAP", f64::from(capacity))];
         let rotation = [("ROT", rope.dims as f64), ("INTERLEAVED", f64::from(u8::from(rope.interleaved)))];
         let cached = [("qkv", qkv), ("kc", kc), ("vc", vc)];
-        let with = |more: &[(&'static str, f64)]| [&shape, more].concat();
+        let with = |more: &[(&'static str, f64)]| [&sizes, more].concat();
         if !self.decode {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
             let overrides = with(&[rotation[0], rotation[1], ("QSTRIDE", heads.qkv() as f64)]);
@@ -366,19 +385,21 @@ impl<'a> Builder<'a> {
             return Ok(out);
         }
         let chosen = self.select.choose("attention", &[("kv", kv)])?;
-        let splits = capacity.div_ceil(SPLIT);
+        let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
+        let split = keys_a_split(capacity, groups);
+        let splits = capacity.div_ceil(split);
         let po = self.layout.shared("attention.partial", u64::from(splits) * width as u64 * 4, Role::Activation);
         let ml = self.layout.shared("attention.weights", u64::from(splits) * heads.h as u64 * 8, Role::Activation);
-        let overrides = with(&[rotation[0], rotation[1], ("SCALE", scale), ("SPLIT", f64::from(SPLIT))]);
+        let overrides = with(&[rotation[0], rotation[1], ("SCALE", scale), ("SPLIT", f64::from(split))]);
         let bindings = [&cached[..], &[("rot", rot), ("po", po), ("ml", ml)]].concat();
-        self.push(name, chosen, overrides, bindings, Grid(Extent::Fixed(heads.g as u32), Extent::Fixed(splits)), cache_bytes);
+        self.push(name, chosen, overrides, bindings, Grid(Extent::Fixed(groups), Extent::Fixed(splits)), cache_bytes);
         if let Some(step) = self.plan.steps.last_mut() {
             step.key_bytes = cache_bytes / u64::from(capacity);
         }
 
         let out = self.act("attention", consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
-        let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("SPLIT", f64::from(SPLIT)), ("KB", kb as f64)];
+        let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("SPLIT", f64::from(split)), ("KB", kb as f64)];
         let mut bindings = vec![("po", po), ("ml", ml)];
         bindings.extend(out.outputs());
         let grid = Grid(Extent::Fixed((kb as u32).div_ceil(chosen.0.tile[0])), Extent::Fixed(1));

@@ -7,7 +7,7 @@ mod print;
 mod select;
 pub mod twins;
 
-pub use builder::{Act, Builder, Heads, Norm, Rotation, Sizes, labels, stride};
+pub use builder::{Act, Attention, Builder, Heads, Norm, Rotation, Sizes, labels, stride};
 pub use print::{PlanRow, rows};
 pub use select::{Lane, Selector};
 

@@ -37,7 +37,7 @@ impl Step {
                 let keys = f64::from(position) + 1.0;
                 let (split, tile) = (number("SPLIT"), f64::from(self.variant.tile[0]));
                 let splits = (keys / split).ceil();
-                splits / fixed(self.grid.1) * (keys / ((keys / tile).ceil() * tile))
+                splits / fixed(self.grid.1) * share(keys.min(split), tile.min(split))
             }
             "merge" => number("KB") * 8.0 / (groups * f64::from(self.variant.tile[0]) * 8.0),
             "norm" => share(number("KB") * 8.0, threads),

@@ -67,9 +67,7 @@ struct Forced {
 /// Chooses variants for one device and lane.
 pub struct Selector {
     lane: Lane,
-    least_subgroup: u32,
-    subgroup: [u32; 2],
-    f16: bool,
+    caps: Caps,
     forced: Vec<Forced>,
 }
 
@@ -90,7 +88,7 @@ impl Selector {
             }
         }
         let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
-        Ok(Self { lane, least_subgroup: caps.least_subgroup(), subgroup: caps.subgroup, f16: caps.f16(), forced })
+        Ok(Self { lane, caps: caps.clone(), forced })
     }
 
     /// The lane.
@@ -102,7 +100,7 @@ impl Selector {
     pub fn choose(&self, kernel: &str, given: &[(&str, &str)]) -> Result<(&'static Variant, String)> {
         let mut fit: Vec<&'static Variant> = kernels::variants(kernel)
             .filter(|v| given.iter().all(|(axis, value)| v.axes.contains(&(*axis, *value))))
-            .filter(|v| v.lacks(self.least_subgroup, self.f16).is_none())
+            .filter(|v| v.lacks(&self.caps).is_none())
             .collect();
         if fit.is_empty() {
             return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant for {given:?} on this GPU")));
@@ -113,10 +111,10 @@ impl Selector {
             forced.used.set(true);
             because.push(format!("forced {}", forced.variant));
         } else if fit.len() > 1 {
-            if self.least_subgroup > 0 {
-                because.push(format!("subgroups of {} to {}", self.subgroup[0], self.subgroup[1]));
+            if self.caps.subgroups() {
+                because.push(format!("subgroups of {} to {}", self.caps.subgroup[0], self.caps.subgroup[1]));
             }
-        } else if kernels::variants(kernel).any(|v| v.subgroups) && self.least_subgroup == 0 {
+        } else if kernels::variants(kernel).any(|v| v.subgroups) && !self.caps.subgroups() {
             because.push("no subgroups".into());
         }
         // With subgroups where the device has them, and as many lanes a row as they hold; otherwise the table's order.

@@ -1,5 +1,6 @@
 //! The native tests, in one binary: it links once.
 
+mod bench;
 mod box_model;
 mod builder;
 mod common;

@@ -95,7 +95,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 &[("H", h), ("G", g), ("E", e), ("CAP", cap), ("SPLIT", split), ("ROT", rot), ("INTERLEAVED", i % 2)],
                 Some(1.0 / (e as f64).sqrt()),
             ),
-            grid: [g as u32, splits as u32, 1],
+            grid: [(g * usize::div_ceil(h / g, 4)) as u32, splits as u32, 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: 1, ..State::default() }.words()),
                 ("qkv", words(&random.f32s((h + 2 * g) * e, size))),

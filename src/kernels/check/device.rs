@@ -7,7 +7,7 @@ use crate::kernels::Variant;
 
 impl Device for Gpu {
     fn lacks(&self, variant: &Variant) -> Option<&'static str> {
-        variant.lacks(self.caps().least_subgroup(), self.caps().f16())
+        variant.lacks(self.caps())
     }
 
     async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {

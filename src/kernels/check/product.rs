@@ -77,7 +77,7 @@ pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> 
 }
 
 pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
-    let shapes: [(u32, u32); 2] = [(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64), (2080, 33)];
+    let shapes: [(u32, u32); 2] = [(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64), (2080, 60)];
     shapes
         .into_iter()
         .map(|(d, f)| {

@@ -1,0 +1,119 @@
+// npm run bench -- OPTIONS: the bench page in a headless browser, as a table or as JSON, also compared with an earlier run. `--help` lists the options.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { Failure } from './lib/env.mjs';
+import { openPage } from './lib/headless.mjs';
+
+const HELP = `npm run bench -- OPTIONS     random weights in a known model's shape, through the engine's own decode loop, in a headless browser
+
+  --shape NAME     qwen3-0.6b, gemma-3-270m, gemma-3-1b, llama-3.2-1b (default), qwen2.5-0.5b, qwen2.5-1.5b, llama-3.2-3b, phi-3.5-mini, mistral-7b, llama-3.1-8b
+  --quant NAME     q4_0 (default), q4_k_m, q8_0, f16
+  --prompt N (512)   --gen N (128)   --runs N (5)   --lane exact|fast   --context N   --chunk N   --adapter NAME   --kernel OPERATION=VARIANT
+  --profile        also GPU time, bytes and busy threads of each kernel
+  --json           the report as one JSON object on the last line     --out FILE   the report into a file
+  --compare FILE   ratios to an earlier report                        --headed     show the browser
+`;
+
+const PAGE_OPTIONS = ['shape', 'quant', 'prompt', 'gen', 'runs', 'lane', 'context', 'chunk', 'adapter'];
+const OPTIONS = {
+  ...Object.fromEntries(PAGE_OPTIONS.map((name) => [name, { type: 'string' }])),
+  kernel: { type: 'string', multiple: true },
+  profile: { type: 'boolean' },
+  json: { type: 'boolean' },
+  out: { type: 'string' },
+  compare: { type: 'string' },
+  headed: { type: 'boolean' },
+  help: { type: 'boolean' },
+};
+
+/** Figures that are compared, and whether more is better. */
+const FIGURES = [
+  ['decode_tok_s', 'decode, tok/s', true],
+  ['prefill_tok_s', 'prefill, tok/s', true],
+  ['ttft_ms', 'first token, ms', false],
+  ['record_us', 'recording, us a token', false],
+  ['bytes_per_token', 'bytes a token', false],
+  ['gpu_bytes', 'GPU bytes at most', false],
+];
+
+class BadOption extends Error {}
+
+try {
+  await bench(process.argv.slice(2));
+} catch (error) {
+  const coded = error instanceof BadOption || error.code;
+  const code = error instanceof BadOption ? 'BAD_OPTION' : (error.code ?? 'INTERNAL');
+  process.stderr.write(`error[${code}]: ${coded || error instanceof Failure ? error.message : (error?.stack ?? String(error))}\n`);
+  process.exitCode = coded ? 2 : 1;
+}
+
+async function bench(args) {
+  const given = parse(args);
+  if (given.help) {
+    process.stdout.write(HELP);
+    return;
+  }
+  const earlier = given.compare === undefined ? null : readReport(given.compare);
+  const query = new URLSearchParams();
+  for (const name of PAGE_OPTIONS) if (given[name] !== undefined) query.set(name, given[name]);
+  for (const kernel of given.kernel ?? []) query.append('kernel', kernel);
+  if (given.profile) query.set('profile', '1');
+  const { page, close } = await openPage({ headed: given.headed });
+  try {
+    await page.goto(new URL(`/bench.html?${query}`, page.url()).href);
+    await page.waitForFunction(() => globalThis.millraceBench?.report || globalThis.millraceBench?.failure, null, { timeout: 0 });
+    const { report, failure } = await page.evaluate(() => globalThis.millraceBench);
+    if (failure) throw Object.assign(new Error(failure.message), { code: failure.code });
+    print(report, earlier);
+    if (given.out !== undefined) writeFileSync(given.out, `${JSON.stringify(report, null, 2)}\n`);
+    if (given.json) process.stdout.write(`${JSON.stringify(report)}\n`);
+  } finally {
+    await close();
+  }
+}
+
+function parse(args) {
+  try {
+    return parseArgs({ args, options: OPTIONS, strict: true, allowPositionals: false }).values;
+  } catch (error) {
+    throw new BadOption(error.message.split('\n')[0]);
+  }
+}
+
+function readReport(path) {
+  let report;
+  try {
+    report = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new BadOption(`--compare: ${error.message}`);
+  }
+  if (typeof report?.decode_tok_s !== 'number') throw new BadOption(`--compare: ${path} is no report of this bench`);
+  return report;
+}
+
+function print(report, earlier) {
+  const out = (line) => process.stdout.write(`${line}\n`);
+  const n = (value, digits = 1) => value.toFixed(digits);
+  out(`${report.shape} ${report.quant} ${report.lane} on ${report.adapter.vendor} ${report.adapter.name}`);
+  out(`decode       ${n(report.decode_tok_s)} tok/s after ${report.prompt} tokens of prompt, ${report.gen} tokens, median of ${report.runs.length}`);
+  out(`prefill      ${n(report.prefill_tok_s)} tok/s; first token after ${n(report.ttft_ms)} ms`);
+  out(`latency      P50 ${n(report.latency_ms[0], 3)}, P95 ${n(report.latency_ms[1], 3)} ms a token; recording ${n(report.record_us)} us a token`);
+  out(`per token    ${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits, a readback every ${n(report.tokens_per_readback)} tokens, ${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of the ${n(report.streaming_gb_s, 0)} GB/s that this GPU streams`);
+  out(`GPU memory   ${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB of it weights`);
+  if (report.profile) {
+    out(`\n${'step'.padEnd(18)} ${'kernel'.padEnd(14)} ${'variant'.padEnd(18)} calls        us  ms/token      %        MB     GB/s  % peak  active`);
+    for (const r of report.profile) {
+      const cells = [String(r.calls).padStart(5), n(r.us, 2).padStart(9), n(r.ms, 4).padStart(9), n(r.percent).padStart(6), n(r.bytes / 1e6, 2).padStart(9), n(r.gb_s, 0).padStart(8), n(r.percent_of_streaming).padStart(7), n(r.active, 2).padStart(7)];
+      out(`${r.step.padEnd(18)} ${r.kernel.padEnd(14)} ${r.variant.padEnd(18)} ${cells.join(' ')}`);
+    }
+  }
+  if (earlier) {
+    const same = ['shape', 'quant', 'lane', 'prompt', 'gen'].filter((name) => earlier[name] !== report[name]);
+    out(`\ncompared with ${earlier.shape} ${earlier.quant} ${earlier.lane} on ${earlier.adapter?.name}${same.length > 0 ? ` (differs in ${same.join(', ')})` : ''}`);
+    for (const [name, label, more] of FIGURES) {
+      const ratio = report[name] / earlier[name];
+      const verdict = Math.abs(ratio - 1) < 0.03 ? 'the same' : ratio > 1 === more ? 'better' : 'worse';
+      out(`${label.padEnd(24)} ${n(earlier[name]).padStart(14)} -> ${n(report[name]).padStart(14)}   x ${n(ratio, 3)}  ${verdict}`);
+    }
+  }
+}
