@@ -96,7 +96,7 @@ function parse(args) {
 
 /** The load options, the prompt and the generation options, from the command line's. */
 function jobOf(given) {
-  if (given.profile) throw bad('--profile: this version has no profiler for browsers');
+  if (given.profile) throw bad('--profile goes with bench: npm run bench -- --shape NAME --profile');
   if (given['logits-from'] !== undefined && !given.logits) throw bad('--logits-from needs --logits FILE.json');
   const prompts = ['prompt', 'chat', 'messages', 'tokens'].filter((name) => given[name] !== undefined);
   if (prompts.length !== 1) throw bad(prompts.length === 0 ? 'nothing to continue: give --prompt, --chat, --messages or --tokens' : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`);

@@ -86,7 +86,7 @@ struct Generate {
     /// Go on after the model's end token.
     #[arg(long)]
     ignore_eos: bool,
-    /// GPU time per kernel: not in this version.
+    /// GPU time per kernel: only with bench.
     #[arg(long)]
     profile: bool,
     /// Show the browser: only with `npm run generate`.
@@ -276,7 +276,7 @@ fn request(args: &Generate) -> Result<Request> {
 
 async fn generate(args: Generate) -> Result<()> {
     if args.profile {
-        return Err(Error::bad_option("--profile is not in this version"));
+        return Err(Error::bad_option("--profile goes with bench: millrace bench --shape NAME --profile"));
     }
     if args.headed {
         return Err(Error::bad_option("--headed shows the browser; it goes with npm run generate"));
