@@ -1,9 +1,6 @@
 // q5_0: 1 vec4 of nibbles a block, as q4_0's; value = (number - 16) * scale.
 @group(0) @binding(2) var<storage, read> ws: array<vec2<u32>>;   // of block b: the scale as an f32, and the fifth bits
-// Elements 4j..4j+3's fifth bits, in the place of bit 4 of each byte: bit j of byte k of `bits` belongs to element 4j + k.
-fn fifth(bits: u32, j: u32) -> u32 {
-    return ((bits >> j) & 0x01010101u) << 4u;
-}
+{% include "common/fifth.wgsl" %}
 // Four numbers below 32, one a byte -> four signed bytes, 16 less each: the top bit keeps a byte's borrow from its neighbour.
 fn minus16(v: u32) -> u32 {
     return ((v | 0x80808080u) - 0x10101010u) ^ 0x80808080u;
@@ -15,25 +12,7 @@ fn w_scales(b: u32) -> vec3<f32> {
 fn w_i8(b: u32, j: u32) -> u32 {
     return minus16(((wq[b][j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | fifth(ws[b].y, j));
 }
-fn w4(b: u32, j: u32) -> vec4<f32> {
-    let s = w_scales(b);
-    return vec4<f32>(unpack4xI8(w_i8(b, j))) * select(s.x, s.y, j >= 4u);
-}
-{% if act is defined and act == "f32" %}
-const UNITS: u32 = 1u;
-struct X { {% for j in range(8) %}x{{ j }}: vec4<f32>, {% endfor %} }
-fn load_x(i: u32) -> X {
-    return X({% for j in range(8) %}x4(i * 8u + {{ j }}u), {% endfor %});
-}
-fn dot_x(i: u32, v: X) -> f32 {
-    let s = w_scales(i);
-    var sum = vec2<f32>();
-{% for j in range(8) %}
-    sum.{{ "x" if j < 4 else "y" }} += dot(vec4<f32>(unpack4xI8(w_i8(i, {{ j }}u))), v.x{{ j }});
-{% endfor %}
-    return dot(s.xy, sum);
-}
-{% endif %}
+{% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { q: vec4<u32>, h: u32, d: f32 }
 fn load_w(b: u32) -> W {

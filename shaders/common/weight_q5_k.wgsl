@@ -1,35 +1,13 @@
 // q5_k: blocks in groups of eight: 8 vec4 of nibbles as q4_0's, one a block, then 2 vec4 of fifth bits, a word a block; scales as q4_k;
 // value = scale * number - min.
 {% include "common/scales_k.wgsl" %}
-// Elements 4j..4j+3's fifth bits, in the place of bit 4 of each byte: bit j of byte k of `bits` belongs to element 4j + k.
-fn fifth(bits: u32, j: u32) -> u32 {
-    return ((bits >> j) & 0x01010101u) << 4u;
-}
+{% include "common/fifth.wgsl" %}
 fn w_q(b: u32) -> vec4<u32> { return wq[(b >> 3u) * 10u + (b & 7u)]; }
 fn w_h(b: u32) -> u32 { return wq[(b >> 3u) * 10u + 8u + ((b & 7u) >> 2u)][b & 3u]; }
 fn w_i8(b: u32, j: u32) -> u32 {
     return ((w_q(b)[j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | fifth(w_h(b), j);
 }
-fn w4(b: u32, j: u32) -> vec4<f32> {
-    let s = w_scales(b);
-    return vec4<f32>(unpack4xI8(w_i8(b, j))) * select(s.x, s.y, j >= 4u) - s.z;
-}
-{% if act is defined and act == "f32" %}
-const UNITS: u32 = 1u;
-struct X { {% for j in range(8) %}x{{ j }}: vec4<f32>, {% endfor %} }
-fn load_x(i: u32) -> X {
-    return X({% for j in range(8) %}x4(i * 8u + {{ j }}u), {% endfor %});
-}
-fn dot_x(i: u32, v: X) -> f32 {
-    let s = w_scales(i);
-    var sum = vec2<f32>();
-{% for j in range(8) %}
-    sum.{{ "x" if j < 4 else "y" }} += dot(vec4<f32>(unpack4xI8(w_i8(i, {{ j }}u))), v.x{{ j }});
-{% endfor %}
-    let all = {% for j in range(8) %}v.x{{ j }}{% if j < 7 %} + {% endif %}{% endfor %};
-    return dot(s.xy, sum) - s.z * dot(all, vec4<f32>(1.0));
-}
-{% endif %}
+{% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { q: vec4<u32>, h: u32, s: vec2<f32> }
 fn load_w(b: u32) -> W {

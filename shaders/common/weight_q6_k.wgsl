@@ -19,25 +19,7 @@ fn w_i8(b: u32, j: u32) -> u32 {
     let high = (w_h(b)[j >> 2u] >> (2u * (j & 3u))) & 0x03030303u;
     return minus32(((w_q(b)[j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | (high << 4u));
 }
-fn w4(b: u32, j: u32) -> vec4<f32> {
-    let s = w_scales(b);
-    return vec4<f32>(unpack4xI8(w_i8(b, j))) * select(s.x, s.y, j >= 4u);
-}
-{% if act is defined and act == "f32" %}
-const UNITS: u32 = 1u;
-struct X { {% for j in range(8) %}x{{ j }}: vec4<f32>, {% endfor %} }
-fn load_x(i: u32) -> X {
-    return X({% for j in range(8) %}x4(i * 8u + {{ j }}u), {% endfor %});
-}
-fn dot_x(i: u32, v: X) -> f32 {
-    let s = w_scales(i);
-    var sum = vec2<f32>();
-{% for j in range(8) %}
-    sum.{{ "x" if j < 4 else "y" }} += dot(vec4<f32>(unpack4xI8(w_i8(i, {{ j }}u))), v.x{{ j }});
-{% endfor %}
-    return dot(s.xy, sum);
-}
-{% endif %}
+{% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { q: vec4<u32>, h: vec2<u32>, s: vec2<f32> }
 fn load_w(b: u32) -> W {
