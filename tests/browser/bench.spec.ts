@@ -5,7 +5,7 @@ import { expect, test } from './support.ts';
 test('measures a tiny shape, shows the kernels and sends the report', async ({ page, site }) => {
   test.setTimeout(300_000);
   const sent: unknown[] = [];
-  await page.route('**/report', async (route) => {
+  await page.route(`${site.url}/report`, async (route) => {
     sent.push(route.request().postDataJSON());
     await route.fulfill({ status: 204 });
   });
