@@ -152,6 +152,8 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
         values[values.len() / 2]
     };
     let decode_tok_s = median(&|r| r.decode_tok_s);
+    // Before the bench makes a large buffer of its own.
+    let gpu_bytes = session.gpu().counters().peak_gpu_bytes();
     let streaming_gb_s = session.streaming_bandwidth().await?;
     let position = options.prompt + options.gen_tokens / 2;
     let bytes_per_token: u64 = session.plans()[1].steps.iter().map(|s| s.bytes_at(position)).sum();
@@ -180,7 +182,7 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
         bytes_per_token,
         streaming_gb_s,
         percent_of_streaming: bytes_per_token as f64 * decode_tok_s / streaming_gb_s / 1e7,
-        gpu_bytes: session.gpu().counters().peak_gpu_bytes(),
+        gpu_bytes,
         weight_bytes: session.layout().bytes(Role::Weight),
         profile,
         runs,
