@@ -20,29 +20,37 @@ struct Kernel {
     exclude: Vec<BTreeMap<String, String>>,
     /// What one workgroup covers, e.g. (rows of N, rows of T) of a product.
     #[serde(default)]
-    tile: Option<[u32; 2]>,
+    tile: Option<PerAxis<[u32; 2]>>,
     /// Invocations of a workgroup, for templates that take it from here.
     #[serde(default)]
-    workgroup: Option<Number>,
+    workgroup: Option<PerAxis<u32>>,
     /// Rows of N that a group of lanes computes together; `tile` follows from it.
     #[serde(default)]
-    rows: Option<Number>,
+    rows: Option<PerAxis<u32>>,
 }
 
-/// A number of the whole kernel, or one for each value of an axis.
+/// A value of the whole kernel, or one for each value of an axis.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Number {
-    One(u32),
-    By(BTreeMap<String, u32>),
+enum PerAxis<T> {
+    One(T),
+    By(BTreeMap<String, T>),
 }
 
-impl Number {
-    fn of(&self, axes: &[(String, String)]) -> Option<u32> {
+impl<T: Copy> PerAxis<T> {
+    fn of(&self, axes: &[(String, String)]) -> Option<T> {
         match self {
-            Self::One(n) => Some(*n),
+            Self::One(value) => Some(*value),
             Self::By(values) => axes.iter().find_map(|(_, value)| values.get(value)).copied(),
         }
+    }
+}
+
+/// The value for these axes, where the table has one at all.
+fn of<T: Copy>(what: &str, variant: &str, value: &Option<PerAxis<T>>, axes: &[(String, String)]) -> Result<Option<T>, String> {
+    match value {
+        Some(value) => value.of(axes).map(Some).ok_or_else(|| format!("{variant}: no value of `{what}` for it")),
+        None => Ok(None),
     }
 }
 
@@ -129,13 +137,10 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
         let variant = if axes.is_empty() { "default".to_owned() } else { axes.iter().map(|a| a.1.as_str()).collect::<Vec<_>>().join("-") };
         let mut context: BTreeMap<&str, Value> = axes.iter().map(|(k, v)| (k.as_str(), Value::from(v.as_str()))).collect();
         context.insert("kernel", Value::from(name));
-        let number = |what: &str, n: &Option<Number>| match n {
-            Some(n) => n.of(&axes).map(Some).ok_or_else(|| format!("kernel {name} variant {variant}: no value of `{what}` for it")),
-            None => Ok(None),
-        };
-        let (workgroup, rows) = (number("workgroup", &kernel.workgroup)?, number("rows", &kernel.rows)?);
+        let label = format!("kernel {name} variant {variant}");
+        let (workgroup, rows) = (of("workgroup", &label, &kernel.workgroup, &axes)?, of("rows", &label, &kernel.rows, &axes)?);
         let lanes = lanes(&axes, kernel);
-        let mut tile = kernel.tile;
+        let mut tile = of("tile", &label, &kernel.tile, &axes)?;
         if let (Some(workgroup), Some(rows)) = (workgroup, rows) {
             tile = Some([rows * workgroup / lanes.max(1), 1]);
         }
@@ -147,7 +152,7 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
         if let Some(tile) = tile {
             context.insert("tile", Value::from(tile.to_vec()));
         }
-        let text = template.render(context).map_err(|e| format!("kernel {name} variant {variant}: {e:#}"))?;
+        let text = template.render(context).map_err(|e| format!("{label}: {e:#}"))?;
         let source = strip(&text);
         if let Some(twin) = seen.insert(source.clone(), variant.clone()) {
             return Err(format!("kernel {name}: variants {twin} and {variant} have the same text: an axis does nothing"));
@@ -178,8 +183,9 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "weight" => &[],
             "act" | "out" => &["f32", "q8"],
             "kv" => &["f32", "f16"],
+            "width" => &["e64", "e128", "e256"],
             "reduce" => &["sg", "sg32", "sg8", "sg4", "wg"],
-            _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: weight, act, out, kv, reduce")),
+            _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: weight, act, out, kv, width, reduce")),
         };
         if let Some(value) = values.iter().find(|v| !known.is_empty() && !known.contains(&v.as_str())) {
             return Err(format!("variants.toml: [{name}] axes.{axis}: unknown value {value}; known: {}", known.join(", ")));

@@ -26,7 +26,7 @@ pub struct Reflection {
 /// Parses and validates a variant; every error names it and quotes the lines.
 pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
     let f16 = variant.count("f16") > 0;
-    let source = format!("{}{}", if f16 { "enable f16;\n" } else { "" }, variant.source);
+    let source = format!("{}const NATIVE_HALVES = true;\n{}", if f16 { "enable f16;\n" } else { "" }, variant.source);
     let module = naga::front::wgsl::parse_str(&source).map_err(|e| format!("{}: {}", variant.label(), e.emit_to_string(&source)))?;
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::SHADER_FLOAT16_IN_FLOAT32);
     let info = validator.validate(&module).map_err(|e| format!("{}: {}", variant.label(), e.emit_to_string(&source)))?;

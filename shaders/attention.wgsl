@@ -1,55 +1,66 @@
-// Attention of one row (decode) over one split of the cache: grid [G * ceil(H / G / 4), ceil(CAP / SPLIT)]; splits beyond
-// pos return. Queries and the new
-// key are rotated here, and the workgroups whose split the row's own position falls into append its key and value to the cache: those of one kv
-// head write the same bits, and each reads what it wrote itself.
-// The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
+// Attention of one row (decode) over one split of the cache: grid [G * ceil(H / G / 4), room for splits]; splits beyond pos return.
+// Queries and the new key are rotated here. The workgroups whose split the row's own position falls into append its key and value to the
+// cache: those of one kv head write the same bits, and none reads them from there. The softmax is left open: `po` is the sum of
+// exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
-// Four query heads of the kv head share each read of K and V: the four components of a vec4 are four heads wherever
-// scores are meant. Keys go through in tiles of 64: eight lanes share a key, so that neighbouring lanes read neighbouring
-// memory; then the lanes are dealt out again, one for four elements of V, and the rest of them over the keys.
+// Four query heads of the kv head share each read of K and V. Keys go through in tiles: eight lanes share a key, so that neighbouring
+// lanes read neighbouring 16 bytes; then 32 lanes share a row of V, and the eight groups of them deal the keys out among themselves.
+{% set width = {"e64": 64, "e128": 128, "e256": 256}[width] %}
+{% set keys = tile[0] %}
+{% set rounds = keys // 32 %}
+{% set units = width // 64 %}
+{% set columns = width // 32 %}
+{% set f16 = kv == "f16" %}
+{% set pairs = 2 if columns == 2 else 4 %}
+{% set vectors = columns // pairs %}
+{% set V = "vec" ~ pairs ~ "<f32>" %}
 {% include "common/state.wgsl" %}
 {% include "common/kv_" ~ kv ~ ".wgsl" %}
-{% if reduce == "sg" %}{% include "common/ordered.wgsl" %}{% endif %}
+{% include "common/splits.wgsl" %}
 override H: u32;      // query heads
 override G: u32;      // kv heads; H / G query heads share one
-override E: u32;      // head width: a multiple of 4, at most 256
+override E: u32;      // head width: a multiple of 4, at most {{ width }}
 override CAP: u32;    // positions that the cache holds
-override SPLIT: u32;  // keys a split
 override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
-
 override ROT: u32;          // rotated dimensions of a head, even, at most E
 override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 
 @group(0) @binding(1) var<storage, read> qkv: array<f32>;        // H*E queries, G*E keys, G*E values
-{% if kv == "f32" %}
-@group(0) @binding(2) var<storage, read_write> kc: array<vec4<f32>>;   // [G][CAP][E/4]
-@group(0) @binding(3) var<storage, read_write> vc: array<vec4<f32>>;   // [G][CAP][E/4]
+{% if f16 %}
+{% set Column = {2: "u32", 4: "vec2<u32>", 8: "vec4<u32>"}[columns] %}
+@group(0) @binding(2) var<storage, read_write> kc: array<vec4<u32>>;        // [G][CAP][EP/8]
+@group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [G][CAP][EP/{{ columns }}]
 {% else %}
-@group(0) @binding(2) var<storage, read_write> kc: array<vec2<u32>>;   // [G][CAP][E/4], four halves each
-@group(0) @binding(3) var<storage, read_write> vc: array<vec2<u32>>;   // [G][CAP][E/4]
+@group(0) @binding(2) var<storage, read_write> kc: array<vec4<f32>>;        // [G][CAP][EP/4]
+@group(0) @binding(3) var<storage, read_write> vc: array<{{ V }}>;          // [G][CAP][EP/{{ pairs }}]
 {% endif %}
 @group(0) @binding(6) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
-@group(0) @binding(4) var<storage, read_write> po: array<vec4<f32>>;  // [splits][H][E/4]
-@group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;  // [splits][H]
+@group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [splits][H][E]
+@group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;   // [splits][H]
 
 const THREADS = 256u;
-const TILE = {{ tile[0] }}u;   // keys that go through workgroup memory together
-const LANES = 8u;   // lanes that share a key
-const HEADS = 4u;   // query heads that share a read
+const KEYS = {{ keys }}u;   // keys of a tile
+const LANES = 8u;           // lanes that share a key
+const HEADS = 4u;           // query heads that share a read
 const LOWEST = -3.4028234e38;
 
-var<workgroup> q: array<vec4<f32>, 256>;        // [HEADS][E/4], scaled
-var<workgroup> scores: array<vec4<f32>, TILE>;  // [TILE], a component a head: scores, then exp(s - m)
-// The summands of sums across lanes: of scores [TILE][LANES], then of the output [parts][HEADS][E/4].
-var<workgroup> summands: array<vec4<f32>, 512>;
-var<workgroup> l_summands: array<vec4<f32>, 64>;  // [parts]
-{% if reduce == "sg" %}
-var<workgroup> maxima: array<atomic<u32>, 4>;   // [HEADS], as ordered keys
+var<workgroup> q: array<vec4<f32>, {{ width }}>;         // [HEADS][EP/4], scaled
+// Scalars where lanes write components of one vec4: a component's store may touch the whole vector.
+var<workgroup> weights: array<f32, {{ keys * 4 }}>;      // [KEYS][HEADS]: exp(s - m)
+var<workgroup> maxima: array<f32, 32>;                   // [8][HEADS], of an eighth of the keys each; at the end sums of weights
+var<workgroup> summands: array<f32, 2048>;               // [8][heads at once][{{ width }}], of the output
+{% if f16 %}
+var<workgroup> appended: array<u32, {{ width }}>;        // the new key, then the new value, as the cache holds them
 {% else %}
-var<workgroup> maxima: array<vec4<f32>, 8>;     // of eight keys each
+var<workgroup> appended: array<f32, {{ width * 2 }}>;
 {% endif %}
 
 {% include "common/rotate.wgsl" %}
+
+fn weight4(key: u32) -> vec4<f32> {
+    let i = key * HEADS;
+    return vec4<f32>(weights[i], weights[i + 1u], weights[i + 2u], weights[i + 3u]);
+}
 
 // Elements 4i..4i+3 of head `head` of qkv, rotated for the row's position.
 fn rotated4(head: u32, i: u32) -> vec4<f32> {
@@ -58,164 +69,254 @@ fn rotated4(head: u32, i: u32) -> vec4<f32> {
     return v;
 }
 
+{% set offset = width // 2 if f16 else width %}
+{% if f16 %}
+struct Eight { v: vec4<u32> }
+fn load_k(i: u32) -> Eight { return Eight(kc[i]); }
+fn store_k(i: u32, k: Eight) { kc[i] = k.v; }
+fn new_k(i: u32) -> Eight { return Eight(vec4<u32>(appended[i * 4u], appended[i * 4u + 1u], appended[i * 4u + 2u], appended[i * 4u + 3u])); }
+fn low(k: Eight) -> vec4<f32> { return unpack_kv(k.v.xy); }
+fn high(k: Eight) -> vec4<f32> { return unpack_kv(k.v.zw); }
+struct Column { v: {{ Column }} }
+fn load_v(i: u32) -> Column { return Column(vc[i]); }
+fn store_v(i: u32, v: Column) { vc[i] = v.v; }
+fn new_v(i: u32) -> Column {
+    let at = {{ offset }}u + i * {{ columns // 2 }}u;
+    return Column({{ Column }}({% for c in range(columns // 2) %}appended[at + {{ c }}u], {% endfor %}));
+}
+{% if columns == 2 %}
+fn part0(v: Column) -> vec2<f32> { return unpack2x16float(v.v); }
+{% else %}
+{% for n in range(vectors) %}
+fn part{{ n }}(v: Column) -> vec4<f32> { return unpack_kv(v.v.{{ ["xy", "zw"][n] }}); }
+{% endfor %}
+{% endif %}
+fn append(at: u32, x: vec4<f32>) {
+    appended[at / 2u] = pack_halves(x.x, x.y);
+    appended[at / 2u + 1u] = pack_halves(x.z, x.w);
+}
+{% else %}
+struct Eight { a: vec4<f32>, b: vec4<f32> }
+fn load_k(i: u32) -> Eight { return Eight(kc[i * 2u], kc[i * 2u + 1u]); }
+fn store_k(i: u32, k: Eight) { kc[i * 2u] = k.a; kc[i * 2u + 1u] = k.b; }
+fn new4(at: u32) -> vec4<f32> { return vec4<f32>(appended[at], appended[at + 1u], appended[at + 2u], appended[at + 3u]); }
+fn new_k(i: u32) -> Eight { return Eight(new4(i * 8u), new4(i * 8u + 4u)); }
+fn low(k: Eight) -> vec4<f32> { return k.a; }
+fn high(k: Eight) -> vec4<f32> { return k.b; }
+struct Column { {% for n in range(vectors) %}v{{ n }}: {{ V }}, {% endfor %} }
+fn load_v(i: u32) -> Column { return Column({% for n in range(vectors) %}vc[i * {{ vectors }}u + {{ n }}u], {% endfor %}); }
+fn store_v(i: u32, v: Column) {
+{% for n in range(vectors) %}
+    vc[i * {{ vectors }}u + {{ n }}u] = v.v{{ n }};
+{% endfor %}
+}
+fn new_v(i: u32) -> Column {
+    let at = {{ offset }}u + i * {{ columns }}u;
+{% if columns == 2 %}
+    return Column(vec2<f32>(appended[at], appended[at + 1u]));
+{% else %}
+    return Column({% for n in range(vectors) %}new4(at + {{ n * 4 }}u), {% endfor %});
+{% endif %}
+}
+{% for n in range(vectors) %}
+fn part{{ n }}(v: Column) -> {{ V }} { return v.v{{ n }}; }
+{% endfor %}
+fn append(at: u32, x: vec4<f32>) {
+{% for c in range(4) %}
+    appended[at + {{ c }}u] = x[{{ c }}];
+{% endfor %}
+}
+{% endif %}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let first_key = wid.y * SPLIT;
+    let pos = state.pos;
     let shared_by = H / G;
     let passes = (shared_by + HEADS - 1u) / HEADS;
+    let split = keys_a_split(pos + 1u, G * passes);
+    let first_key = wid.y * split;
     let kv_head = wid.x / passes;
-    if (first_key > state.pos || kv_head >= G) { return; }
-    let end_key = min(first_key + SPLIT, state.pos + 1u);
-    let width = E / 4u;  // of a head, in vec4
-    let cache = kv_head * CAP * width;
+    if (first_key > pos || kv_head >= G) { return; }
+    let end_key = min(first_key + split, pos + 1u);
+    let appends = end_key > pos;
+    let eights = (E + 7u) / 8u;                     // of a row of the cache, whose width is E padded to EP
+    let row_columns = eights * {{ 8 // columns }}u;
+    let cache = kv_head * CAP;
 
-    // Roles of this lane: for K, a key of the tile (and the one 32 later) and an eighth of its elements;
-    // for V, four elements of every parts-th key.
+    // Roles of this lane: for K a key of every 32, and an eighth of its elements; for V {{ columns }} elements of every eighth key.
     let lane = li % LANES;
-    let key_a = li / LANES;
-    let key_b = key_a + TILE / 2u;
-    let parts = min(THREADS / width, 64u) & ~1u;   // even: halves are joined
-    let part = li / width;
-    let column = li % width;
-
-    if (state.pos < end_key) {
-        for (var i = li; i < width; i += THREADS) {
-            let value = (H + G + kv_head) * E + i * 4u;
-            kc[cache + state.pos * width + i] = pack_kv(rotated4(H + kv_head, i));
-            vc[cache + state.pos * width + i] = pack_kv(vec4<f32>(qkv[value], qkv[value + 1u], qkv[value + 2u], qkv[value + 3u]));
-        }
-        storageBarrier();
-    }
+    let key = li / LANES;
+    let column = min(li % 32u, row_columns - 1u);
+    let part = li / 32u;
 
     let h0 = wid.x % passes * HEADS;
     let heads = min(HEADS, shared_by - h0);
     let head = kv_head * shared_by + h0;
-    for (var i = li; i < HEADS * width; i += THREADS) {
-        if (i < heads * width) {
-            q[i] = rotated4(head + i / width, i % width) * SCALE;
-        } else {
-            q[i] = vec4<f32>(0.0);
+    for (var i = li; i < (HEADS + 2u) * eights * 2u; i += THREADS) {
+        let row = i / (eights * 2u);
+        let four = i % (eights * 2u);
+        let inside = four * 4u < E;
+        if (row < HEADS) {
+            var x = vec4<f32>();
+            if (inside && row < heads) { x = rotated4(head + row, four) * SCALE; }
+            q[i] = x;
+        } else if (appends) {
+            var x = vec4<f32>();
+            if (inside && row == HEADS) { x = rotated4(H + kv_head, four); }
+            if (inside && row > HEADS) {
+                let value = (H + G + kv_head) * E + four * 4u;
+                x = vec4<f32>(qkv[value], qkv[value + 1u], qkv[value + 2u], qkv[value + 3u]);
+            }
+            append((row - HEADS) * {{ width }}u + four * 4u, x);
         }
     }
-    var m = vec4<f32>(LOWEST);
-    var l = vec4<f32>(0.0);
-{% for g in range(4) %}
-    var o{{ g }} = vec4<f32>(0.0);
-{% endfor %}
     workgroupBarrier();
+    if (appends) {
+        if (li < eights) { store_k((cache + pos) * eights + li, new_k(li)); }
+        if (part == 2u && li % 32u < row_columns) { store_v((cache + pos) * row_columns + column, new_v(column)); }
+    }
 
-    for (var tile = first_key; tile < end_key; tile += TILE) {
-        let keys = min(TILE, end_key - tile);
+    // The score that this lane finishes: of round own_round and head own_head.
+    let own_head = lane % HEADS;
+    let own_round = lane / HEADS;
+    var m = vec4<f32>(LOWEST);
+    var own_l = 0.0;
+{% for g in range(4) %}{% for n in range(vectors) %}
+    var o{{ g }}_{{ n }} = {{ V }}();
+{% endfor %}{% endfor %}
 
-        var a = vec4<f32>(0.0);
-        var b = vec4<f32>(0.0);
-        for (var c = lane; c < width; c += LANES) {
-            // Keys beyond the last repeat it and do not count below: a load without a condition need not wait for one.
-            let ka = unpack_kv(kc[cache + (tile + min(key_a, keys - 1u)) * width + c]);
-            let kb = unpack_kv(kc[cache + (tile + min(key_b, keys - 1u)) * width + c]);
-            let q0 = q[c];
-            let q1 = q[width + c];
-            let q2 = q[2u * width + c];
-            let q3 = q[3u * width + c];
-            a += vec4<f32>(dot(ka, q0), dot(ka, q1), dot(ka, q2), dot(ka, q3));
-            b += vec4<f32>(dot(kb, q0), dot(kb, q1), dot(kb, q2), dot(kb, q3));
-        }
-        summands[key_a * LANES + lane] = a;
-        summands[key_b * LANES + lane] = b;
-{% if reduce == "sg" %}
-        if (li < HEADS) { atomicStore(&maxima[li], 0u); }
-{% endif %}
-        workgroupBarrier();
-
-        var s = vec4<f32>(LOWEST);
-        if (li < keys) {
-            let i = li * LANES;
-            s = (summands[i] + summands[i + 1u]) + (summands[i + 2u] + summands[i + 3u])
-              + (summands[i + 4u] + summands[i + 5u]) + (summands[i + 6u] + summands[i + 7u]);
-        }
-{% if reduce == "sg" %}
-        // Which lanes make up a subgroup is not known; a maximum does not depend on it.
-        let of_subgroup = subgroupMax(s);
-        if (subgroupBroadcastFirst(li) == li) {
+    for (var tile = first_key; tile < end_key; tile += KEYS) {
+        let count = min(KEYS, end_key - tile);
+        // Keys beyond the last repeat it and do not count below: a load without a condition need not wait for one.
+{% for r in range(rounds) %}
+        let at{{ r }} = tile + min(key + {{ 32 * r }}u, count - 1u);
+        var s{{ r }} = vec4<f32>();
+{% endfor %}
+{% for u in range(units) %}
+{% for r in range(rounds) %}
+        var k{{ r }}_{{ u }} = load_k((cache + at{{ r }}) * eights + min(lane + {{ 8 * u }}u, eights - 1u));
+{% endfor %}
+{% endfor %}
+{% for u in range(units) %}
+        if (lane + {{ 8 * u }}u < eights) {
+            let four = (lane + {{ 8 * u }}u) * 2u;
 {% for g in range(4) %}
-            atomicMax(&maxima[{{ g }}], ordered(of_subgroup[{{ g }}]));
+            let a{{ g }} = q[{{ g }}u * eights * 2u + four];
+            let b{{ g }} = q[{{ g }}u * eights * 2u + four + 1u];
+{% endfor %}
+{% for r in range(rounds) %}
+            if (at{{ r }} == pos) { k{{ r }}_{{ u }} = new_k(lane + {{ 8 * u }}u); }
+            let x{{ r }} = low(k{{ r }}_{{ u }});
+            let y{{ r }} = high(k{{ r }}_{{ u }});
+            s{{ r }} += vec4<f32>({% for g in range(4) %}dot(x{{ r }}, a{{ g }}) + dot(y{{ r }}, b{{ g }}), {% endfor %});
 {% endfor %}
         }
-        workgroupBarrier();
-        let tile_m = vec4<f32>(
-{% for g in range(4) %}
-            unordered(atomicLoad(&maxima[{{ g }}])),
 {% endfor %}
-        );
+
+        let own_key = key + 32u * own_round;
+        let counts = own_key < count{% if rounds == 1 %} && own_round == 0u{% endif %};
+{% if reduce == "wg" %}
+        // Of the eight lanes' sums through workgroup memory.
+{% for r in range(rounds) %}
+{% for g in range(4) %}
+        summands[((key + {{ 32 * r }}u) * LANES + lane) * HEADS + {{ g }}u] = s{{ r }}[{{ g }}];
+{% endfor %}
+{% endfor %}
+        workgroupBarrier();
+        var s = 0.0;
+        for (var i = 0u; i < LANES; i++) { s += summands[(min(own_key, KEYS - 1u) * LANES + i) * HEADS + own_head]; }
 {% else %}
-        if (li < TILE) { scores[li] = s; }
+        // The eight lanes' sums by shuffles that halve what each lane holds: at the end one score.
+{% if rounds == 2 %}
+        var four_sums = select(s0, s1, own_round == 1u);
+        four_sums += subgroupShuffleXor(select(s1, s0, own_round == 1u), 4u);
+{% else %}
+        let four_sums = s0 + subgroupShuffleXor(s0, 4u);
+{% endif %}
+        var two_sums = select(four_sums.xy, four_sums.zw, (lane & 2u) != 0u);
+        two_sums += subgroupShuffleXor(select(four_sums.zw, four_sums.xy, (lane & 2u) != 0u), 2u);
+        var s = select(two_sums.x, two_sums.y, (lane & 1u) != 0u);
+        s += subgroupShuffleXor(select(two_sums.y, two_sums.x, (lane & 1u) != 0u), 1u);
+{% endif %}
+        s = select(LOWEST, s, counts);
+{% if reduce == "sg32" %}
+        var most = max(s, subgroupShuffleXor(s, 8u));
+        most = max(most, subgroupShuffleXor(most, 16u));
+        most = max(most, subgroupShuffleXor(most, 4u));
+        if (li % 32u < HEADS) { maxima[part * HEADS + own_head] = most; }
         workgroupBarrier();
-        if (li < 8u) {
-            var of_eight = scores[li * 8u];
-            for (var i = 1u; i < 8u; i++) { of_eight = max(of_eight, scores[li * 8u + i]); }
-            maxima[li] = of_eight;
+{% else %}
+        {% if rounds == 1 %}if (own_round == 0u) { {% endif %}weights[own_key * HEADS + own_head] = s;{% if rounds == 1 %} }{% endif %}
+        workgroupBarrier();
+        if (li < 32u) {
+            var most = LOWEST;
+            for (var i = li; i < KEYS * HEADS; i += 32u) { most = max(most, weights[i]); }
+            maxima[li] = most;
         }
         workgroupBarrier();
-        var tile_m = maxima[0];
-        for (var i = 1u; i < 8u; i++) { tile_m = max(tile_m, maxima[i]); }
 {% endif %}
         let m_before = m;
-        m = max(m, tile_m);
-        let p = exp(s - m);
-        if (li < TILE) { scores[li] = select(vec4<f32>(0.0), p, li < keys); }
+        for (var i = 0u; i < 32u; i += HEADS) { m = max(m, vec4<f32>(maxima[i], maxima[i + 1u], maxima[i + 2u], maxima[i + 3u])); }
+        let rescale = exp(m_before - m);
+        let weight = select(0.0, exp(s - m[own_head]), counts);
+        own_l = own_l * rescale[own_head] + weight;
+        {% if rounds == 1 %}if (own_round == 0u) { {% endif %}weights[own_key * HEADS + own_head] = weight;{% if rounds == 1 %} }{% endif %}
         workgroupBarrier();
 
         // What earlier tiles summed was relative to their maximum.
-        let rescale = exp(m_before - m);
-        l *= rescale;
+{% for g in range(4) %}{% for n in range(vectors) %}
+        o{{ g }}_{{ n }} *= rescale[{{ g }}];
+{% endfor %}{% endfor %}
+{% for k in range(keys // 8) %}
+        let p{{ k }} = tile + min(part + {{ 8 * k }}u, count - 1u);
+        var v{{ k }} = load_v((cache + p{{ k }}) * row_columns + column);
+{% endfor %}
+{% for k in range(keys // 8) %}
+        {
+            if (p{{ k }} == pos) { v{{ k }} = new_v(column); }
+            let w = weight4(part + {{ 8 * k }}u);
+{% for n in range(vectors) %}
+            let x{{ n }} = part{{ n }}(v{{ k }});
 {% for g in range(4) %}
-        o{{ g }} *= rescale[{{ g }}];
-{% endfor %}
-        if (part < parts) {
-            for (var key = part; key < keys; key += 4u * parts) {
-                // Four loads under way at once; keys beyond the last weigh nothing.
-{% for k in range(4) %}
-                let k{{ k }} = key + {{ k }}u * parts;
-                let v{{ k }} = unpack_kv(vc[cache + (tile + min(k{{ k }}, keys - 1u)) * width + column]);
-{% endfor %}
-{% for k in range(4) %}
-                var w{{ k }} = vec4<f32>(0.0);
-                if (k{{ k }} < keys) { w{{ k }} = scores[k{{ k }}]; }
-                l += w{{ k }};
-{% for g in range(4) %}
-                o{{ g }} += w{{ k }}[{{ g }}] * v{{ k }};
+            o{{ g }}_{{ n }} += w[{{ g }}] * x{{ n }};
 {% endfor %}
 {% endfor %}
-            }
         }
+{% endfor %}
+        // The next tile replaces maxima, summands and weights.
+        workgroupBarrier();
     }
 
-    // Half of the parts hand over to the other half: workgroup memory holds no more at one time.
+    // Eight groups' sums of the output, as many heads at a time as there is room for.
+{% set at_once = 256 // width %}
+{% for round in range(4 // at_once) %}
+{% for g in range(at_once) %}{% for n in range(vectors) %}{% for c in range(pairs) %}
+    summands[(part * {{ at_once }}u + {{ g }}u) * {{ width }}u + li % 32u * {{ columns }}u + {{ n * pairs + c }}u] = o{{ round * at_once + g }}_{{ n }}[{{ c }}];
+{% endfor %}{% endfor %}{% endfor %}
     workgroupBarrier();
-    let half = parts / 2u;
-    if (part >= half && part < parts) {
-{% for g in range(4) %}
-        summands[((part - half) * HEADS + {{ g }}u) * width + column] = o{{ g }};
+    {
+        let g = {{ round * at_once }}u + li / {{ width }}u;
+        let e = li % {{ width }}u;
+        if (g < heads && e < E) {
+            var sum = 0.0;
+            for (var k = 0u; k < 8u; k++) { sum += summands[k * 256u + li]; }
+            po[(wid.y * H + head + g) * E + e] = sum;
+        }
+    }
+    workgroupBarrier();
 {% endfor %}
-        if (column == 0u) { l_summands[part] = l; }
+    summands[li] = own_l;
+    workgroupBarrier();
+    if (li < 32u) {
+        var sum = 0.0;
+        for (var i = li; i < THREADS; i += 32u) { sum += summands[i]; }
+        maxima[li] = sum;
     }
     workgroupBarrier();
-    if (part < half) {
-{% for g in range(4) %}
-        summands[(part * HEADS + {{ g }}u) * width + column] += o{{ g }};
-{% endfor %}
-        if (column == 0u) { l_summands[part] = l; }
-    }
-    workgroupBarrier();
-    for (var i = li; i < heads * width; i += THREADS) {
-        var sum = vec4<f32>(0.0);
-        for (var k = 0u; k < half; k++) { sum += summands[k * HEADS * width + i]; }
-        po[(wid.y * H + head) * width + i] = sum;
-    }
     if (li < heads) {
         var sum = 0.0;
-        for (var k = 0u; k < parts; k++) { sum += l_summands[k][li]; }
+        for (var i = li; i < 32u; i += HEADS) { sum += maxima[i]; }
         ml[wid.y * H + head + li] = vec2<f32>(m[li], sum);
     }
 }

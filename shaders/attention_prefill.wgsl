@@ -13,11 +13,11 @@ override KB: u32;       // blocks of 32 a row of y: ceil(H*E / 32)
 
 @group(0) @binding(1) var<storage, read> qkv: array<vec4<f32>>;  // [T][QSTRIDE/4]: H*E queries first, rotated
 {% if kv == "f32" %}
-@group(0) @binding(2) var<storage, read> kc: array<vec4<f32>>;   // [G][CAP][E/4]
-@group(0) @binding(3) var<storage, read> vc: array<vec4<f32>>;   // [G][CAP][E/4]
+@group(0) @binding(2) var<storage, read> kc: array<vec4<f32>>;   // [G][CAP][EP/4], EP = E padded to a multiple of 8
+@group(0) @binding(3) var<storage, read> vc: array<vec4<f32>>;   // [G][CAP][EP/4]
 {% else %}
-@group(0) @binding(2) var<storage, read> kc: array<vec2<u32>>;   // [G][CAP][E/4], four halves each
-@group(0) @binding(3) var<storage, read> vc: array<vec2<u32>>;   // [G][CAP][E/4]
+@group(0) @binding(2) var<storage, read> kc: array<vec2<u32>>;   // [G][CAP][EP/4], four halves each; EP = E padded to a multiple of 8
+@group(0) @binding(3) var<storage, read> vc: array<vec2<u32>>;   // [G][CAP][EP/4]
 {% endif %}
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;  // [T][KB*8], zero beyond H*E
 
@@ -41,7 +41,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (t0 >= state.rows || head >= H) { return; }
     let width = E / 4u;  // of a head, in vec4
     let slices = (width + SLICE - 1u) / SLICE;
-    let cache = head / (H / G) * CAP * width;
+    let stride = (E + 7u) / 8u * 2u;  // of a row of the cache, in vec4
+    let cache = head / (H / G) * CAP * stride;
     let last_row = min(t0 + ROWS, state.rows) - 1u;
     let end_key = min(state.pos + last_row + 1u, CAP);
 
@@ -66,7 +67,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             }
             for (var key = row; key < KEYS; key += ROWS) {
                 var k = vec4<f32>(0.0);
-                if (column < width && tile + key < end_key) { k = unpack_kv(kc[cache + (tile + key) * width + column]); }
+                if (column < width && tile + key < end_key) { k = unpack_kv(kc[cache + (tile + key) * stride + column]); }
                 kv[key * PAD + lane] = k;
             }
             workgroupBarrier();
@@ -100,7 +101,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             workgroupBarrier();
             for (var key = row; key < KEYS; key += ROWS) {
                 var v = vec4<f32>(0.0);
-                if (column < width && tile + key < end_key) { v = unpack_kv(vc[cache + (tile + key) * width + column]); }
+                if (column < width && tile + key < end_key) { v = unpack_kv(vc[cache + (tile + key) * stride + column]); }
                 kv[key * PAD + lane] = v;
             }
             workgroupBarrier();

@@ -14,6 +14,7 @@
 {% set normed = kernel != "matvec" %}
 override KB: u32;     // blocks of a row, ceil(K / 32)
 {% if normed %}
+{% include "common/int8.wgsl" %}
 {% include "common/normed.wgsl" %}
 const SPLIT = 1u;
 {% else %}
@@ -75,7 +76,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% if normed %}
     prologue(li);
 {% endif %}
-{% set unroll = 2 if gated else 1 %}
+{% macro blocks(unroll) %}
     for (var i0 = lane; i0 < KB; i0 += LANES * SPLIT * {{ unroll }}u) {
         // Loads first: what takes time is the wait for them.
 {% for u in range(unroll) %}
@@ -106,6 +107,17 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         }
 {% endfor %}
     }
+{% endmacro %}
+{% if normed %}
+    // Two blocks under way at once where a row has two for each lane; the pipeline's compiler keeps one of the two.
+    if (KB > LANES) {
+{{ blocks(2) }}
+    } else {
+{{ blocks(1) }}
+    }
+{% else %}
+{{ blocks(1) }}
+{% endif %}
 {% if normed %}
     let factor = norm_factor();
 {% endif %}
@@ -137,21 +149,36 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% endfor %}
     }
     workgroupBarrier();
-    if (li >= 8u) { return; }
-    let v = vec4<f32>(outputs[li * 4u], outputs[li * 4u + 1u], outputs[li * 4u + 2u], outputs[li * 4u + 3u]);
+    // Eight invocations take four outputs each{% if out == "q8" and reduce != "wg" and lanes >= 8 %}; all groups of eight do, as shuffles want everybody{% endif %}.
+    let at = li % 8u;
+    let v = vec4<f32>(outputs[at * 4u], outputs[at * 4u + 1u], outputs[at * 4u + 2u], outputs[at * 4u + 3u]);
 {% if out == "q8" %}
+{% if reduce != "wg" and lanes >= 8 %}
+    var largest = largest4(v);
+{% for x in [1, 2, 4] %}
+    largest = max(largest, subgroupShuffleXor(largest, {{ x }}u));
+{% endfor %}
+    let d = largest / 127.0;
+    let packed = quantize4(v, d);
+    var sum = total4(packed);
+{% for x in [1, 2, 4] %}
+    sum += subgroupShuffleXor(sum, {{ x }}u);
+{% endfor %}
+{% else %}
+    if (li >= 8u) { return; }
     var largest = 0.0;
     for (var i = 0u; i < 32u; i++) { largest = max(largest, abs(outputs[i])); }
     let d = largest / 127.0;
-    let by = select(1.0, d, d > 0.0);
-    yq[first / 4u + li] = pack4xI8(vec4<i32>(select(vec4<f32>(), round(v / by), d > 0.0)));
+    let packed = quantize4(v, d);
+    var sum = 0;
     if (li == 0u) {
-        var sum = 0;
-        for (var i = 0u; i < 32u; i++) { sum += i32(select(0.0, round(outputs[i] / by), d > 0.0)); }
-        ys[first / 32u] = vec2<f32>(d, d * f32(sum));
+        for (var i = 0u; i < 32u; i += 4u) { sum += total4(quantize4(vec4<f32>(outputs[i], outputs[i + 1u], outputs[i + 2u], outputs[i + 3u]), d)); }
     }
+{% endif %}
+    if (li < 8u) { yq[first / 4u + li] = packed; }
+    if (li == 0u) { ys[first / 32u] = vec2<f32>(d, d * f32(sum)); }
 {% else %}
-    y[first / 4u + li] = v;
+    if (li < 8u) { y[first / 4u + li] = v; }
 {% endif %}
 {% elif normed %}
     if (li % LANES == 0u) {

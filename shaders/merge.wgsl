@@ -1,12 +1,12 @@
 // Joins the splits of `attention`: y = sum of exp(m_s - m) po_s / sum of exp(m_s - m) l_s, m the largest m_s.
-// Works on blocks of 32 of the flattened H*E outputs, so that a block can be quantized whatever E is: grid [ceil(KB / 8)].
-// Four invocations share four neighbouring elements and deal the splits out among themselves, because what takes time is the wait
-// for loads.
+// Works on blocks of 32 of the flattened H*E outputs, so that a block can be quantized whatever E is: one a workgroup, grid [KB]. Its
+// eight columns of four elements have {{ workgroup // 8 }} invocations each, which deal the splits out among themselves, because what takes time is the wait for loads.
 {% include "common/state.wgsl" %}
+{% include "common/splits.wgsl" %}
 {% if out == "q8" %}{% include "common/quantize.wgsl" %}{% endif %}
 override H: u32;      // query heads
 override E: u32;      // head width, a multiple of 4
-override SPLIT: u32;  // keys a split
+override GROUPS: u32; // workgroups of attention that share a split's number
 override KB: u32;     // blocks of 32: ceil(H*E / 32)
 
 @group(0) @binding(1) var<storage, read> po: array<vec4<f32>>;  // [splits][H][E/4]
@@ -18,7 +18,7 @@ override KB: u32;     // blocks of 32: ceil(H*E / 32)
 @group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;  // [KB]
 {% endif %}
 
-const COLUMNS = 64u;  // vec4 of the output that a workgroup makes
+const COLUMNS = 8u;  // vec4 of a block
 const PARTS = {{ workgroup }}u / COLUMNS;
 const LOWEST = -3.4028234e38;
 
@@ -27,36 +27,32 @@ var<workgroup> mls: array<vec2<f32>, {{ workgroup }}>;   // [PARTS][COLUMNS]
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-    if (state.done != 0u) { return; }
+    if (state.done != 0u || wid.x >= KB) { return; }
     let width = H * E / 4u;
     let column = li % COLUMNS;
     let part = li / COLUMNS;
     let i = wid.x * COLUMNS + column;
+    let last = state.pos / keys_a_split(state.pos + 1u, GROUPS);
     var sum = vec4<f32>();
     var m = LOWEST;
     var l = 0.0;
     if (i < width) {
         let head = i / (E / 4u);
-        let last = state.pos / SPLIT;
-        for (var s = part; s <= last; s += 4u * PARTS) {
-            // Four splits under way at once; those beyond the last weigh nothing.
-{% for k in range(4) %}
-            let s{{ k }} = s + {{ k }}u * PARTS;
-            let t{{ k }} = min(s{{ k }}, last);
-            var ml{{ k }} = ml[t{{ k }} * H + head];
-            let o{{ k }} = po[t{{ k }} * width + i];
-            if (s{{ k }} > last) { ml{{ k }} = vec2<f32>(LOWEST, 0.0); }
-{% endfor %}
+        for (var s = part; s <= last; s += 2u * PARTS) {
+            // Two splits under way at once; one beyond the last weighs nothing.
+            let t = min(s + PARTS, last);
+            let a = ml[s * H + head];
+            var b = ml[t * H + head];
+            let oa = po[s * width + i];
+            let ob = po[t * width + i];
+            if (s + PARTS > last) { b = vec2<f32>(LOWEST, 0.0); }
             let m_before = m;
-            m = max(max(m, max(ml0.x, ml1.x)), max(ml2.x, ml3.x));
+            m = max(m, max(a.x, b.x));
             let rescale = exp(m_before - m);
-            l *= rescale;
-            sum *= rescale;
-{% for k in range(4) %}
-            let w{{ k }} = exp(ml{{ k }}.x - m);
-            l += w{{ k }} * ml{{ k }}.y;
-            if (s{{ k }} <= last) { sum += w{{ k }} * o{{ k }}; }
-{% endfor %}
+            let wa = exp(a.x - m);
+            let wb = select(exp(b.x - m), 0.0, s + PARTS > last);
+            l = l * rescale + wa * a.y + wb * b.y;
+            sum = sum * rescale + wa * oa + wb * ob;
         }
     }
     sums[li] = sum;
@@ -74,14 +70,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         }
         value /= l;
     }
-    let block = i / 8u;
 {% if out == "f32" %}
-    if (part == 0u && block < KB) { y[i] = value; }
+    if (part == 0u) { y[i] = value; }
 {% else %}
     let q = quantize(value, li);
-    if (part == 0u && block < KB) {
+    if (part == 0u) {
         yq[i] = q.packed;
-        if (li % 8u == 0u) { ys[block] = q.scale; }
+        if (column == 0u) { ys[wid.x] = q.scale; }
     }
 {% endif %}
 }

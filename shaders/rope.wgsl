@@ -13,10 +13,10 @@ override CAP: u32;          // positions that the cache holds
 @group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 @group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 {% if kv == "f32" %}
-@group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [G][CAP][E]
-@group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [G][CAP][E]
+@group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [G][CAP][EP], EP = E padded to a multiple of 8
+@group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [G][CAP][EP]
 {% else %}
-@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [G][CAP][E/2], two halves each
+@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [G][CAP][EP/2], two halves each; EP = E padded to a multiple of 8
 @group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [G][CAP][E/2]
 {% endif %}
 
@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let is_value = head >= H + G;
     let kv_head = select(head - H, head - H - G, is_value);
 {% if kv == "f32" %}
-    let row = (kv_head * CAP + position) * E;
+    let row = (kv_head * CAP + position) * ((E + 7u) / 8u * 8u);
     for (var e = li; e < E; e += THREADS) {
         if (is_value) {
             vc[row + e] = qkv[base + e];
@@ -59,7 +59,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         }
     }
 {% else %}
-    let row = (kv_head * CAP + position) * (E / 2u);
+    let row = (kv_head * CAP + position) * ((E + 7u) / 8u * 4u);
     for (var w = li; w < E / 2u; w += THREADS) {
         let e = 2u * w;
         if (is_value) {

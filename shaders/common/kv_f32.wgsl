@@ -1,3 +1,2 @@
-// The KV cache in f32: four elements a vec4.
+// The KV cache in f32, [G][CAP][EP / 4] of four.
 fn unpack_kv(v: vec4<f32>) -> vec4<f32> { return v; }
-fn pack_kv(v: vec4<f32>) -> vec4<f32> { return v; }

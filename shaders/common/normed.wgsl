@@ -12,17 +12,6 @@ var<workgroup> nq: array<vec2<u32>, 512>;   // [KB][4], KB at most 128: int8 of 
 var<workgroup> ns: array<vec2<f32>, 128>;   // [KB]: (scale, scale * sum of the int8)
 var<workgroup> squares: array<f32, {{ workgroup // lanes }}>;   // sums of h^2, by group of lanes
 
-// Four int8 of v, whose block has the scale d.
-fn quantize4(v: vec4<f32>, d: f32) -> u32 {
-    // A quotient by 0 is undefined even where it is not selected from.
-    return pack4xI8(vec4<i32>(select(vec4<f32>(), round(v / select(1.0, d, d > 0.0)), d > 0.0)));
-}
-fn largest4(v: vec4<f32>) -> f32 {
-    let a = abs(v);
-    return max(max(a.x, a.y), max(a.z, a.w));
-}
-fn sum4(q: u32) -> i32 { return dot4I8Packed(q, 0x01010101u); }
-
 fn prologue(li: u32) {
     var sq = 0.0;
 {% if reduce == "wg" %}
@@ -36,7 +25,7 @@ fn prologue(li: u32) {
         var sum = 0;
         for (var j = b * 4u; j < b * 4u + 4u; j++) {
             let q = vec2<u32>(quantize4(h[j * 2u] * nw[j * 2u], d), quantize4(h[j * 2u + 1u] * nw[j * 2u + 1u], d));
-            sum += sum4(q.x) + sum4(q.y);
+            sum += total4(q.x) + total4(q.y);
             nq[j] = q;
         }
         ns[b] = vec2<f32>(d, d * f32(sum));
@@ -56,7 +45,7 @@ fn prologue(li: u32) {
         largest = max(largest, subgroupShuffleXor(largest, 2u));
         let d = largest / 127.0;
         let q = vec2<u32>(quantize4(v0, d), quantize4(v1, d));
-        var sum = sum4(q.x) + sum4(q.y);
+        var sum = total4(q.x) + total4(q.y);
         sum += subgroupShuffleXor(sum, 1u);
         sum += subgroupShuffleXor(sum, 2u);
         if (inside) {

@@ -13,7 +13,7 @@ pub fn run(call: &Call) {
     for t in 0..rows as usize {
         let keys = (state.pos as usize + t + 1).min(cap);
         for head in 0..h {
-            let row = |key: usize| ((head / (h / g)) * cap + key) * e;
+            let row = |key: usize| ((head / (h / g)) * cap + key) * e.next_multiple_of(8);
             let score = |key: usize| {
                 let q = &qkv[t * stride + head * e..][..e];
                 let dot: f64 = q.iter().enumerate().map(|(i, q)| f64::from(*q) * f64::from(kv::load(call.axis("kv"), &kc, row(key) + i))).sum();

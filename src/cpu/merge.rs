@@ -1,10 +1,12 @@
 use super::Call;
 use super::quantize::write_rows;
+use crate::kernels::splits::keys_a_split;
 
 /// y = sum of exp(m_s - m) po_s / sum of exp(m_s - m) l_s over the splits s, flattened to H*E and padded to blocks of 32.
 pub fn run(call: &Call) {
-    let (h, e, split) = (call.usize("H"), call.usize("E"), call.usize("SPLIT"));
-    let splits = call.state().pos as usize / split + 1;
+    let (h, e) = (call.usize("H"), call.usize("E"));
+    let keys = call.state().pos + 1;
+    let splits = keys.div_ceil(keys_a_split(keys, call.u32("GROUPS"), call.u32("LEAST"))) as usize;
     let (po, ml) = (call.view::<f32>("po"), call.view::<[f32; 2]>("ml"));
     let mut y = vec![0.0f32; h * e];
     for head in 0..h {

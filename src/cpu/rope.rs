@@ -26,7 +26,7 @@ pub fn run(call: &Call) {
             }
             let (cache, kv_head) = if head < h + g { (&mut kc, head - h) } else { (&mut vc, head - h - g) };
             for (i, value) in x.into_iter().enumerate() {
-                kv::store(call.axis("kv"), cache, (kv_head * cap + position) * e + i, value);
+                kv::store(call.axis("kv"), cache, (kv_head * cap + position) * e.next_multiple_of(8) + i, value);
             }
         }
     }

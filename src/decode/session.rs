@@ -188,7 +188,7 @@ impl Session {
             .map(|(s, b)| (s.label.clone(), s.role, b.clone()))
             .collect();
         self.lay_out(Sizes { capacity, ..self.sizes })?;
-        let row = heads.e as u64 * self.select.lane().kv_bytes();
+        let row = heads.cached() as u64 * self.select.lane().kv_bytes();
         let mut encoder = self.gpu.encoder("grow");
         for (label, role, old) in &keep {
             let new = self.buffer(label)?;

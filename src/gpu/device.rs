@@ -51,6 +51,8 @@ pub struct Caps {
     pub max_workgroups: u32,
     /// Invocations of a workgroup, at least 256.
     pub max_invocations: u32,
+    /// Whether `unpack2x16float` keeps subnormal halves, as seen when the device was opened; kernels do it by hand where it does not.
+    pub native_halves: bool,
 }
 
 impl Caps {
@@ -67,6 +69,7 @@ impl Caps {
             max_binding: limits.max_storage_buffer_binding_size,
             max_workgroups: limits.max_compute_workgroups_per_dimension,
             max_invocations: limits.max_compute_invocations_per_workgroup,
+            native_halves: false,
         }
     }
     /// Whether kernels may use subgroup operations.
@@ -151,9 +154,10 @@ impl Gpu {
             }
         });
         let caps = describe(&adapter, &device, features, max_binding);
-        let gpu = Self { device, queue, caps, counters: Rc::default(), faults, pipelines: RefCell::default() };
+        let mut gpu = Self { device, queue, caps, counters: Rc::default(), faults, pipelines: RefCell::default() };
         #[cfg(target_arch = "wasm32")]
         gpu.require_adapter(options)?;
+        gpu.caps.native_halves = gpu.keeps_subnormal_halves().await?;
         Ok(gpu)
     }
 
@@ -256,6 +260,7 @@ fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Feat
         max_binding,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
         max_invocations: limits.max_compute_invocations_per_workgroup,
+        native_halves: false,
     }
 }
 
@@ -299,6 +304,7 @@ fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Fe
         max_binding,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
         max_invocations: limits.max_compute_invocations_per_workgroup,
+        native_halves: false,
     }
 }
 

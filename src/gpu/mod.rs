@@ -3,6 +3,7 @@
 mod counters;
 mod device;
 mod pipeline;
+mod probe;
 mod readback;
 
 pub use counters::{Counters, Snapshot};

@@ -10,6 +10,7 @@
 //! test. To add a weight type: `shaders/common/weight_TYPE.wgsl`, its name in the axes, its branch in [`crate::cpu::weight`].
 
 pub mod check;
+pub mod splits;
 mod state;
 
 pub use state::State;
@@ -84,11 +85,12 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The text to compile. Browsers want `enable subgroups;`, which naga, the compiler of the native build, rejects.
-    pub fn wgsl(&self, browser: bool) -> String {
+    /// The text to compile. Browsers want `enable subgroups;`, which naga, the compiler of the native build, rejects. `native_halves`:
+    /// unpack2x16float keeps subnormals.
+    pub fn wgsl(&self, browser: bool, native_halves: bool) -> String {
         let subgroups = if self.subgroups && browser { "enable subgroups;\n" } else { "" };
         let f16 = if self.f16 { "enable f16;\n" } else { "" };
-        format!("{subgroups}{f16}{}", self.source)
+        format!("{subgroups}{f16}const NATIVE_HALVES = {native_halves};\n{}", self.source)
     }
 
     /// What a device lacks to run this variant.
@@ -239,8 +241,8 @@ mod tests {
     fn reductions_without_subgroups_use_none() {
         for v in VARIANTS {
             assert_eq!(v.subgroups, v.axis("reduce").is_some_and(|r| r.starts_with("sg")), "{v}");
-            assert_eq!(v.wgsl(true).contains("enable subgroups;"), v.subgroups, "{v}");
-            assert!(!v.wgsl(false).contains("enable subgroups;"), "{v}");
+            assert_eq!(v.wgsl(true, true).contains("enable subgroups;"), v.subgroups, "{v}");
+            assert!(!v.wgsl(false, false).contains("enable subgroups;"), "{v}");
         }
     }
 

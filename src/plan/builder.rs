@@ -2,6 +2,7 @@
 
 use super::{BufferId, Extent, Grid, Layout, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
+use crate::kernels::splits::most_splits;
 use crate::kernels::{State, Variant};
 use crate::sample::{SLICES, Sampling};
 use crate::weights::{BLOCK, Matrix, Part};
@@ -59,6 +60,10 @@ pub struct Heads {
 }
 
 impl Heads {
+    /// Elements of a row of the cache: E padded to loads of eight.
+    pub const fn cached(&self) -> usize {
+        self.e.next_multiple_of(8)
+    }
     /// Elements of a row of queries, keys and values: `(H + 2 G) E`.
     pub const fn qkv(self) -> usize {
         (self.h + 2 * self.g) * self.e
@@ -127,27 +132,27 @@ pub struct Builder<'a> {
 /// Query heads that share a workgroup of decode attention, and with it each read of the cache.
 const HEADS: usize = 4;
 
-/// Keys of the cache that one workgroup of decode attention reads: few where there are few heads, so that the GPU is full; many in a long
-/// cache, so that there is less to merge.
-fn keys_a_split(capacity: u32, groups: u32) -> u32 {
-    let wanted = u64::from(capacity) * u64::from(groups) / 128;
-    (32..=128u32).rev().find(|n| n.is_power_of_two() && u64::from(*n) <= wanted).unwrap_or(32)
+/// The `width` axis of decode attention for heads of `e` elements.
+pub(crate) const fn width_axis(e: usize) -> &'static str {
+    match e {
+        0..=64 => "e64",
+        65..=128 => "e128",
+        _ => "e256",
+    }
 }
 
-/// Blocks of a row below which more lanes a row would find nothing to do: two for each.
-const BLOCKS_A_LANE: usize = 2;
 /// Rows from which there are enough to fill any GPU with one group of lanes each.
 const MANY_ROWS: usize = 16_384;
 
 /// Most blocks of a row that a product with a norm of its own has room for (shaders/common/normed.wgsl). Wider models take a norm dispatch.
 const PROLOGUE_BLOCKS: usize = 128;
 
-/// Groups of lanes that share a row: many for few long rows, which otherwise leave the GPU waiting for loads.
+/// Groups of lanes that share a row: as many as have a block each for few rows, which otherwise leave the GPU waiting for loads.
 fn split(variant: &Variant, kb: usize, rows: usize) -> u32 {
     let lanes = variant.lanes.max(1);
     let groups = (variant.workgroup[0] / lanes).clamp(1, 4);
     let mut split = 1;
-    while rows < MANY_ROWS && split < groups && (lanes * split * 2) as usize * BLOCKS_A_LANE <= kb {
+    while rows < MANY_ROWS && split < groups && ((lanes * split) as usize) < kb {
         split *= 2;
     }
     split
@@ -338,7 +343,7 @@ impl<'a> Builder<'a> {
     /// Layer `layer`'s keys and values, `[G, C, E]` each.
     fn cache(&mut self, layer: usize, heads: Heads) -> (BufferId, BufferId) {
         let lane = self.select.lane();
-        let bytes = heads.g as u64 * u64::from(self.sizes.capacity) * heads.e as u64 * lane.kv_bytes();
+        let bytes = heads.g as u64 * u64::from(self.sizes.capacity) * heads.cached() as u64 * lane.kv_bytes();
         let k = self.layout.shared(&format!("cache.{layer}.k"), bytes, Role::Cache);
         let v = self.layout.shared(&format!("cache.{layer}.v"), bytes, Role::Cache);
         (k, v)
@@ -357,7 +362,7 @@ impl<'a> Builder<'a> {
         let (kc, vc) = self.cache(layer, heads);
         let capacity = self.sizes.capacity;
         let rot = self.layout.shared(labels::ROTATIONS, u64::from(capacity) * rope.dims as u64 * 4, Role::Weight);
-        let cache_bytes = 2 * heads.g as u64 * u64::from(capacity) * heads.e as u64 * self.select.lane().kv_bytes();
+        let cache_bytes = 2 * heads.g as u64 * u64::from(capacity) * heads.cached() as u64 * self.select.lane().kv_bytes();
         let sizes = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("CAP", f64::from(capacity))];
         let rotation = [("ROT", rope.dims as f64), ("INTERLEAVED", f64::from(u8::from(rope.interleaved)))];
         let cached = [("qkv", qkv), ("kc", kc), ("vc", vc)];
@@ -384,13 +389,13 @@ impl<'a> Builder<'a> {
             }
             return Ok(out);
         }
-        let chosen = self.select.choose("attention", &[("kv", kv)])?;
+        let chosen = self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e))])?;
+        let least = chosen.0.tile[0];
         let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
-        let split = keys_a_split(capacity, groups);
-        let splits = capacity.div_ceil(split);
+        let splits = most_splits(capacity, groups, least);
         let po = self.layout.shared("attention.partial", u64::from(splits) * width as u64 * 4, Role::Activation);
         let ml = self.layout.shared("attention.weights", u64::from(splits) * heads.h as u64 * 8, Role::Activation);
-        let overrides = with(&[rotation[0], rotation[1], ("SCALE", scale), ("SPLIT", f64::from(split))]);
+        let overrides = with(&[rotation[0], rotation[1], ("SCALE", scale), ("LEAST", f64::from(least))]);
         let bindings = [&cached[..], &[("rot", rot), ("po", po), ("ml", ml)]].concat();
         self.push(name, chosen, overrides, bindings, Grid(Extent::Fixed(groups), Extent::Fixed(splits)), cache_bytes);
         if let Some(step) = self.plan.steps.last_mut() {
@@ -399,7 +404,7 @@ impl<'a> Builder<'a> {
 
         let out = self.act("attention", consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
-        let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("SPLIT", f64::from(split)), ("KB", kb as f64)];
+        let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
         let mut bindings = vec![("po", po), ("ml", ml)];
         bindings.extend(out.outputs());
         let grid = Grid(Extent::Fixed((kb as u32).div_ceil(chosen.0.tile[0])), Extent::Fixed(1));

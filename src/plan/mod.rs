@@ -7,6 +7,7 @@ mod print;
 mod select;
 pub mod twins;
 
+pub(crate) use builder::width_axis;
 pub use builder::{Act, Attention, Builder, Heads, Norm, Rotation, Sizes, labels, stride};
 pub use print::{PlanRow, rows};
 pub use select::{Lane, Selector};

@@ -1,6 +1,7 @@
 //! How much of what a dispatch launches has something to do: threads that find no row, no block or no key are paid for and wasted.
 
 use super::{Extent, Step};
+use crate::kernels::splits::keys_a_split;
 
 impl Step {
     /// Bytes of weights and cache that the step reads in a decode step at `position`.
@@ -35,11 +36,23 @@ impl Step {
             }
             "attention" => {
                 let keys = f64::from(position) + 1.0;
-                let (split, tile) = (number("SPLIT"), f64::from(self.variant.tile[0]));
-                let splits = (keys / split).ceil();
-                splits / fixed(self.grid.1) * share(keys.min(split), tile.min(split))
+                let least = self.variant.tile[0];
+                let groups = fixed(self.grid.0);
+                let split = f64::from(keys_a_split(position + 1, groups as u32, least));
+                // Lanes of a tile hold eight elements of a key, and of a value a 32nd of the class's width.
+                let wide = match self.variant.axis("width") {
+                    Some("e64") => 64.0,
+                    Some("e128") => 128.0,
+                    _ => 256.0,
+                };
+                let width = (number("E") / 8.0).ceil() * 8.0 / wide;
+                (keys / split).ceil() / fixed(self.grid.1) * share(keys.min(split), f64::from(least)) * width
             }
-            "merge" => number("KB") * 8.0 / (groups * f64::from(self.variant.tile[0]) * 8.0),
+            "merge" => {
+                let keys = position + 1;
+                let splits = keys.div_ceil(keys_a_split(keys, number("GROUPS") as u32, number("LEAST") as u32));
+                share(f64::from(splits), threads / 8.0)
+            }
             "norm" => share(number("KB") * 8.0, threads),
             "embed" => share(number("D") / 4.0, threads),
             "logit_stats" | "pick" => share(number("V"), groups * threads),
