@@ -182,10 +182,11 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             // A weight type is what has a file in shaders/common, which the template includes.
             "weight" => &[],
             "act" | "out" => &["f32", "q8"],
+            "tiles" => &["one", "many"],
             "kv" => &["f32", "f16"],
             "width" => &["e64", "e128", "e256"],
-            "reduce" => &["sg", "sg32", "sg8", "sg4", "wg"],
-            _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: weight, act, out, kv, width, reduce")),
+            "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg"],
+            _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: weight, act, out, kv, tiles, width, reduce")),
         };
         if let Some(value) = values.iter().find(|v| !known.is_empty() && !known.contains(&v.as_str())) {
             return Err(format!("variants.toml: [{name}] axes.{axis}: unknown value {value}; known: {}", known.join(", ")));

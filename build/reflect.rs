@@ -72,7 +72,7 @@ pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
     let storage = bindings.iter().filter(|b| b.2 != "Uniform").count();
     let invocations = entry.workgroup_size.iter().product::<u32>();
     // A kernel's other variants keep to the default: a test sees to that.
-    let most = if variant.lanes >= 32 { MAX_WIDE_INVOCATIONS } else { MAX_INVOCATIONS };
+    let most = if variant.lanes >= 16 { MAX_WIDE_INVOCATIONS } else { MAX_INVOCATIONS };
     if storage > MAX_STORAGE_BUFFERS || workgroup_bytes > MAX_WORKGROUP_BYTES || invocations > most {
         return fail(format!(
             "{storage} storage buffers, {workgroup_bytes} bytes of workgroup memory, {invocations} invocations; \

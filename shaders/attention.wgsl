@@ -1,10 +1,11 @@
 // Attention of one row (decode) over one split of the cache: grid [G * ceil(H / G / 4), room for splits]; splits beyond pos return.
 // Queries and the new key are rotated here. The workgroups whose split the row's own position falls into append its key and value to the
-// cache: those of one kv head write the same bits, and none reads them from there. The softmax is left open: `po` is the sum of
-// exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
+// cache: those of one kv head write the same bits, and none reads them from there.
+// The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
 // Four query heads of the kv head share each read of K and V. Keys go through in tiles: eight lanes share a key, so that neighbouring
 // lanes read neighbouring 16 bytes; then 32 lanes share a row of V, and the eight groups of them deal the keys out among themselves.
+// `tiles` is `one` where no split of the cache has more keys than a tile.
 {% set width = {"e64": 64, "e128": 128, "e256": 256}[width] %}
 {% set keys = tile[0] %}
 {% set rounds = keys // 32 %}
@@ -45,9 +46,16 @@ const HEADS = 4u;           // query heads that share a read
 const LOWEST = -3.4028234e38;
 
 var<workgroup> q: array<vec4<f32>, {{ width }}>;         // [HEADS][EP/4], scaled
-// Scalars where lanes write components of one vec4: a component's store may touch the whole vector.
-var<workgroup> weights: array<f32, {{ keys * 4 }}>;      // [KEYS][HEADS]: exp(s - m)
-var<workgroup> maxima: array<f32, 32>;                   // [8][HEADS], of an eighth of the keys each; at the end sums of weights
+var<workgroup> weights: array<vec4<f32>, KEYS>;          // [KEYS], a component a head: exp(s - m)
+var<workgroup> maxima: array<f32, 32>;                   // [8][HEADS], of an eighth of the keys each
+var<workgroup> sums: array<f32, 32>;                     // [8][HEADS], of an eighth of the weights each
+{% if tiles == "many" %}
+var<workgroup> rescales: array<f32, 4>;                  // what earlier tiles' sums are multiplied by
+{% endif %}
+{% if reduce != "sg32" %}
+// Scalars, as lanes write components of one vec4: a component's store may touch the whole vector.
+var<workgroup> scores: array<f32, 256>;                  // [KEYS][HEADS], at the end a weight's sum a lane
+{% endif %}
 var<workgroup> summands: array<f32, 2048>;               // [8][heads at once][{{ width }}], of the output
 {% if f16 %}
 var<workgroup> appended: array<u32, {{ width }}>;        // the new key, then the new value, as the cache holds them
@@ -56,11 +64,6 @@ var<workgroup> appended: array<f32, {{ width * 2 }}>;
 {% endif %}
 
 {% include "common/rotate.wgsl" %}
-
-fn weight4(key: u32) -> vec4<f32> {
-    let i = key * HEADS;
-    return vec4<f32>(weights[i], weights[i + 1u], weights[i + 2u], weights[i + 3u]);
-}
 
 // Elements 4i..4i+3 of head `head` of qkv, rotated for the row's position.
 fn rotated4(head: u32, i: u32) -> vec4<f32> {
@@ -128,6 +131,23 @@ fn append(at: u32, x: vec4<f32>) {
 }
 {% endif %}
 
+{% macro load_keys() %}
+        // Keys beyond the last repeat it and do not count below: a load without a condition need not wait for one.
+{% for r in range(rounds) %}
+        let at{{ r }} = tile + min(key + {{ 32 * r }}u, count - 1u);
+{% endfor %}
+{% for u in range(units) %}
+{% for r in range(rounds) %}
+        var k{{ r }}_{{ u }} = load_k((cache + at{{ r }}) * eights + min(lane + {{ 8 * u }}u, eights - 1u));
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+{% macro load_values() %}
+{% for k in range(keys // 8) %}
+        let p{{ k }} = tile + min(part + {{ 8 * k }}u, count - 1u);
+        var v{{ k }} = load_v((cache + p{{ k }}) * row_columns + column);
+{% endfor %}
+{% endmacro %}
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
@@ -150,6 +170,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let column = min(li % 32u, row_columns - 1u);
     let part = li / 32u;
 
+{% if tiles == "one" %}
+    // All that this workgroup reads of the cache is under way before it is known what for.
+    let tile = first_key;
+    let count = end_key - first_key;
+{{ load_keys() }}
+{{ load_values() }}
+{% endif %}
     let h0 = wid.x % passes * HEADS;
     let heads = min(HEADS, shared_by - h0);
     let head = kv_head * shared_by + h0;
@@ -180,23 +207,24 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     // The score that this lane finishes: of round own_round and head own_head.
     let own_head = lane % HEADS;
     let own_round = lane / HEADS;
-    var m = vec4<f32>(LOWEST);
+    var own_m = LOWEST;
     var own_l = 0.0;
 {% for g in range(4) %}{% for n in range(vectors) %}
     var o{{ g }}_{{ n }} = {{ V }}();
 {% endfor %}{% endfor %}
 
+{% if tiles == "one" %}
+    {
+{% else %}
     for (var tile = first_key; tile < end_key; tile += KEYS) {
         let count = min(KEYS, end_key - tile);
-        // Keys beyond the last repeat it and do not count below: a load without a condition need not wait for one.
+        // The tile before has been read.
+        if (tile > first_key) { workgroupBarrier(); }
+{% endif %}
+{% if tiles == "many" %}
+{{ load_keys() }}{% endif %}
 {% for r in range(rounds) %}
-        let at{{ r }} = tile + min(key + {{ 32 * r }}u, count - 1u);
         var s{{ r }} = vec4<f32>();
-{% endfor %}
-{% for u in range(units) %}
-{% for r in range(rounds) %}
-        var k{{ r }}_{{ u }} = load_k((cache + at{{ r }}) * eights + min(lane + {{ 8 * u }}u, eights - 1u));
-{% endfor %}
 {% endfor %}
 {% for u in range(units) %}
         if (lane + {{ 8 * u }}u < eights) {
@@ -206,7 +234,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             let b{{ g }} = q[{{ g }}u * eights * 2u + four + 1u];
 {% endfor %}
 {% for r in range(rounds) %}
-            if (at{{ r }} == pos) { k{{ r }}_{{ u }} = new_k(lane + {{ 8 * u }}u); }
+            if (appends && at{{ r }} == pos) { k{{ r }}_{{ u }} = new_k(lane + {{ 8 * u }}u); }
             let x{{ r }} = low(k{{ r }}_{{ u }});
             let y{{ r }} = high(k{{ r }}_{{ u }});
             s{{ r }} += vec4<f32>({% for g in range(4) %}dot(x{{ r }}, a{{ g }}) + dot(y{{ r }}, b{{ g }}), {% endfor %});
@@ -244,38 +272,56 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         var most = max(s, subgroupShuffleXor(s, 8u));
         most = max(most, subgroupShuffleXor(most, 16u));
         most = max(most, subgroupShuffleXor(most, 4u));
-        if (li % 32u < HEADS) { maxima[part * HEADS + own_head] = most; }
+        if (li % 32u < HEADS) { maxima[li / 32u * HEADS + own_head] = most; }
         workgroupBarrier();
 {% else %}
-        {% if rounds == 1 %}if (own_round == 0u) { {% endif %}weights[own_key * HEADS + own_head] = s;{% if rounds == 1 %} }{% endif %}
+        {% if rounds == 1 %}if (own_round == 0u) { {% endif %}scores[own_key * HEADS + own_head] = s;{% if rounds == 1 %} }{% endif %}
         workgroupBarrier();
         if (li < 32u) {
             var most = LOWEST;
-            for (var i = li; i < KEYS * HEADS; i += 32u) { most = max(most, weights[i]); }
+            for (var i = li; i < KEYS * HEADS; i += 32u) { most = max(most, scores[i]); }
             maxima[li] = most;
         }
         workgroupBarrier();
 {% endif %}
-        let m_before = m;
-        for (var i = 0u; i < 32u; i += HEADS) { m = max(m, vec4<f32>(maxima[i], maxima[i + 1u], maxima[i + 2u], maxima[i + 3u])); }
-        let rescale = exp(m_before - m);
-        let weight = select(0.0, exp(s - m[own_head]), counts);
-        own_l = own_l * rescale[own_head] + weight;
-        {% if rounds == 1 %}if (own_round == 0u) { {% endif %}weights[own_key * HEADS + own_head] = weight;{% if rounds == 1 %} }{% endif %}
+{% if tiles == "many" %}
+        let m_before = own_m;
+{% endif %}
+        for (var i = own_head; i < 32u; i += HEADS) { own_m = max(own_m, maxima[i]); }
+        let weight = select(0.0, exp(s - own_m), counts);
+{% if tiles == "many" %}
+        let rescale = exp(m_before - own_m);
+        if (li < HEADS) { rescales[li] = rescale; }
+        own_l = own_l * rescale + weight;
+{% else %}
+        own_l = weight;
+{% endif %}
+{% if reduce == "wg" %}
+        {% if rounds == 1 %}if (own_round == 0u) { {% endif %}scores[own_key * HEADS + own_head] = weight;{% if rounds == 1 %} }{% endif %}
+        workgroupBarrier();
+        if (li < KEYS) { weights[li] = vec4<f32>(scores[li * 4u], scores[li * 4u + 1u], scores[li * 4u + 2u], scores[li * 4u + 3u]); }
+{% else %}
+        let w4 = vec4<f32>(weight, subgroupShuffleXor(weight, 1u), subgroupShuffleXor(weight, 2u), subgroupShuffleXor(weight, 3u));
+        if (own_head == 0u{% if rounds == 1 %} && own_round == 0u{% endif %}) { weights[own_key] = w4; }
+{% endif %}
         workgroupBarrier();
 
-        // What earlier tiles summed was relative to their maximum.
-{% for g in range(4) %}{% for n in range(vectors) %}
-        o{{ g }}_{{ n }} *= rescale[{{ g }}];
+{% if tiles == "many" %}
+        if (tile > first_key) {
+            // What earlier tiles summed was relative to their maximum.
+{% for g in range(4) %}
+            let rescale{{ g }} = rescales[{{ g }}];
+{% for n in range(vectors) %}
+            o{{ g }}_{{ n }} *= rescale{{ g }};
 {% endfor %}{% endfor %}
-{% for k in range(keys // 8) %}
-        let p{{ k }} = tile + min(part + {{ 8 * k }}u, count - 1u);
-        var v{{ k }} = load_v((cache + p{{ k }}) * row_columns + column);
-{% endfor %}
+        }
+{% endif %}
+{% if tiles == "many" %}
+{{ load_values() }}{% endif %}
 {% for k in range(keys // 8) %}
         {
-            if (p{{ k }} == pos) { v{{ k }} = new_v(column); }
-            let w = weight4(part + {{ 8 * k }}u);
+            if (appends && p{{ k }} == pos) { v{{ k }} = new_v(column); }
+            let w = weights[part + {{ 8 * k }}u];
 {% for n in range(vectors) %}
             let x{{ n }} = part{{ n }}(v{{ k }});
 {% for g in range(4) %}
@@ -284,13 +330,29 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}
         }
 {% endfor %}
-        // The next tile replaces maxima, summands and weights.
-        workgroupBarrier();
     }
 
+    // Sums of the weights.
+{% if reduce == "sg32" %}
+    var l = own_l + subgroupShuffleXor(own_l, 8u);
+    l += subgroupShuffleXor(l, 16u);
+    l += subgroupShuffleXor(l, 4u);
+    if (li % 32u < HEADS) { sums[li / 32u * HEADS + own_head] = l; }
+{% else %}
+    scores[li] = own_l;
+    workgroupBarrier();
+    if (li < 32u) {
+        var l = 0.0;
+        for (var i = li; i < THREADS; i += 32u) { l += scores[i]; }
+        sums[li] = l;
+    }
+{% endif %}
     // Eight groups' sums of the output, as many heads at a time as there is room for.
 {% set at_once = 256 // width %}
 {% for round in range(4 // at_once) %}
+{% if round > 0 %}
+    workgroupBarrier();
+{% endif %}
 {% for g in range(at_once) %}{% for n in range(vectors) %}{% for c in range(pairs) %}
     summands[(part * {{ at_once }}u + {{ g }}u) * {{ width }}u + li % 32u * {{ columns }}u + {{ n * pairs + c }}u] = o{{ round * at_once + g }}_{{ n }}[{{ c }}];
 {% endfor %}{% endfor %}{% endfor %}
@@ -304,19 +366,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             po[(wid.y * H + head + g) * E + e] = sum;
         }
     }
-    workgroupBarrier();
 {% endfor %}
-    summands[li] = own_l;
-    workgroupBarrier();
-    if (li < 32u) {
-        var sum = 0.0;
-        for (var i = li; i < THREADS; i += 32u) { sum += summands[i]; }
-        maxima[li] = sum;
-    }
-    workgroupBarrier();
     if (li < heads) {
         var sum = 0.0;
-        for (var i = li; i < 32u; i += HEADS) { sum += maxima[i]; }
-        ml[wid.y * H + head + li] = vec2<f32>(m[li], sum);
+        for (var k = li; k < 32u; k += HEADS) { sum += sums[k]; }
+        ml[wid.y * H + head + li] = vec2<f32>(own_m, sum);
     }
 }

@@ -4,7 +4,7 @@ pub mod shapes;
 
 use serde::Serialize;
 
-use crate::decode::{self, ChunkPolicy, ProfileRow, Run, Session};
+use crate::decode::{self, ProfileRow, Run, Session};
 use crate::error::{Error, Result};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::Role;
@@ -193,7 +193,7 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &
     cancel.check()?;
     let sampling = Sampling::new(&SamplingOptions::default(), &[], decode::RING)?;
     let mut arrivals: Vec<(f64, usize)> = Vec::new();
-    let run = Run { prompt, sampling, limit: options.gen_tokens, chunk: ChunkPolicy::new(options.load.chunk) };
+    let run = Run { prompt, sampling, limit: options.gen_tokens, chunk: options.load.chunk };
     let outcome = session
         .generate(run, cancel, &mut |ids| {
             arrivals.push((now_ms(), ids.len()));

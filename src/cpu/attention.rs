@@ -1,7 +1,8 @@
 use super::{Call, kv, rope};
 use crate::kernels::splits::keys_a_split;
 
-/// Rotates queries and the new key, appends key and value; then, per split of the cache and query head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
+/// Rotates queries and the new key, appends key and value; then, per split of the cache and query head: po = sum of exp(s - m) v,
+/// ml = (m, sum of exp(s - m)) over the split's keys.
 pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let (cap, scale) = (call.usize("CAP"), call.f64("SCALE"));
@@ -26,20 +27,20 @@ pub fn run(call: &Call) {
         kv::store(call.axis("kv"), &mut kc, at, of(h));
         kv::store(call.axis("kv"), &mut vc, at, of(h + g));
     }
+    let row = |head: usize, key: usize| ((head / (h / g)) * cap + key) * stride;
+    let score = |head: usize, key: usize| {
+        let dot: f64 = (0..e).map(|i| f64::from(qkv[head * e + i]) * f64::from(kv::load(call.axis("kv"), &kc, row(head, key) + i))).sum();
+        dot * scale
+    };
     let (mut po, mut ml) = (call.view_mut::<f32>("po"), call.view_mut::<[f32; 2]>("ml"));
     for s in 0..keys.div_ceil(split).min(call.grid[1] as usize) {
         let range = s * split..keys.min((s + 1) * split);
         for head in 0..h {
-            let row = |key: usize| ((head / (h / g)) * cap + key) * stride;
-            let score = |key: usize| {
-                let dot: f64 = (0..e).map(|i| f64::from(qkv[head * e + i]) * f64::from(kv::load(call.axis("kv"), &kc, row(key) + i))).sum();
-                dot * scale
-            };
-            let scores: Vec<f64> = range.clone().map(score).collect();
+            let scores: Vec<f64> = range.clone().map(|key| score(head, key)).collect();
             let m = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let weights: Vec<f64> = scores.iter().map(|s| (s - m).exp()).collect();
             for i in 0..e {
-                let sum: f64 = range.clone().zip(&weights).map(|(key, w)| w * f64::from(kv::load(call.axis("kv"), &vc, row(key) + i))).sum();
+                let sum: f64 = range.clone().zip(&weights).map(|(key, w)| w * f64::from(kv::load(call.axis("kv"), &vc, row(head, key) + i))).sum();
                 po[(s * h + head) * e + i] = sum as f32;
             }
             ml[s * h + head] = [m as f32, weights.iter().sum::<f64>() as f32];

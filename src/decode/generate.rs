@@ -27,8 +27,8 @@ pub struct Run<'a> {
     pub sampling: Sampling,
     /// Most tokens to sample, at least 1.
     pub limit: u32,
-    /// Tokens between two readbacks.
-    pub chunk: ChunkPolicy,
+    /// Tokens between two readbacks; as many as the measured speed allows where it is not given.
+    pub chunk: Option<u32>,
 }
 
 /// Wall-clock times, ms, and speeds, tokens a second.
@@ -79,7 +79,7 @@ impl Session {
         let after_prefill = self.gpu.counters().snapshot();
 
         let prompt = run.prompt.len() as u32;
-        let mut policy = run.chunk;
+        let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token);
         self.put(labels::SAMPLING, bytes_of(&run.sampling))?;
         self.put(labels::STATE, bytes_of(&State { pos: prompt - 1, rows: 1, limit: run.limit, ..State::default() }))?;
 
@@ -143,6 +143,7 @@ impl Session {
                 going = false;
             }
         }
+        self.ms_a_token = policy.ms_a_token();
         if let Some(e) = failure {
             return Err(e);
         }

@@ -7,7 +7,7 @@ mod profile;
 mod reference;
 mod session;
 
-pub use chunk::{ChunkPolicy, MOST as RING};
+pub use chunk::MOST as RING;
 pub use generate::{Outcome, Run, Timings};
 pub use profile::ProfileRow;
 pub use reference::TwinSession;

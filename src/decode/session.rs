@@ -42,6 +42,8 @@ pub struct Session {
     pub(super) prefill: Vec<Encoded>,
     pub(super) tail: Vec<Encoded>,
     pub(super) staging: Vec<Buffer>,
+    /// How long a token took, for the next generation's chunks.
+    pub(super) ms_a_token: Option<f64>,
 }
 
 /// Plans of a prefill pass (with the sampling tail) and of a decode step, and the buffers they need after the weights.
@@ -81,6 +83,7 @@ impl Session {
             prefill: Vec::new(),
             tail: Vec::new(),
             staging,
+            ms_a_token: None,
         };
         for spec in session.layout.specs() {
             session.buffers.push(session.gpu.buffer(&spec.label, spec.bytes, usage_of(spec.role))?);

@@ -2,7 +2,7 @@
 
 use super::{BufferId, Extent, Grid, Layout, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
-use crate::kernels::splits::most_splits;
+use crate::kernels::splits::{keys_a_split, most_splits};
 use crate::kernels::{State, Variant};
 use crate::sample::{SLICES, Sampling};
 use crate::weights::{BLOCK, Matrix, Part};
@@ -389,9 +389,13 @@ impl<'a> Builder<'a> {
             }
             return Ok(out);
         }
-        let chosen = self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e))])?;
-        let least = chosen.0.tile[0];
         let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
+        let attention = |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
+        let mut chosen = attention("one")?;
+        let least = chosen.0.tile[0];
+        if keys_a_split(capacity, groups, least) > least {
+            chosen = attention("many")?;
+        }
         let splits = most_splits(capacity, groups, least);
         let po = self.layout.shared("attention.partial", u64::from(splits) * width as u64 * 4, Role::Activation);
         let ml = self.layout.shared("attention.weights", u64::from(splits) * heads.h as u64 * 8, Role::Activation);
@@ -404,11 +408,11 @@ impl<'a> Builder<'a> {
 
         let out = self.act("attention", consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
-        let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
+        let overrides =
+            vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
         let mut bindings = vec![("po", po), ("ml", ml)];
         bindings.extend(out.outputs());
-        let grid = Grid(Extent::Fixed((kb as u32).div_ceil(chosen.0.tile[0])), Extent::Fixed(1));
-        self.push(&format!("{name}.merge"), chosen, overrides, bindings, grid, 0);
+        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), Extent::Fixed(1)), 0);
         Ok(out)
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::clock::now_ms;
 use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request};
 use super::{Cancel, Phase, Progress, StopScanner};
-use crate::decode::{self, ChunkPolicy, Outcome, Run, Session, Timings};
+use crate::decode::{self, Outcome, Run, Session, Timings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::gpu::{Gpu, GpuOptions};
@@ -106,7 +106,7 @@ impl Engine {
 
         let mut out =
             Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_delta };
-        let run = Run { prompt: &prompt, sampling, limit, chunk: ChunkPolicy::new(self.options.chunk) };
+        let run = Run { prompt: &prompt, sampling, limit, chunk: self.options.chunk };
         let outcome = match self.session.generate(run, cancel, &mut |ids| out.push(ids)).await {
             Err(e) if e.kind() == ErrorKind::Aborted => Outcome::default(),
             other => other?,

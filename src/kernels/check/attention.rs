@@ -72,6 +72,11 @@ fn cache(variant: &Variant, random: &mut Random, (g, cap, e): (usize, usize, usi
     (0..g * cap * stride / per_word).map(&mut make).collect()
 }
 
+/// Workgroups a split: one for each four heads that share keys.
+fn groups(h: usize, g: usize) -> u32 {
+    (g * usize::div_ceil(h / g, 4)) as u32
+}
+
 pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (H, G, E, CAP, pos, size of the queries: large ones make a peaked softmax)
     let shapes = [
@@ -90,13 +95,18 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (5, 1, 100, 90, 77, 1.0),
         (3, 3, 12, 70, 65, 2.0),
         (6, 2, 200, 80, 71, 2.0),
+        (32, 8, 64, 1300, 1200, 2.0),
+        (4, 1, 128, 1100, 1090, 1.0),
+        (3, 1, 160, 200, 190, 1.0),
         // Many groups: larger splits.
         (40, 40, 16, 900, 890, 2.0),
         (40, 40, 72, 300, 290, 2.0),
         (40, 40, 136, 160, 150, 2.0),
     ];
     let class = variant.axis("width");
-    let shapes = shapes.into_iter().filter(|s| class == Some(width_axis(s.2)));
+    let least = variant.tile[0];
+    let one = |s: &(usize, usize, usize, usize, usize, f32)| keys_a_split(s.3 as u32, groups(s.0, s.1), least) == least;
+    let shapes = shapes.into_iter().filter(|s| class == Some(width_axis(s.2)) && (variant.axis("tiles") == Some("many") || one(s)));
     let halves = variant.axis("kv") == Some("f16");
     let stored = if halves { HALVES } else { F32 };
     // A key or value of halves may be rounded to the nearest or towards zero.
@@ -104,15 +114,15 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let cases = shapes.enumerate().map(|(i, (h, g, e, cap, pos, size))| {
         let rot = [e, e / 2, 0][if i < 3 { i } else { 0 }];
         let angles = (0..cap * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
-        let groups = g * usize::div_ceil(h / g, 4);
-        let splits = most_splits(cap as u32, groups as u32, variant.tile[0]) as usize;
+        let groups = groups(h, g);
+        let splits = most_splits(cap as u32, groups, least) as usize;
         Case {
             name: format!("H={h} G={g} E={e} CAP={cap} pos={pos}"),
             overrides: overrides(
-                &[("H", h), ("G", g), ("E", e), ("CAP", cap), ("LEAST", variant.tile[0] as usize), ("ROT", rot), ("INTERLEAVED", i % 2)],
+                &[("H", h), ("G", g), ("E", e), ("CAP", cap), ("LEAST", least as usize), ("ROT", rot), ("INTERLEAVED", i % 2)],
                 Some(1.0 / (e as f64).sqrt()),
             ),
-            grid: [groups as u32, splits as u32, 1],
+            grid: [groups, splits as u32, 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: 1, ..State::default() }.words()),
                 ("qkv", words(&random.f32s((h + 2 * g) * e, size))),
