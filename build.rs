@@ -25,9 +25,10 @@ fn main() {
 
 fn build(shaders: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
     let mut table = Vec::new();
-    for assembled in assemble::variants(shaders)? {
+    let (variants, templates) = assemble::variants(shaders)?;
+    for assembled in variants {
         let reflection = reflect::reflect(&assembled)?;
         table.push((assembled, reflection));
     }
-    emit::write(&table, out)
+    emit::write(&table, &templates, out)
 }

@@ -54,6 +54,23 @@ fn of<T: Copy>(what: &str, variant: &str, value: &Option<PerAxis<T>>, axes: &[(S
     }
 }
 
+impl From<&Argument> for Value {
+    fn from(argument: &Argument) -> Self {
+        match argument {
+            Argument::Text(text) => Self::from(text.as_str()),
+            Argument::Number(number) => Self::from(*number),
+            Argument::Pair(pair) => Self::from(pair.to_vec()),
+        }
+    }
+}
+
+/// Axes that a template may have.
+const AXES: [&str; 7] = ["weight", "act", "out", "kv", "tiles", "width", "reduce"];
+
+fn axis_name(axis: &str) -> &'static str {
+    AXES.into_iter().find(|known| *known == axis).unwrap_or_default()
+}
+
 /// Invocations that share a row where the `reduce` axis does not say (`sg32`: 32 by subgroup shuffles).
 const LANES_WITHOUT_SUBGROUPS: u32 = 8;
 
@@ -65,8 +82,20 @@ pub struct Assembled {
     pub tile: [u32; 2],
     /// Invocations that share a row, for kernels that reduce over so many; 0 for others.
     pub lanes: u32,
+    /// The template, relative to shaders/.
+    pub template: String,
+    /// What the template is rendered with.
+    pub context: Vec<(&'static str, Argument)>,
     /// WGSL without `enable` lines, comments and blank lines.
     pub source: String,
+}
+
+/// A value that a template sees.
+#[derive(Clone)]
+pub enum Argument {
+    Text(String),
+    Number(u32),
+    Pair([u32; 2]),
 }
 
 impl Assembled {
@@ -81,12 +110,17 @@ impl Assembled {
     }
 }
 
-/// Every variant of every kernel, in the order of variants.toml.
-pub fn variants(shaders: &Path) -> Result<Vec<Assembled>, String> {
+/// Every variant of every kernel, in the order of variants.toml, and the templates they are rendered from, without their comments.
+#[expect(clippy::type_complexity, reason = "a name and a text each")]
+pub fn variants(shaders: &Path) -> Result<(Vec<Assembled>, Vec<(String, String)>), String> {
     let path = shaders.join("variants.toml");
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-    let templates = templates(shaders)?;
+    let mut templates = templates(shaders)?;
+    templates.sort();
+    for (_, text) in &mut templates {
+        *text = strip(text);
+    }
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
@@ -98,7 +132,8 @@ pub fn variants(shaders: &Path) -> Result<Vec<Assembled>, String> {
         let kernel: Kernel = value.try_into().map_err(|e| format!("variants.toml: [{name}]: {e}"))?;
         all.extend(expand(&env, &name, &kernel)?);
     }
-    Ok(all)
+    drop(env);
+    Ok((all, templates))
 }
 
 /// Template name (path below shaders/, with forward slashes) and text of every .wgsl file.
@@ -135,8 +170,6 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
             continue;
         }
         let variant = if axes.is_empty() { "default".to_owned() } else { axes.iter().map(|a| a.1.as_str()).collect::<Vec<_>>().join("-") };
-        let mut context: BTreeMap<&str, Value> = axes.iter().map(|(k, v)| (k.as_str(), Value::from(v.as_str()))).collect();
-        context.insert("kernel", Value::from(name));
         let label = format!("kernel {name} variant {variant}");
         let (workgroup, rows) = (of("workgroup", &label, &kernel.workgroup, &axes)?, of("rows", &label, &kernel.rows, &axes)?);
         let lanes = lanes(&axes, kernel);
@@ -144,20 +177,28 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
         if let (Some(workgroup), Some(rows)) = (workgroup, rows) {
             tile = Some([rows * workgroup / lanes.max(1), 1]);
         }
-        for (key, value) in [("workgroup", workgroup), ("rows", rows), ("lanes", Some(lanes))] {
-            if let Some(value) = value {
-                context.insert(key, Value::from(value));
-            }
-        }
-        if let Some(tile) = tile {
-            context.insert("tile", Value::from(tile.to_vec()));
-        }
-        let text = template.render(context).map_err(|e| format!("{label}: {e:#}"))?;
-        let source = strip(&text);
+        let texts = axes.iter().map(|(axis, value)| (axis_name(axis), Argument::Text(value.clone())));
+        let numbers = [("workgroup", workgroup), ("rows", rows), ("lanes", Some(lanes))];
+        let mut context: Vec<(&'static str, Argument)> = texts.collect();
+        context.push(("kernel", Argument::Text(name.to_owned())));
+        context.extend(numbers.into_iter().filter_map(|(key, value)| Some((key, Argument::Number(value?)))));
+        context.extend(tile.map(|tile| ("tile", Argument::Pair(tile))));
+        let values: BTreeMap<&str, Value> = context.iter().map(|(key, value)| (*key, value.into())).collect();
+        let source = template.render(values).map_err(|e| format!("{label}: {e:#}"))?;
+        let source = strip(&source);
         if let Some(twin) = seen.insert(source.clone(), variant.clone()) {
             return Err(format!("kernel {name}: variants {twin} and {variant} have the same text: an axis does nothing"));
         }
-        out.push(Assembled { kernel: name.to_owned(), name: variant, axes, tile: tile.unwrap_or([1, 1]), lanes, source });
+        out.push(Assembled {
+            kernel: name.to_owned(),
+            name: variant,
+            axes,
+            tile: tile.unwrap_or([1, 1]),
+            lanes,
+            template: kernel.source.clone(),
+            context,
+            source,
+        });
     }
     if out.is_empty() {
         return Err(format!("variants.toml: [{name}]: every variant is excluded"));
@@ -186,7 +227,7 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "kv" => &["f32", "f16"],
             "width" => &["e64", "e128", "e256"],
             "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg"],
-            _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: weight, act, out, kv, tiles, width, reduce")),
+            _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: {}", AXES.join(", "))),
         };
         if let Some(value) = values.iter().find(|v| !known.is_empty() && !known.contains(&v.as_str())) {
             return Err(format!("variants.toml: [{name}] axes.{axis}: unknown value {value}; known: {}", known.join(", ")));
@@ -201,11 +242,12 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
     Ok(axes)
 }
 
-/// Without comments and blank lines: they are for readers of shaders/, not for every user's download.
+/// Without comments and blank lines: they are for readers of shaders/, not for every user's download. A template divides by // as well.
 fn strip(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
-        let code = line.split_once("//").map_or(line, |(code, _)| code).trim_end();
+        let comment = if line.contains('{') && (line.contains("{{") || line.contains("{%")) { None } else { line.split_once("//") };
+        let code = comment.map_or(line, |(code, _)| code).trim();
         if !code.trim_start().is_empty() {
             out.push_str(code);
             out.push('\n');

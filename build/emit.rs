@@ -1,12 +1,13 @@
-//! The kernel table as Rust: `OUT_DIR/kernels.rs`, with one WGSL file a variant beside it.
+//! The kernel table as Rust: `OUT_DIR/kernels.rs`. Variants are a few numbers each and are rendered again where they are compiled: their
+//! texts would be most of what a page downloads. One WGSL file a variant lies beside it, for tools that check shaders.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::assemble::Assembled;
+use crate::assemble::{Argument, Assembled};
 use crate::reflect::Reflection;
 
-pub fn write(table: &[(Assembled, Reflection)], out: &Path) -> Result<(), String> {
+pub fn write(table: &[(Assembled, Reflection)], templates: &[(String, String)], out: &Path) -> Result<(), String> {
     let folder = out.join("wgsl");
     // A variant that no longer exists must not stay behind for tools that read the folder.
     if folder.exists() {
@@ -27,14 +28,24 @@ pub fn write(table: &[(Assembled, Reflection)], out: &Path) -> Result<(), String
             r.bindings.iter().map(|(slot, name, kind)| format!("Binding {{ slot: {slot}, name: {name:?}, kind: BindingKind::{kind} }}, ")).collect();
         let overrides: String =
             r.overrides.iter().map(|(name, default, ty)| format!("Override {{ name: {name:?}, default: {default:?}, ty: OverrideType::{ty} }}, ")).collect();
+        let context: String = v.context.iter().map(|(key, value)| format!("({key:?}, Argument::{}), ", argument(value))).collect();
         let _ = writeln!(
             code,
-            "Variant {{ kernel: {:?}, name: {:?}, axes: &{:?}, source: include_str!(concat!(env!(\"OUT_DIR\"), \"/wgsl/{file}\")), \
+            "Variant {{ kernel: {:?}, name: {:?}, axes: &{:?}, template: {:?}, context: &[{context}], \
              workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, lanes: {}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {} }},",
-            v.kernel, v.name, v.axes, r.workgroup, r.workgroup_bytes, v.tile, v.lanes, r.subgroups, r.f16,
+            v.kernel, v.name, v.axes, v.template, r.workgroup, r.workgroup_bytes, v.tile, v.lanes, r.subgroups, r.f16,
         );
     }
     let _ = writeln!(code, "];\nstatic KERNELS: &[&str] = &{names:?};");
+    let _ = writeln!(code, "static TEMPLATES: &[(&str, &str)] = &{templates:?};");
     let path = out.join("kernels.rs");
     std::fs::write(&path, code).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn argument(value: &Argument) -> String {
+    match value {
+        Argument::Text(text) => format!("Text({text:?})"),
+        Argument::Number(number) => format!("Number({number})"),
+        Argument::Pair(pair) => format!("Pair({pair:?})"),
+    }
 }

@@ -27,6 +27,9 @@ export class Engine {
   private constructor(link: Link, info: EngineInfo) {
     this.#link = link;
     this.#info = info;
+    link.onTuned = (tuned) => {
+      this.#info = tuned;
+    };
   }
 
   /**
@@ -40,7 +43,7 @@ export class Engine {
     const missing = missingWebGpu();
     if (missing) throw missing;
     const link = new Link();
-    const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked }, (message) => {
+    const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked, tune: options.tune }, (message) => {
       if (message.type === 'progress' && !signal?.aborted) onProgress?.(message.progress);
     });
     let onAbort = (): void => {};
@@ -66,7 +69,7 @@ export class Engine {
     }
   }
 
-  /** The model, the GPU, memory and plan. Memory is as of the end of the last generation. */
+  /** The model, the GPU, memory and plan. Memory and plan are as of the end of the last generation or of tuning. */
   get info(): EngineInfo {
     return this.#info;
   }

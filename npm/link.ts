@@ -1,6 +1,7 @@
 // The page's end of the Worker: starts it, matches answers with requests, and fails whatever is pending when it goes away.
 import { MillraceError, unpackError } from './errors.ts';
 import type { FromWorker, ToWorker } from './protocol.ts';
+import type { EngineInfo } from './types.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
 type Request = Extract<ToWorker, { id: number; type: 'load' | 'generate' }>;
@@ -19,6 +20,8 @@ export class Link {
   #next = 1;
   /** Why the Worker is gone; null while it is not. */
   #gone: MillraceError | null = null;
+  /** Called when the tuner has ended. */
+  onTuned: (info: EngineInfo) => void = () => {};
 
   constructor() {
     const url = new URL('./worker.js', import.meta.url);
@@ -65,6 +68,7 @@ export class Link {
 
   #receive(message: FromWorker): void {
     if (message.type === 'crash') return this.close(unpackError(message.error));
+    if (message.type === 'tuned') return this.onTuned(message.info);
     const pending = this.#pending.get(message.id);
     if (!pending) return;
     if (message.type === 'progress' || message.type === 'delta') return pending.on(message);

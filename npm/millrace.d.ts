@@ -40,8 +40,18 @@ export class WasmEngine {
   static load(options: WasmLoadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<WasmEngine>;
   /** An aborted generation resolves with finish_reason `abort`. */
   generate(request: WasmRequest, onDelta: (delta: { text: string; tokens: Uint32Array }) => void, signal: AbortSignal): Promise<GenerateResult>;
+  /** Measures variants of kernels for at most about `budgetMs`; aborting ends it early. */
+  tune(budgetMs: number, signal: AbortSignal): Promise<Tuned>;
   info(): EngineInfo;
   dispose(): void;
+}
+
+/** How a tuning went: operations measured, left for another time, and changed. */
+export interface Tuned {
+  measured: number;
+  left: number;
+  changed: number;
+  ms: number;
 }
 
 /** One kernel variant compared with its CPU twin. */
@@ -77,6 +87,7 @@ export interface BenchOptions {
   chunk?: number;
   adapter?: string;
   profile?: boolean;
+  tune?: boolean;
   subgroups?: boolean;
   kernels?: Record<string, string>;
 }
@@ -121,6 +132,7 @@ export interface BenchReport extends BenchRun {
   percent_of_streaming: number;
   gpu_bytes: number;
   weight_bytes: number;
+  tuned: Tuned;
   profile?: ProfileRow[];
 }
 

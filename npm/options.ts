@@ -35,6 +35,7 @@ const LOAD: Schema<LoadOptions> = {
   kernels: (value) => (isObject(value) && Object.values(value).every((name) => text(name) === null) ? null : 'must map operations to names of variants'),
   subgroups: boolean,
   cache: boolean,
+  tune: boolean,
 };
 
 const GENERATE: Schema<GenerateOptions> = {
@@ -64,7 +65,7 @@ const MESSAGE: Schema<Message> = {
 /** Checks the options of `Engine.load` and makes of them what the Worker gets. */
 export function checkLoad(options: LoadOptions): WasmLoadOptions {
   check('Engine.load', options, LOAD);
-  const { onProgress: _, signal: __, model, ...rest } = options;
+  const { onProgress: _, signal: __, tune: ___, model, ...rest } = options;
   return { ...rest, model: modelSource(model) };
 }
 

@@ -5,7 +5,7 @@ import type { EngineInfo, GenerateResult, Progress } from './types.ts';
 
 /** From the page. */
 export type ToWorker =
-  | { type: 'load'; id: number; options: WasmLoadOptions }
+  | { type: 'load'; id: number; options: WasmLoadOptions; tune: boolean | undefined }
   | { type: 'generate'; id: number; request: WasmRequest }
   | { type: 'abort'; id: number };
 
@@ -16,5 +16,7 @@ export type FromWorker =
   | { type: 'delta'; id: number; text: string; tokens: Uint32Array }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineInfo }
   | { type: 'error'; id: number; error: PackedError }
+  /** The tuner has ended; the plan may be another. */
+  | { type: 'tuned'; info: EngineInfo }
   /** A crash outside any request: the engine is gone. */
   | { type: 'crash'; error: PackedError };

@@ -62,6 +62,12 @@ export interface LoadOptions {
   subgroups?: boolean;
   /** Whether to keep the model in this browser's storage. Default true. */
   cache?: boolean;
+  /**
+   * Whether to measure variants of kernels in idle time after loading, two seconds at most, and to go on with the fastest. What is found is kept
+   * in this browser's storage for the next load. Another variant may round otherwise: where a seed must give the same text before and after,
+   * switch it off. Default: true, but not on GPUs in software.
+   */
+  tune?: boolean;
 }
 
 /** What to continue: text exactly as it is, a conversation, or token ids. */

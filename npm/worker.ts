@@ -7,6 +7,13 @@ import type { FromWorker, ToWorker } from './protocol.ts';
 declare const self: DedicatedWorkerGlobalScope;
 
 let engine: WasmEngine | null = null;
+/** How long nobody must have wanted anything before the tuner starts, and the most that it takes, in milliseconds. */
+const TUNE_AFTER_MS = 300;
+const TUNE_MS = 2000;
+/** Adapters that compute on the CPU: there it would cost more than it gains. */
+const SOFTWARE = /swiftshader|llvmpipe|basic render/i;
+let idleSince = 0;
+let tuning: { stop: () => Promise<void> } | null = null;
 const running = new Map<number, AbortController>();
 
 const post = (message: FromWorker, transfer: Transferable[] = []): void => self.postMessage(message, transfer);
@@ -29,9 +36,13 @@ async function answer(message: Exclude<ToWorker, { type: 'abort' }>): Promise<vo
     if (message.type === 'load') {
       await initialise();
       engine = await WasmEngine.load(message.options, (progress) => post({ type: 'progress', id, progress }), controller.signal);
-      post({ type: 'loaded', id, info: engine.info() });
+      const info = engine.info();
+      post({ type: 'loaded', id, info });
+      if (message.tune ?? !SOFTWARE.test(info.adapter.name)) setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
     } else {
       if (!engine) throw new MillraceError('INTERNAL', 'the Worker was asked to generate before it had loaded a model');
+      idleSince = 0;
+      await tuning?.stop();
       const onDelta = ({ text, tokens }: { text: string; tokens: Uint32Array }): void => post({ type: 'delta', id, text, tokens }, [tokens.buffer]);
       const result = await engine.generate(message.request, onDelta, controller.signal);
       post({ type: 'done', id, result, info: engine.info() });
@@ -41,7 +52,31 @@ async function answer(message: Exclude<ToWorker, { type: 'abort' }>): Promise<vo
     if (!crashIfTrap(error)) post({ type: 'error', id, error: packError(error) });
   } finally {
     running.delete(id);
+    idleSince = performance.now();
   }
+}
+
+/** Measures kernels' variants, if nobody has wanted anything for a while; otherwise later. */
+async function tuneWhenIdle(): Promise<void> {
+  if (!engine) return;
+  if (running.size > 0 || performance.now() - idleSince < TUNE_AFTER_MS) {
+    setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
+    return;
+  }
+  const controller = new AbortController();
+  const done = engine.tune(TUNE_MS, controller.signal).then(
+    ({ left }) => {
+      tuning = null;
+      if (engine) post({ type: 'tuned', info: engine.info() });
+      // Interrupted: the next idle moment goes on where this one ended.
+      if (left > 0 && controller.signal.aborted) setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
+    },
+    (error) => {
+      tuning = null;
+      if (!crashIfTrap(error)) console.warn('millrace: measuring kernels failed; the default ones stay', error);
+    },
+  );
+  tuning = { stop: () => (controller.abort(), done) };
 }
 
 async function initialise(): Promise<void> {

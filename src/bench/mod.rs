@@ -4,10 +4,11 @@ pub mod shapes;
 
 use serde::Serialize;
 
-use crate::decode::{self, ProfileRow, Run, Session};
+use crate::decode::{self, ProfileRow, Run, Session, Tuned};
 use crate::error::{Error, Result};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::Role;
+use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
 use crate::stream::{Cancel, LoadOptions, Progress, now_ms, open_session};
 
@@ -26,6 +27,8 @@ pub struct Options {
     pub runs: u32,
     /// Whether to measure each kernel.
     pub profile: bool,
+    /// Whether to measure variants first, as an engine does in idle time.
+    pub tune: bool,
     /// Lane, adapter, forced kernels, readback chunk.
     pub load: LoadOptions,
 }
@@ -101,11 +104,18 @@ pub struct Report {
     pub gpu_bytes: u64,
     /// Bytes of the weights on the GPU.
     pub weight_bytes: u64,
+    /// What the tuner did before the warm-up.
+    pub tuned: Tuned,
     /// By kernel, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<ProfileRow>,
+    /// What is known of this and other devices now.
+    #[serde(skip)]
+    pub tuning: Tuning,
 }
 
+/// The tuner's time, as an engine's in idle time.
+pub const TUNE_MS: f64 = 2000.0;
 /// Two runs that agree this well end the warm-up.
 const STABLE: f64 = 0.05;
 /// Warm-up runs at most, and ms of work at least.
@@ -128,6 +138,9 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
     let mut session = open_session(&checkpoint, &load, None, progress, cancel).await?;
     let load_ms = now_ms() - started;
+    let mut tuning = options.load.tuning.clone();
+    let tuned = if options.tune { session.tune(TUNE_MS, cancel).await? } else { Tuned::default() };
+    tuning.set(session.gpu().caps(), session.measurements().clone());
 
     let ids: Vec<u32> = (0..options.prompt).map(|i| i.wrapping_mul(2_654_435_761) % shape.vocab as u32).collect();
     let mut warm_up = 0;
@@ -184,8 +197,10 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
         percent_of_streaming: bytes_per_token as f64 * decode_tok_s / streaming_gb_s / 1e7,
         gpu_bytes,
         weight_bytes: session.layout().bytes(Role::Weight),
+        tuned,
         profile,
         runs,
+        tuning,
     })
 }
 
@@ -223,7 +238,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_before_anything_is_loaded() {
-        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, profile: false, load: LoadOptions::default() };
+        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, profile: false, tune: true, load: LoadOptions::default() };
         for bad in [
             Options { shape: "x".into(), ..good.clone() },
             Options { quant: "x".into(), ..good.clone() },

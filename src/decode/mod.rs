@@ -6,9 +6,11 @@ mod generate;
 mod profile;
 mod reference;
 mod session;
+mod tune;
 
 pub use chunk::MOST as RING;
 pub use generate::{Outcome, Run, Timings};
 pub use profile::ProfileRow;
 pub use reference::TwinSession;
 pub use session::{Session, build_plans};
+pub use tune::Tuned;

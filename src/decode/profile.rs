@@ -64,7 +64,7 @@ impl Session {
         let mut rows = Vec::new();
         for (_, steps) in &groups {
             let encoded: Vec<&Encoded> = steps.iter().map(|i| &self.decode[*i]).collect();
-            let ms = self.time(&encoded).await?;
+            let ms = self.time(&encoded, LEAST_MS).await?;
             let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[1].steps[*i]).collect();
             let bytes = steps.iter().map(|s| s.bytes_at(position)).sum::<u64>();
             let gb_s = bytes as f64 / ms / 1e6;
@@ -89,8 +89,8 @@ impl Session {
         Ok(rows)
     }
 
-    /// Milliseconds of one pass over `steps`, by the wall clock, with the GPU kept busy.
-    async fn time(&self, steps: &[&Encoded]) -> Result<f64> {
+    /// Milliseconds of one pass over `steps`, by the wall clock, with the GPU kept busy for at least `least_ms`.
+    pub(super) async fn time(&self, steps: &[&Encoded], least_ms: f64) -> Result<f64> {
         let mut passes = 1;
         let mut warm = false;
         loop {
@@ -116,10 +116,10 @@ impl Session {
             if !std::mem::replace(&mut warm, true) {
                 continue;
             }
-            if ms >= LEAST_MS {
+            if ms >= least_ms {
                 return Ok(ms / passes as f64);
             }
-            passes = (passes * 2).max((passes as f64 * LEAST_MS * 1.2 / ms.max(0.1)) as usize).min(passes * 50);
+            passes = (passes * 2).max((passes as f64 * least_ms * 1.2 / ms.max(0.1)) as usize).min(passes * 50);
         }
     }
 
@@ -138,7 +138,7 @@ impl Session {
         let encoded = Encoded { bound, grid: crate::plan::Grid::folded(groups), filter: false };
         let mut best = 0.0_f64;
         for _ in 0..3 {
-            best = best.max(bytes as f64 / self.time(&[&encoded]).await? / 1e6);
+            best = best.max(bytes as f64 / self.time(&[&encoded], LEAST_MS).await? / 1e6);
         }
         Ok(best)
     }

@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Bound, Buffer, Gpu};
 use crate::kernels::State;
 use crate::model::Model;
-use crate::plan::{BufferId, Builder, Grid, Layout, Plan, Role, Selector, Sizes, labels};
+use crate::plan::tuning::Measurements;
+use crate::plan::{BufferId, Builder, Grid, Layout, Plan, Role, Selector, Sizes, Step, labels};
 use crate::stream::Cancel;
 use crate::weights::Sink;
 
@@ -30,7 +31,7 @@ pub(super) struct Encoded {
 pub struct Session {
     pub(super) gpu: Rc<Gpu>,
     model: Box<dyn Model>,
-    select: Selector,
+    pub(super) select: Selector,
     layout: Layout,
     /// Buffers of the layout that are weights and survive growth.
     weights: usize,
@@ -48,14 +49,18 @@ pub struct Session {
 
 /// Plans of a prefill pass (with the sampling tail) and of a decode step, and the buffers they need after the weights.
 pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<[Plan; 2]> {
-    let vocab = model.config().vocab;
     let mut b = Builder::new(layout, select, sizes, false);
     model.forward(&mut b)?;
     let prefill = b.finish();
+    Ok([prefill, build_decode(model, layout, select, sizes)?])
+}
+
+/// The plan of a decode step.
+pub(super) fn build_decode(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<Plan> {
     let mut b = Builder::new(layout, select, sizes, true);
     model.forward(&mut b)?;
-    b.sample(vocab)?;
-    Ok([prefill, b.finish()])
+    b.sample(model.config().vocab)?;
+    Ok(b.finish())
 }
 
 /// Steps of the sampling tail at the end of a decode plan.
@@ -104,20 +109,37 @@ impl Session {
         }
         let table = self.model.config().rope.table(sizes.capacity)?;
         self.put(labels::ROTATIONS, cast_slice(&table))?;
-        let [prefill, decode] = &self.plans;
-        self.prefill = self.encode(prefill)?;
-        self.decode = self.encode(decode)?;
-        self.tail = self.encode(&Plan { steps: decode.steps[decode.steps.len() - TAIL..].to_vec() })?;
-        Ok(())
+        self.prefill = self.encode(&self.plans[0])?;
+        self.encode_decode()
     }
 
     fn encode(&self, plan: &Plan) -> Result<Vec<Encoded>> {
-        let one = |step: &crate::plan::Step| {
-            let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.buffers[id.0 as usize].clone())).collect();
-            let filter = matches!(step.variant.kernel, "logit_stats" | "threshold");
-            Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid, filter })
-        };
-        plan.steps.iter().map(one).collect()
+        plan.steps.iter().map(|step| self.encode_step(step)).collect()
+    }
+
+    pub(super) fn encode_step(&self, step: &Step) -> Result<Encoded> {
+        let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.buffers[id.0 as usize].clone())).collect();
+        let filter = matches!(step.variant.kernel, "logit_stats" | "threshold");
+        Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid, filter })
+    }
+
+    /// Plans the decode step again, with what the selector has learnt; the buffers stay.
+    pub(super) fn plan_decode(&mut self) -> Result<()> {
+        self.plans[1] = build_decode(self.model.as_ref(), &mut self.layout, &self.select, self.sizes)?;
+        self.encode_decode()
+    }
+
+    fn encode_decode(&mut self) -> Result<()> {
+        let decode = &self.plans[1];
+        let tail = Plan { steps: decode.steps[decode.steps.len() - TAIL..].to_vec() };
+        self.decode = self.encode(decode)?;
+        self.tail = self.encode(&tail)?;
+        Ok(())
+    }
+
+    /// What was measured on this device.
+    pub fn measurements(&self) -> &Measurements {
+        self.select.measurements()
     }
 
     /// The device.

@@ -131,7 +131,7 @@ impl Gpu {
             bind_group_layouts: &[Some(&layout)],
             immediate_size: 0,
         });
-        let source = variant.wgsl(cfg!(target_arch = "wasm32"), self.caps().native_halves);
+        let source = variant.wgsl(cfg!(target_arch = "wasm32"), self.caps().native_halves)?;
         let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.into()) });
         let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&label),

@@ -15,6 +15,11 @@ mod state;
 
 pub use state::State;
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+
 use crate::error::{Error, Result};
 use crate::gpu::Caps;
 
@@ -56,6 +61,39 @@ pub struct Override {
     pub ty: OverrideType,
 }
 
+/// A value that a template sees.
+#[derive(Debug, PartialEq)]
+enum Argument {
+    Text(&'static str),
+    Number(u32),
+    Pair([u32; 2]),
+}
+
+impl From<&Argument> for Value {
+    fn from(argument: &Argument) -> Self {
+        match argument {
+            Argument::Text(text) => Self::from(*text),
+            Argument::Number(number) => Self::from(*number),
+            Argument::Pair(pair) => Self::from(pair.to_vec()),
+        }
+    }
+}
+
+/// The templates of shaders/, as the build rendered and checked them.
+fn templates() -> &'static Environment<'static> {
+    static ENVIRONMENT: OnceLock<Environment<'static>> = OnceLock::new();
+    ENVIRONMENT.get_or_init(|| {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        for (name, text) in TEMPLATES {
+            // One that does not parse did not build; were it missing, rendering would say so.
+            let _ = environment.add_template(name, text);
+        }
+        environment
+    })
+}
+
 /// One text of a kernel and its interface.
 #[derive(Debug, PartialEq)]
 pub struct Variant {
@@ -65,8 +103,10 @@ pub struct Variant {
     pub name: &'static str,
     /// (axis, value) in the order of the name.
     pub axes: &'static [(&'static str, &'static str)],
-    /// WGSL without `enable` lines; see [`Variant::wgsl`].
-    pub source: &'static str,
+    /// The template of its text; see [`Variant::wgsl`].
+    template: &'static str,
+    /// What the template is rendered with.
+    context: &'static [(&'static str, Argument)],
     /// Invocations of a workgroup.
     pub workgroup: [u32; 3],
     /// Bytes of workgroup memory.
@@ -87,10 +127,15 @@ pub struct Variant {
 impl Variant {
     /// The text to compile. Browsers want `enable subgroups;`, which naga, the compiler of the native build, rejects. `native_halves`:
     /// unpack2x16float keeps subnormals.
-    pub fn wgsl(&self, browser: bool, native_halves: bool) -> String {
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Internal`] where the template does not render: the build did render it.
+    pub fn wgsl(&self, browser: bool, native_halves: bool) -> Result<String> {
         let subgroups = if self.subgroups && browser { "enable subgroups;\n" } else { "" };
         let f16 = if self.f16 { "enable f16;\n" } else { "" };
-        format!("{subgroups}{f16}const NATIVE_HALVES = {native_halves};\n{}", self.source)
+        let context: BTreeMap<&str, Value> = self.context.iter().map(|(key, value)| (*key, value.into())).collect();
+        let source = templates().get_template(self.template).and_then(|t| t.render(context)).map_err(|e| Error::internal(format!("{self}: {e:#}")))?;
+        Ok(format!("{subgroups}{f16}const NATIVE_HALVES = {native_halves};\n{source}"))
     }
 
     /// What a device lacks to run this variant.
@@ -241,8 +286,8 @@ mod tests {
     fn reductions_without_subgroups_use_none() {
         for v in VARIANTS {
             assert_eq!(v.subgroups, v.axis("reduce").is_some_and(|r| r.starts_with("sg")), "{v}");
-            assert_eq!(v.wgsl(true, true).contains("enable subgroups;"), v.subgroups, "{v}");
-            assert!(!v.wgsl(false, false).contains("enable subgroups;"), "{v}");
+            assert_eq!(v.wgsl(true, true).unwrap().contains("enable subgroups;"), v.subgroups, "{v}");
+            assert!(!v.wgsl(false, false).unwrap().contains("enable subgroups;"), "{v}");
         }
     }
 

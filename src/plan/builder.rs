@@ -1,6 +1,6 @@
 //! The operations of which an architecture's forward pass is made: each appends the steps of one operation, for a prefill pass or a decode step.
 
-use super::{BufferId, Extent, Grid, Layout, Plan, Role, Selector, Step};
+use super::{BufferId, Chosen, Extent, Grid, Layout, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
 use crate::kernels::splits::{keys_a_split, most_splits};
 use crate::kernels::{State, Variant};
@@ -207,18 +207,18 @@ impl<'a> Builder<'a> {
     fn push(
         &mut self,
         name: &str,
-        chosen: (&'static Variant, String),
+        chosen: Chosen,
         overrides: Vec<(&'static str, f64)>,
         bindings: Vec<(&'static str, BufferId)>,
         grid: Grid,
         bytes: u64,
     ) {
-        let (variant, reason) = chosen;
+        let Chosen { variant, reason, choice } = chosen;
         let mut bindings = bindings;
         if variant.bindings.iter().any(|b| b.name == "state") && bindings.iter().all(|(n, _)| *n != "state") {
             bindings.push(("state", self.state));
         }
-        self.plan.steps.push(Step { name: name.to_owned(), variant, overrides, bindings, grid, bytes, key_bytes: 0, reason });
+        self.plan.steps.push(Step { name: name.to_owned(), variant, overrides, bindings, grid, bytes, key_bytes: 0, reason, choice });
     }
 
     /// Gathers the embeddings of this pass's tokens into `h`, `[T, stride(D)]`.
@@ -268,17 +268,18 @@ impl<'a> Builder<'a> {
         let vector = self.decode || one_row;
         let kernel = if vector { "matvec" } else { "matmul" };
         for part in &matrix.parts {
-            let chosen = self.select.choose(kernel, &[("weight", part.kind.axis()), ("act", x.axis())])?;
+            let axes = [("weight", part.kind.axis()), ("act", x.axis())];
+            let chosen = if vector { self.select.choose_product(kernel, &axes, matrix.k, part.rows)? } else { self.select.choose(kernel, &axes)? };
             let kb = matrix.kb();
             let mut overrides = part_overrides(matrix, part);
             overrides.push(("ADD", f64::from(u8::from(add))));
             let grid = if vector {
-                let split = split(chosen.0, kb, part.rows);
+                let split = split(chosen.variant, kb, part.rows);
                 overrides.push(("SPLIT", f64::from(split)));
-                Grid::folded((part.rows as u32).div_ceil(chosen.0.tile[0] / split))
+                Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0] / split))
             } else {
                 overrides.push(("NSTRIDE", y_stride as f64));
-                let tile = chosen.0.tile;
+                let tile = chosen.variant.tile;
                 Grid(Extent::Fixed((part.rows as u32).div_ceil(tile[0])), Extent::Rows { per: tile[1] })
             };
             let mut bindings = weight_bindings(part);
@@ -296,10 +297,10 @@ impl<'a> Builder<'a> {
             return self.linear(matrix, x, y, y_stride, false, false);
         }
         for part in &matrix.parts {
-            let chosen = self.select.choose("norm_matvec", &[("weight", part.kind.axis()), ("act", self.act_axis(part))])?;
+            let chosen = self.select.choose_product("norm_matvec", &[("weight", part.kind.axis()), ("act", self.act_axis(part))], matrix.k, part.rows)?;
             let mut overrides = part_overrides(matrix, part);
             overrides.extend([("D", matrix.k as f64), ("EPS", norm.eps)]);
-            let grid = Grid::folded((part.rows as u32).div_ceil(chosen.0.tile[0]));
+            let grid = Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0]));
             let mut bindings = weight_bindings(part);
             bindings.extend([("h", h), ("nw", norm.weight), ("y", y)]);
             self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64));
@@ -319,7 +320,8 @@ impl<'a> Builder<'a> {
             return self.unfused_gated(norm, h, gate_up, consumer);
         }
         let out = self.act("act", consumer);
-        let chosen = self.select.choose("norm_gated", &[("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", out.axis())])?;
+        let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", out.axis())];
+        let chosen = self.select.choose_product("norm_gated", &axes, gate_up.k, part.rows)?;
         let overrides = vec![("KB", gate_up.kb() as f64), ("F", f as f64), ("D", gate_up.k as f64), ("EPS", norm.eps)];
         let mut bindings = weight_bindings(part);
         bindings.extend([("h", h), ("nw", norm.weight)]);
@@ -375,7 +377,7 @@ impl<'a> Builder<'a> {
 
             let y = self.scratch("attention.f32", kb * BLOCK);
             let chosen = self.select.choose("attention_prefill", &[("kv", kv)])?;
-            let per = chosen.0.tile[1].max(1);
+            let per = chosen.variant.tile[1].max(1);
             let overrides = with(&[("SCALE", scale), ("QSTRIDE", heads.qkv() as f64), ("KB", kb as f64)]);
             let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
             self.push(name, chosen, overrides, [&cached[..], &[("y", y)]].concat(), grid, cache_bytes);
@@ -392,7 +394,7 @@ impl<'a> Builder<'a> {
         let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
         let attention = |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
         let mut chosen = attention("one")?;
-        let least = chosen.0.tile[0];
+        let least = chosen.variant.tile[0];
         if keys_a_split(capacity, groups, least) > least {
             chosen = attention("many")?;
         }

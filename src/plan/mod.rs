@@ -5,12 +5,13 @@ mod builder;
 mod occupancy;
 mod print;
 mod select;
+pub mod tuning;
 pub mod twins;
 
 pub(crate) use builder::width_axis;
 pub use builder::{Act, Attention, Builder, Heads, Norm, Rotation, Sizes, labels, stride};
 pub use print::{PlanRow, rows};
-pub use select::{Lane, Selector};
+pub use select::{Choice, Chosen, Lane, Selector};
 
 use serde::Serialize;
 
@@ -141,6 +142,8 @@ pub struct Step {
     pub key_bytes: u64,
     /// Why this variant.
     pub reason: String,
+    /// What else there was, where the tuner may choose.
+    pub choice: Option<Choice>,
 }
 
 /// The dispatches of one pass, in order.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
 
+use super::tuning::{Measured, Measurements};
 use crate::error::{Error, Result};
 use crate::gpu::Caps;
 use crate::kernels::{self, Variant};
@@ -69,6 +70,28 @@ pub struct Selector {
     lane: Lane,
     caps: Caps,
     forced: Vec<Forced>,
+    measured: Measurements,
+    /// (operation, variant) that is being measured.
+    trial: Option<(String, &'static str)>,
+}
+
+/// An operation in a shape, and the variants that compute it on this device: nothing but speed decides among them.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// Kernel, axes and shape, as [`Measurements`] name it.
+    pub operation: String,
+    /// The variants.
+    pub variants: Vec<&'static Variant>,
+}
+
+/// What was chosen, and why.
+pub struct Chosen {
+    /// The variant.
+    pub variant: &'static Variant,
+    /// Why.
+    pub reason: String,
+    /// What else there was, where the tuner may choose.
+    pub choice: Option<Choice>,
 }
 
 impl Selector {
@@ -88,7 +111,7 @@ impl Selector {
             }
         }
         let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
-        Ok(Self { lane, caps: caps.clone(), forced })
+        Ok(Self { lane, caps: caps.clone(), forced, measured: Measurements::new(), trial: None })
     }
 
     /// The lane.
@@ -96,20 +119,35 @@ impl Selector {
         self.lane
     }
 
+    /// What was measured on this device.
+    pub fn measurements(&self) -> &Measurements {
+        &self.measured
+    }
+    /// Takes over what was measured earlier.
+    pub fn remember(&mut self, measured: Measurements) {
+        self.measured = measured;
+    }
+    /// Takes over an operation's measurements, fastest first.
+    pub fn learn(&mut self, operation: String, times: Vec<Measured>) {
+        self.measured.insert(operation, times);
+    }
+    /// Whether an operation was measured.
+    pub fn is_measured(&self, operation: &str) -> bool {
+        self.measured.contains_key(operation)
+    }
+    /// Until the next call, `variant` is what this operation gets.
+    pub fn try_out(&mut self, trial: Option<(&str, &'static str)>) {
+        self.trial = trial.map(|(operation, variant)| (operation.to_owned(), variant));
+    }
+
     /// The variant of `kernel` whose axes are `given`, the others chosen here; and why.
-    pub fn choose(&self, kernel: &str, given: &[(&str, &str)]) -> Result<(&'static Variant, String)> {
-        let mut fit: Vec<&'static Variant> = kernels::variants(kernel)
-            .filter(|v| given.iter().all(|(axis, value)| v.axes.contains(&(*axis, *value))))
-            .filter(|v| v.lacks(&self.caps).is_none())
-            .collect();
-        if fit.is_empty() {
-            return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant for {given:?} on this GPU")));
-        }
+    pub fn choose(&self, kernel: &str, given: &[(&str, &str)]) -> Result<Chosen> {
+        let fit = self.fit(kernel, given)?;
         let mut because: Vec<String> = given.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
-        if let Some(forced) = self.forced.iter().find(|f| f.kernel == kernel && fit.iter().any(|v| matches(v, &f.variant))) {
-            fit.retain(|v| matches(v, &forced.variant));
-            forced.used.set(true);
-            because.push(format!("forced {}", forced.variant));
+        let mut variant = fit[0];
+        if let Some(forced) = self.forced(&fit) {
+            variant = forced.0;
+            because.push(forced.1);
         } else if fit.len() > 1 {
             if self.caps.subgroups() {
                 because.push(format!("subgroups of {} to {}", self.caps.subgroup[0], self.caps.subgroup[1]));
@@ -117,10 +155,57 @@ impl Selector {
         } else if kernels::variants(kernel).any(|v| v.subgroups) && !self.caps.subgroups() {
             because.push("no subgroups".into());
         }
-        // With subgroups where the device has them, and as many lanes a row as they hold; otherwise the table's order.
+        let reason = if because.is_empty() { "only variant".into() } else { because.join(", ") };
+        Ok(Chosen { variant, reason, choice: None })
+    }
+
+    /// As [`Selector::choose`], for a product with `n` rows of `k`: the fastest, where it was measured.
+    pub fn choose_product(&self, kernel: &str, given: &[(&str, &str)], k: usize, n: usize) -> Result<Chosen> {
+        let mut chosen = self.choose(kernel, given)?;
+        let fit = self.fit(kernel, given)?;
+        // A few lanes a row, and none by workgroup memory, where the device has many: not worth the time.
+        let likely = |v: &&&'static Variant| v.subgroups && v.lanes * 4 >= fit[0].lanes;
+        let mut variants: Vec<_> = fit.iter().filter(likely).copied().collect();
+        if variants.len() < 2 {
+            variants.clone_from(&fit);
+        }
+        if variants.len() < 2 || self.forced(&fit).is_some() {
+            return Ok(chosen);
+        }
+        let axes: Vec<&str> = given.iter().map(|(_, value)| *value).collect();
+        let operation = format!("{kernel} {} K={k} N={n}", axes.join("-"));
+        if let Some((_, name)) = self.trial.as_ref().filter(|t| t.0 == operation) {
+            chosen.variant = variants.iter().find(|v| v.name == *name).copied().unwrap_or(chosen.variant);
+        } else if let Some(times) = self.measured.get(&operation)
+            && let Some(fastest) = times.first().and_then(|best| variants.iter().find(|v| v.name == best.0))
+        {
+            chosen.variant = fastest;
+            let times: Vec<String> = times.iter().map(|(name, us)| format!("{name} {us} us")).collect();
+            chosen.reason = format!("measured: {}", times.join(", "));
+        }
+        chosen.choice = Some(Choice { operation, variants });
+        Ok(chosen)
+    }
+
+    /// The variants that this device runs, the likely best first: with subgroups where it has them, and as many lanes a row as they hold.
+    fn fit(&self, kernel: &str, given: &[(&str, &str)]) -> Result<Vec<&'static Variant>> {
+        let mut fit: Vec<&'static Variant> = kernels::variants(kernel)
+            .filter(|v| given.iter().all(|(axis, value)| v.axes.contains(&(*axis, *value))))
+            .filter(|v| v.lacks(&self.caps).is_none())
+            .collect();
+        if fit.is_empty() {
+            return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant for {given:?} on this GPU")));
+        }
         fit.sort_by_key(|v| (!v.subgroups, std::cmp::Reverse(v.lanes)));
-        let because = if because.is_empty() { "only variant".into() } else { because.join(", ") };
-        Ok((fit[0], because))
+        Ok(fit)
+    }
+
+    fn forced(&self, fit: &[&'static Variant]) -> Option<(&'static Variant, String)> {
+        let forced = self.forced.iter().find_map(|f| Some((f, fit.iter().find(|v| v.kernel == f.kernel && matches(v, &f.variant))?)));
+        forced.map(|(f, variant)| {
+            f.used.set(true);
+            (*variant, format!("forced {}", f.variant))
+        })
     }
 
     /// An error if a forced variant was never used: it exists, but fits no step of this model in this lane on this GPU.

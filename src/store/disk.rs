@@ -12,6 +12,7 @@ use futures_util::future::LocalBoxFuture;
 
 use super::{Begin, Entry, MANIFEST, Manifest, ModelKey, Store, StoredFile, Usage, Writer, check_name};
 use crate::error::{Error, Result};
+use crate::plan::tuning::{self, Tuning};
 use crate::source::disk::io_error;
 use crate::source::{DiskSource, Files};
 use crate::stream::Cancel;
@@ -21,13 +22,33 @@ pub struct DiskStore {
     root: PathBuf,
 }
 
+/// The user's cache folder for this engine.
+fn cache_folder() -> Result<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
+    let home = || std::env::home_dir().map(|h| h.join(".cache"));
+    let cache = cache.or_else(home).ok_or_else(|| Error::storage("there is no home folder to keep models in; set XDG_CACHE_HOME"))?;
+    Ok(cache.join("millrace"))
+}
+
+/// What was measured on this machine's GPUs, from the user's cache folder; nothing where nothing can be read.
+pub fn read_tuning() -> Tuning {
+    let text = cache_folder().ok().and_then(|folder| fs::read_to_string(folder.join(tuning::FILE)).ok());
+    text.map(|text| Tuning::parse(&text)).unwrap_or_default()
+}
+
+/// Keeps it there.
+pub fn write_tuning(tuning: &Tuning) -> Result<()> {
+    let folder = cache_folder()?;
+    fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
+    // Whole or not at all: others may be reading.
+    let (path, part) = (folder.join(tuning::FILE), folder.join(format!("{}.{}", tuning::FILE, std::process::id())));
+    fs::write(&part, tuning.text()).and_then(|()| fs::rename(&part, &path)).map_err(|e| io_error(&path, &e))
+}
+
 impl DiskStore {
     /// The user's store: `$XDG_CACHE_HOME/millrace/models`, or `~/.cache/millrace/models`.
     pub fn open_default() -> Result<Self> {
-        let cache = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
-        let home = || std::env::home_dir().map(|h| h.join(".cache"));
-        let cache = cache.or_else(home).ok_or_else(|| Error::storage("there is no home folder to keep models in; set XDG_CACHE_HOME"))?;
-        Self::open(&cache.join("millrace/models"))
+        Self::open(&cache_folder()?.join("models"))
     }
 
     /// The store in `root`, which is made if need be. What interrupted writers left there is removed.

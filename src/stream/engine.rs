@@ -6,11 +6,12 @@ use std::rc::Rc;
 use super::clock::now_ms;
 use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request};
 use super::{Cancel, Phase, Progress, StopScanner};
-use crate::decode::{self, Outcome, Run, Session, Timings};
+use crate::decode::{self, Outcome, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::gpu::{Gpu, GpuOptions};
 use crate::model::{self, Reserve};
+use crate::plan::tuning::Tuning;
 use crate::plan::{self, Lane, Layout, Role, Selector};
 use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
@@ -198,6 +199,17 @@ impl Engine {
         }
     }
 
+    /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and goes on with the fastest. Meant for
+    /// idle time: cancelling ends it within one measurement.
+    pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
+        self.session.tune(budget_ms, cancel).await
+    }
+
+    /// Adds what was measured on this device to `tuning`.
+    pub fn remember(&self, tuning: &mut Tuning) {
+        tuning.set(self.session.gpu().caps(), self.session.measurements().clone());
+    }
+
     /// Frees the GPU's memory. The engine is not usable afterwards.
     pub fn dispose(self) {
         self.session.gpu().destroy();
@@ -216,7 +228,8 @@ pub(crate) async fn open_session(
     let wanted = GpuOptions { adapter: options.adapter.clone(), subgroups: !options.no_subgroups, f16: true, max_binding: options.max_binding };
     let gpu = Rc::new(Gpu::open(&wanted).await?);
     cancel.check()?;
-    let select = Selector::new(gpu.caps(), options.lane, &options.kernels)?;
+    let mut select = Selector::new(gpu.caps(), options.lane, &options.kernels)?;
+    select.remember(options.tuning.of(gpu.caps()));
     let mut layout = Layout::default();
     let mut reserve = Reserve { max_binding: gpu.caps().max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
     let mut model = model::open(checkpoint, &mut reserve)?;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::decode::Timings;
 use crate::gpu::{Caps, Snapshot};
+use crate::plan::tuning::Tuning;
 use crate::plan::{Lane, PlanRow};
 
 /// How to load a model.
@@ -30,6 +31,8 @@ pub struct LoadOptions {
     pub cache_start: Option<u32>,
     /// Cap on the bytes of one binding, below the device's own.
     pub max_binding: Option<u64>,
+    /// What was measured on this and other devices before.
+    pub tuning: Tuning,
 }
 
 /// What to continue.

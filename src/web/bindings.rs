@@ -12,7 +12,7 @@ use web_sys::AbortSignal;
 use super::abort::Abort;
 use super::options::{self, Load, Source};
 use super::panic::promise;
-use super::{BlobStore, FetchTransport, OpfsStore, js};
+use super::{BlobStore, FetchTransport, OpfsStore, js, tuning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
 use crate::kernels::check;
@@ -50,7 +50,7 @@ impl WasmEngine {
     #[wasm_bindgen(unchecked_return_type = "Promise<WasmEngine>")]
     pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
         promise(async move {
-            let load = options::load(&options)?;
+            let mut load = options::load(&options)?;
             check_options(&load.options)?;
             Gpu::probe().await?;
             let abort = Abort::follow(signal.clone());
@@ -59,6 +59,7 @@ impl WasmEngine {
                     tell(&on_progress, &value);
                 }
             };
+            load.options.tuning = tuning::read().await;
             let started = js::now_ms();
             let (files, storage, kept) = files(&load, &report, &abort.cancel, signal).await?;
             let fetched = js::now_ms() - started;
@@ -87,26 +88,32 @@ impl WasmEngine {
         promise(async move {
             let request = options::request(&request)?;
             let abort = Abort::follow(signal);
-            let mut engine = {
-                let mut state = state.borrow_mut();
-                if state.disposed {
-                    return Err(disposed());
-                }
-                let engine = state.engine.take().ok_or_else(|| Error::bad_option("generate: a generation is running; wait for it or abort it"))?;
-                state.running = Some(abort.cancel.clone());
-                engine
-            };
+            let mut engine = take(&state, &abort)?;
             let mut deliver = |delta: &Delta| tell(&on_delta, &delta_value(delta));
             let result = engine.generate(&request, &mut deliver, &abort.cancel).await;
-            let mut state = state.borrow_mut();
-            state.running = None;
-            if state.disposed {
-                engine.dispose();
-                return Err(disposed());
-            }
-            state.report.info = engine.info();
-            state.engine = Some(engine);
+            put_back(&state, engine)?;
             generation_value(result?)
+        })
+    }
+
+    /// Measures variants of kernels that were not measured on this device yet, for at most about `budget_ms`, and keeps what it finds in the
+    /// browser's storage. For idle time: aborting it ends it within one measurement. Resolves with `{measured, left, changed, ms}`.
+    #[wasm_bindgen(unchecked_return_type = "Promise<Tuned>")]
+    pub fn tune(&self, budget_ms: f64, signal: AbortSignal) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let abort = Abort::follow(signal);
+            let mut engine = take(&state, &abort)?;
+            let tuned = engine.tune(budget_ms, &abort.cancel).await;
+            // Another tab may have measured something else meanwhile.
+            let mut known = tuning::read().await;
+            engine.remember(&mut known);
+            put_back(&state, engine)?;
+            let tuned = tuned?;
+            if tuned.measured > 0 {
+                tuning::write(&known).await;
+            }
+            to_value(&tuned)
         })
     }
 
@@ -129,6 +136,30 @@ impl WasmEngine {
     }
 }
 
+/// Takes the engine for one request.
+fn take(state: &RefCell<State>, abort: &Abort) -> Result<Engine> {
+    let mut state = state.borrow_mut();
+    if state.disposed {
+        return Err(disposed());
+    }
+    let engine = state.engine.take().ok_or_else(|| Error::bad_option("generate: a generation is running; wait for it or abort it"))?;
+    state.running = Some(abort.cancel.clone());
+    Ok(engine)
+}
+
+/// Gives it back, or disposes of it where that was asked for meanwhile.
+fn put_back(state: &RefCell<State>, engine: Engine) -> Result<()> {
+    let mut state = state.borrow_mut();
+    state.running = None;
+    if state.disposed {
+        engine.dispose();
+        return Err(disposed());
+    }
+    state.report.info = engine.info();
+    state.engine = Some(engine);
+    Ok(())
+}
+
 /// Runs every kernel whose name contains `filter` against its twin in this browser; `on_row` gets each case's result.
 #[wasm_bindgen(js_name = kernelCheck, unchecked_return_type = "Promise<KernelReport>")]
 pub fn kernel_check(filter: String, on_row: Function) -> Promise {
@@ -149,14 +180,17 @@ pub fn kernel_check(filter: String, on_row: Function) -> Promise {
 #[wasm_bindgen(unchecked_return_type = "Promise<BenchReport>")]
 pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
-        let options = options::bench(&options)?;
+        let mut options = options::bench(&options)?;
+        options.load.tuning = tuning::read().await;
         let abort = Abort::follow(signal);
         let report = |progress: Progress| {
             if let Ok(value) = to_value(&progress) {
                 tell(&on_progress, &value);
             }
         };
-        to_value(&crate::bench::run(&options, &report, &abort.cancel).await?)
+        let report = crate::bench::run(&options, &report, &abort.cancel).await?;
+        tuning::write(&report.tuning).await;
+        to_value(&report)
     })
 }
 

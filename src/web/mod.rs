@@ -13,6 +13,7 @@ mod lock;
 mod opfs;
 mod options;
 mod panic;
+mod tuning;
 
 pub use bindings::{WasmEngine, kernel_check};
 pub use blob::{BlobSource, BlobStore};

@@ -114,6 +114,7 @@ pub(super) fn bench(object: &JsValue) -> Result<bench::Options> {
         gen_tokens: fields.get("gen")?.unwrap_or(128),
         runs: fields.get("runs")?.unwrap_or(5),
         profile: fields.get("profile")?.unwrap_or(false),
+        tune: fields.get("tune")?.unwrap_or(true),
         load: load_options(&mut fields)?,
     };
     fields.finish()?;

@@ -4,7 +4,7 @@ use millrace::bench::{Options, Report, run};
 use millrace::stream::{Cancel, LoadOptions};
 
 fn bench(quant: &str) -> Report {
-    let options = Options { shape: "tiny".into(), quant: quant.into(), prompt: 70, gen_tokens: 20, runs: 2, profile: true, load: LoadOptions::default() };
+    let options = Options { shape: "tiny".into(), quant: quant.into(), prompt: 70, gen_tokens: 20, runs: 2, profile: true, tune: true, load: LoadOptions::default() };
     pollster::block_on(run(&options, &|_| {}, &Cancel::new())).unwrap()
 }
 

@@ -6,16 +6,16 @@ use millrace::stream::{Cancel, Engine, FinishReason, Generation, LoadOptions, Pr
 use millrace::{ErrorKind, source::disk::open_path};
 use pollster::block_on;
 
-fn load(options: &LoadOptions) -> Engine {
+pub fn load(options: &LoadOptions) -> Engine {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/gguf-q8_0/model.gguf");
     block_on(Engine::load(&open_path(&path).expect("the fixture"), options, &|_| {}, &Cancel::new())).expect("an engine")
 }
 
-fn run(engine: &mut Engine, request: &Request) -> Generation {
+pub fn run(engine: &mut Engine, request: &Request) -> Generation {
     block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).expect("a generation")
 }
 
-fn ask(n: u32) -> Request {
+pub fn ask(n: u32) -> Request {
     Request { ignore_eos: true, max_tokens: Some(n), ..Request::new(Prompt::Tokens(vec![5, 17, 99, 3])) }
 }
 

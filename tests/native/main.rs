@@ -14,3 +14,4 @@ mod quants;
 mod sampler;
 mod templates;
 mod tokenizer;
+mod tuner;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use millrace::plan::Lane;
 use millrace::source::{ModelSpec, native};
+use millrace::store::disk::{read_tuning, write_tuning};
 use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Phase, Progress, Prompt, Request};
 use millrace::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -153,6 +154,9 @@ struct Bench {
     /// Also measure each kernel of a decode step.
     #[arg(long)]
     profile: bool,
+    /// Do not measure kernels' variants before the runs: plan with what is known.
+    #[arg(long)]
+    no_tune: bool,
     /// One JSON object on the last line.
     #[arg(long)]
     json: bool,
@@ -199,6 +203,7 @@ impl Load {
             chunk: self.chunk,
             adapter: self.adapter.clone(),
             kernels: forced(&self.kernels)?,
+            tuning: read_tuning(),
             ..LoadOptions::default()
         })
     }
@@ -392,6 +397,7 @@ async fn bench(args: Bench) -> Result<()> {
         chunk: args.chunk,
         adapter: args.adapter.clone(),
         kernels: forced(&args.kernels)?,
+        tuning: read_tuning(),
         ..LoadOptions::default()
     };
     let options = millrace::bench::Options {
@@ -401,9 +407,11 @@ async fn bench(args: Bench) -> Result<()> {
         gen_tokens: args.r#gen,
         runs: args.runs,
         profile: args.profile,
+        tune: !args.no_tune,
         load,
     };
     let report = millrace::bench::run(&options, &|_| {}, &Cancel::new()).await?;
+    write_tuning(&report.tuning)?;
     println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
     println!(
         "decode       {:.1} tok/s after {} tokens of prompt, {} tokens, median of {}",

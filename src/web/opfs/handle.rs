@@ -13,21 +13,21 @@ use crate::web::errors::{from_js, name_of};
 use crate::web::js;
 
 /// What the browser's calls give.
-pub(super) type JsResult<T = JsValue> = std::result::Result<T, JsValue>;
+pub(in crate::web) type JsResult<T = JsValue> = std::result::Result<T, JsValue>;
 
-pub(super) async fn directory(parent: &FileSystemDirectoryHandle, name: &str, create: bool) -> JsResult<FileSystemDirectoryHandle> {
+pub(in crate::web) async fn directory(parent: &FileSystemDirectoryHandle, name: &str, create: bool) -> JsResult<FileSystemDirectoryHandle> {
     let options = FileSystemGetDirectoryOptions::new();
     options.set_create(create);
     JsFuture::from(parent.get_directory_handle_with_options(name, &options)).await?.dyn_into()
 }
 
-pub(super) async fn file(parent: &FileSystemDirectoryHandle, name: &str, create: bool) -> JsResult<FileSystemFileHandle> {
+pub(in crate::web) async fn file(parent: &FileSystemDirectoryHandle, name: &str, create: bool) -> JsResult<FileSystemFileHandle> {
     let options = FileSystemGetFileOptions::new();
     options.set_create(create);
     JsFuture::from(parent.get_file_handle_with_options(name, &options)).await?.dyn_into()
 }
 
-pub(super) async fn blob(file: &FileSystemFileHandle) -> JsResult<Blob> {
+pub(in crate::web) async fn blob(file: &FileSystemFileHandle) -> JsResult<Blob> {
     JsFuture::from(file.get_file()).await?.dyn_into()
 }
 

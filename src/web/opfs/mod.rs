@@ -13,7 +13,8 @@ use futures_util::future::LocalBoxFuture;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, FileSystemDirectoryHandle};
 
-use self::handle::{blob, directory, file, names, remove};
+pub(super) use self::handle::{JsResult, blob, directory, file};
+use self::handle::{names, remove};
 use self::source::OpfsSource;
 use self::writer::OpfsWriter;
 use super::BlobSource;

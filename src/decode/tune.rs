@@ -1,0 +1,80 @@
+//! The tuner: measures, by wall clock on a busy GPU, the variants among which nothing but speed decides, and plans with the fastest.
+
+use serde::Serialize;
+
+use super::session::{Encoded, Session, build_decode};
+use crate::error::Result;
+use crate::kernels::State;
+use crate::plan::{Choice, labels};
+use crate::stream::{Cancel, now_ms};
+
+use bytemuck::bytes_of;
+
+/// How a tuning went.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Tuned {
+    /// Operations whose variants were measured now.
+    pub measured: usize,
+    /// Operations left for another time: the time was up, or somebody wanted to generate.
+    pub left: usize,
+    /// Operations that now run another variant than before.
+    pub changed: usize,
+    /// How long it took, ms.
+    pub ms: f64,
+}
+
+/// Each measurement lasts this long at least, ms.
+const LEAST_MS: f64 = 6.0;
+
+impl Session {
+    /// Measures what has not been measured on this device yet, for at most about `budget_ms`, and ends early when cancelled. Between
+    /// generations only: activations and the loop's state are scratch afterwards; the cache is not touched.
+    pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
+        let started = now_ms();
+        let mut tuned = Tuned::default();
+        let mut choices: Vec<(Choice, Vec<usize>)> = Vec::new();
+        for (i, step) in self.plans()[1].steps.iter().enumerate() {
+            let Some(choice) = &step.choice else { continue };
+            match choices.iter_mut().find(|(c, _)| c.operation == choice.operation) {
+                Some((_, steps)) => steps.push(i),
+                None => choices.push((choice.clone(), vec![i])),
+            }
+        }
+        choices.retain(|(c, _)| !self.select.is_measured(&c.operation));
+        self.put(labels::STATE, bytes_of(&State { rows: 1, limit: u32::MAX, ..State::default() }))?;
+        let mut left = choices.into_iter();
+        'operations: for (choice, steps) in left.by_ref() {
+            let mut times = Vec::new();
+            for variant in &choice.variants {
+                if now_ms() - started > budget_ms || cancel.is_cancelled() {
+                    tuned.left += 1;
+                    break 'operations;
+                }
+                self.select.try_out(Some((&choice.operation, variant.name)));
+                let encoded = self.encode_some(&steps);
+                self.select.try_out(None);
+                let encoded = encoded?;
+                let ms = self.time(&encoded.iter().collect::<Vec<&Encoded>>(), LEAST_MS).await?;
+                times.push((variant.name.to_owned(), (ms * 1e5 / steps.len() as f64).round() / 100.0));
+            }
+            times.sort_by(|a, b| a.1.total_cmp(&b.1));
+            tuned.measured += 1;
+            let before = self.plans()[1].steps[steps[0]].variant.name;
+            tuned.changed += usize::from(times.first().is_some_and(|best| best.0 != before));
+            self.select.learn(choice.operation, times);
+        }
+        tuned.left += left.len();
+        if tuned.measured > 0 {
+            self.plan_decode()?;
+        }
+        tuned.ms = now_ms() - started;
+        Ok(tuned)
+    }
+
+    /// Those steps of a decode plan, as the selector would choose them now, ready to run.
+    fn encode_some(&mut self, steps: &[usize]) -> Result<Vec<Encoded>> {
+        let mut layout = self.layout().clone();
+        let plan = build_decode(self.model(), &mut layout, &self.select, self.sizes())?;
+        steps.iter().map(|i| self.encode_step(&plan.steps[*i])).collect()
+    }
+}

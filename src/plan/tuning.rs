@@ -1,0 +1,71 @@
+//! What was measured on a device: for each operation in a shape, how fast each of its variants is. The planner takes the fastest.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gpu::Caps;
+
+/// A variant's name and how long a dispatch of it takes, microseconds.
+pub type Measured = (String, f64);
+
+/// Measurements of one device, by operation: `matvec q4_0-q8 K=2048 N=2048` -> variants, fastest first.
+pub type Measurements = BTreeMap<String, Vec<Measured>>;
+
+/// Measurements of every device that was met, as they are kept between loads.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Tuning {
+    /// The engine's version: another version's kernels are other kernels.
+    version: String,
+    devices: BTreeMap<String, Measurements>,
+}
+
+/// The file in which they are kept.
+pub const FILE: &str = "tuning.json";
+
+impl Tuning {
+    /// What `text` holds; nothing where it is of another version or damaged: it is measured again.
+    pub fn parse(text: &str) -> Self {
+        let parsed: Self = serde_json::from_str(text).unwrap_or_default();
+        if parsed.version == env!("CARGO_PKG_VERSION") { parsed } else { Self::default() }
+    }
+
+    /// As [`Tuning::parse`] reads it.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The measurements of a device.
+    pub fn of(&self, caps: &Caps) -> Measurements {
+        self.devices.get(&name(caps)).cloned().unwrap_or_default()
+    }
+
+    /// Replaces a device's measurements.
+    pub fn set(&mut self, caps: &Caps, measurements: Measurements) {
+        env!("CARGO_PKG_VERSION").clone_into(&mut self.version);
+        self.devices.insert(name(caps), measurements);
+    }
+}
+
+/// What tells devices apart: their name, and what kernels may use of them.
+fn name(caps: &Caps) -> String {
+    format!("{} {} {} {} {}", caps.backend, caps.vendor, caps.name, caps.features.join("+"), caps.max_invocations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_come_back_for_the_same_device_and_version_only() {
+        let (one, other) = (Caps::least(), Caps { name: "another".into(), ..Caps::least() });
+        let measured = Measurements::from([("matvec q4_0-q8 K=64 N=32".to_owned(), vec![("q4_0-q8-wg".to_owned(), 2.5)])]);
+        let mut tuning = Tuning::default();
+        tuning.set(&one, measured.clone());
+        let again = Tuning::parse(&tuning.text());
+        assert_eq!(again.of(&one), measured);
+        assert_eq!(again.of(&other), Measurements::new());
+        assert_eq!(Tuning::parse(&tuning.text().replace(env!("CARGO_PKG_VERSION"), "0.0.0")), Tuning::default());
+        assert_eq!(Tuning::parse("nonsense"), Tuning::default());
+    }
+}
