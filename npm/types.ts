@@ -174,6 +174,10 @@ export interface EngineInfo {
   context: number;
   /** Opening, downloading and uploading, in milliseconds. */
   load_ms: number;
+  /** Kernels that ran on known data when the model was loaded. Those that `wrong` names are not used. `skipped`: why none ran. */
+  self_test: { checked: number; ms: number; wrong: string[]; skipped?: string };
+  /** What is not as it should be, for people: empty on a GPU that computes as it should. The console shows them as well. */
+  warnings: string[];
   plan: PlanStep[];
   /** Where the model is kept: `opfs`, `local` (your own files), or not at all. `cached`: this load needed no network. `reason`: why it is not kept. */
   storage: { kind: string; cached: boolean; reason?: string };

@@ -108,8 +108,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% endfor %}
     }
 {% endmacro %}
-{% if normed %}
-    // Two blocks under way at once where a row has two for each lane; the pipeline's compiler keeps one of the two.
+{% if normed and (lanes == 32 or not gated) %}
+    // Two blocks under way at once where a row has two for each lane; the pipeline's compiler keeps one of the two. Fewer lanes a row mean
+    // more groups, which hide the wait for one another.
     if (KB > LANES) {
 {{ blocks(2) }}
     } else {

@@ -1,9 +1,10 @@
 // Joins the splits of `attention`: y = sum of exp(m_s - m) po_s / sum of exp(m_s - m) l_s, m the largest m_s.
 // Works on blocks of 32 of the flattened H*E outputs, so that a block can be quantized whatever E is: one a workgroup, grid [KB]. Its
 // eight columns of four elements have {{ workgroup // 8 }} invocations each, which deal the splits out among themselves, because what takes time is the wait for loads.
+{% set sg = reduce == "sg32" %}
 {% include "common/state.wgsl" %}
 {% include "common/splits.wgsl" %}
-{% if out == "q8" %}{% include "common/quantize.wgsl" %}{% endif %}
+{% if out == "q8" %}{% if sg %}{% include "common/int8.wgsl" %}{% else %}{% include "common/quantize.wgsl" %}{% endif %}{% endif %}
 override H: u32;      // query heads
 override E: u32;      // head width, a multiple of 4
 override GROUPS: u32; // workgroups of attention that share a split's number
@@ -22,15 +23,25 @@ const COLUMNS = 8u;  // vec4 of a block
 const PARTS = {{ workgroup }}u / COLUMNS;
 const LOWEST = -3.4028234e38;
 
+{% if sg %}
+var<workgroup> values: array<vec4<f32>, COLUMNS>;
+{% else %}
 var<workgroup> sums: array<vec4<f32>, {{ workgroup }}>;  // [PARTS][COLUMNS]
 var<workgroup> mls: array<vec2<f32>, {{ workgroup }}>;   // [PARTS][COLUMNS]
+{% endif %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u || wid.x >= KB) { return; }
     let width = H * E / 4u;
+{% if sg %}
+    // A subgroup's lanes share a column.
+    let column = li / PARTS;
+    let part = li % PARTS;
+{% else %}
     let column = li % COLUMNS;
     let part = li / COLUMNS;
+{% endif %}
     let i = wid.x * COLUMNS + column;
     let last = state.pos / keys_a_split(state.pos + 1u, GROUPS);
     var sum = vec4<f32>();
@@ -55,14 +66,48 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             sum = sum * rescale + wa * oa + wb * ob;
         }
     }
+{% if sg %}
+    let m_own = m;
+{% for x in [1, 2, 4, 8, 16] %}
+    m = max(m, subgroupShuffleXor(m, {{ x }}u));
+{% endfor %}
+    let weight = exp(m_own - m);
+    l *= weight;
+    sum *= weight;
+{% for x in [1, 2, 4, 8, 16] %}
+    l += subgroupShuffleXor(l, {{ x }}u);
+    sum += subgroupShuffleXor(sum, {{ x }}u);
+{% endfor %}
+    if (part == 0u) { values[column] = select(vec4<f32>(), sum / l, i < width); }
+    workgroupBarrier();
+    let at = li % COLUMNS;
+    let value = values[at];
+{% if out == "f32" %}
+    if (li < COLUMNS) { y[wid.x * COLUMNS + at] = value; }
+{% else %}
+    var largest = largest4(value);
+{% for x in [1, 2, 4] %}
+    largest = max(largest, subgroupShuffleXor(largest, {{ x }}u));
+{% endfor %}
+    let d = largest / 127.0;
+    let packed = quantize4(value, d);
+    var total = total4(packed);
+{% for x in [1, 2, 4] %}
+    total += subgroupShuffleXor(total, {{ x }}u);
+{% endfor %}
+    if (li < COLUMNS) { yq[wid.x * COLUMNS + at] = packed; }
+    if (li == 0u) { ys[wid.x] = vec2<f32>(d, d * f32(total)); }
+{% endif %}
+{% else %}
     sums[li] = sum;
     mls[li] = vec2<f32>(m, l);
     workgroupBarrier();
     var value = vec4<f32>();
     if (part == 0u && i < width) {
-        for (var k = 1u; k < PARTS; k++) { m = max(m, mls[k * COLUMNS + column].x); }
+        let used = min(PARTS, last + 1u);
+        for (var k = 1u; k < used; k++) { m = max(m, mls[k * COLUMNS + column].x); }
         l = 0.0;
-        for (var k = 0u; k < PARTS; k++) {
+        for (var k = 0u; k < used; k++) {
             let of_part = mls[k * COLUMNS + column];
             let weight = exp(of_part.x - m);
             l += weight * of_part.y;
@@ -78,5 +123,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         yq[i] = q.packed;
         if (column == 0u) { ys[wid.x] = q.scale; }
     }
+{% endif %}
 {% endif %}
 }

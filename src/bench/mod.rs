@@ -10,7 +10,7 @@ use crate::gpu::{Caps, Snapshot};
 use crate::plan::Role;
 use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
-use crate::stream::{Cancel, LoadOptions, Progress, now_ms, open_session};
+use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, now_ms, open_session};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -104,6 +104,8 @@ pub struct Report {
     pub gpu_bytes: u64,
     /// Bytes of the weights on the GPU.
     pub weight_bytes: u64,
+    /// How the self-test went.
+    pub self_test: SelfTestInfo,
     /// What the tuner did before the warm-up.
     pub tuned: Tuned,
     /// By kernel, where asked for.
@@ -136,11 +138,11 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
     let checkpoint = shapes::checkpoint(&shape, quant);
     let context = options.load.context.unwrap_or(options.prompt + options.gen_tokens + 1).max(options.prompt + options.gen_tokens + 1);
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
-    let mut session = open_session(&checkpoint, &load, None, progress, cancel).await?;
+    let (mut session, self_test) = open_session(&checkpoint, &load, None, progress, cancel).await?;
     let load_ms = now_ms() - started;
     let mut tuning = options.load.tuning.clone();
     let tuned = if options.tune { session.tune(TUNE_MS, cancel).await? } else { Tuned::default() };
-    tuning.set(session.gpu().caps(), session.measurements().clone());
+    tuning.set(session.gpu().caps(), session.known().clone());
 
     let ids: Vec<u32> = (0..options.prompt).map(|i| i.wrapping_mul(2_654_435_761) % shape.vocab as u32).collect();
     let mut warm_up = 0;
@@ -197,6 +199,7 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
         percent_of_streaming: bytes_per_token as f64 * decode_tok_s / streaming_gb_s / 1e7,
         gpu_bytes,
         weight_bytes: session.layout().bytes(Role::Weight),
+        self_test,
         tuned,
         profile,
         runs,

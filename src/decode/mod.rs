@@ -12,5 +12,5 @@ pub use chunk::MOST as RING;
 pub use generate::{Outcome, Run, Timings};
 pub use profile::ProfileRow;
 pub use reference::TwinSession;
-pub use session::{Session, build_plans};
+pub use session::{SelfTest, Session, build_plans};
 pub use tune::Tuned;

@@ -7,11 +7,11 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Bound, Buffer, Gpu};
-use crate::kernels::State;
+use crate::kernels::{State, Variant, check};
 use crate::model::Model;
-use crate::plan::tuning::Measurements;
+use crate::plan::tuning::Known;
 use crate::plan::{BufferId, Builder, Grid, Layout, Plan, Role, Selector, Sizes, Step, labels};
-use crate::stream::Cancel;
+use crate::stream::{Cancel, now_ms};
 use crate::weights::Sink;
 
 use super::chunk::MOST;
@@ -43,8 +43,20 @@ pub struct Session {
     pub(super) prefill: Vec<Encoded>,
     pub(super) tail: Vec<Encoded>,
     pub(super) staging: Vec<Buffer>,
+    /// Whether variants must pass the self-test before they are used.
+    pub(super) self_tested: bool,
     /// How long a token took, for the next generation's chunks.
     pub(super) ms_a_token: Option<f64>,
+}
+
+/// How the self-test went.
+pub struct SelfTest {
+    /// Variants that ran; the others of the plans have passed on this device before.
+    pub checked: usize,
+    /// Variants whose result is wrong, and how.
+    pub wrong: Vec<(&'static Variant, String)>,
+    /// How long it took, ms.
+    pub ms: f64,
 }
 
 /// Plans of a prefill pass (with the sampling tail) and of a decode step, and the buffers they need after the weights.
@@ -88,6 +100,7 @@ impl Session {
             prefill: Vec::new(),
             tail: Vec::new(),
             staging,
+            self_tested: false,
             ms_a_token: None,
         };
         for spec in session.layout.specs() {
@@ -137,9 +150,25 @@ impl Session {
         Ok(())
     }
 
-    /// What was measured on this device.
-    pub fn measurements(&self) -> &Measurements {
-        self.select.measurements()
+    /// What is known of this device.
+    pub fn known(&self) -> &Known {
+        self.select.known()
+    }
+
+    /// Runs each chosen variant that has not passed before on known data: those whose result is wrong, and how.
+    pub async fn self_test(&mut self) -> Result<SelfTest> {
+        let started = now_ms();
+        self.self_tested = true;
+        let mut variants: Vec<&'static Variant> = Vec::new();
+        for step in self.plans.iter().flat_map(|p| &p.steps) {
+            if !variants.contains(&step.variant) && !self.select.known().proven.contains(&step.variant.to_string()) {
+                variants.push(step.variant);
+            }
+        }
+        let wrong = if variants.is_empty() { Vec::new() } else { check::self_test(&self.gpu, &variants).await? };
+        let good = variants.iter().filter(|v| wrong.iter().all(|(w, _)| w != *v));
+        self.select.prove(good.map(ToString::to_string));
+        Ok(SelfTest { checked: variants.len(), wrong, ms: now_ms() - started })
     }
 
     /// The device.

@@ -22,11 +22,13 @@ pub struct GpuOptions {
     pub f16: bool,
     /// Cap on the bytes of one binding, below the adapter's own; larger tensors are split by rows.
     pub max_binding: Option<u64>,
+    /// (kernel, variant) pairs that compute nothing, as on a GPU with a faulty driver: for tests.
+    pub broken: Vec<(String, String)>,
 }
 
 impl Default for GpuOptions {
     fn default() -> Self {
-        Self { adapter: None, subgroups: true, f16: true, max_binding: None }
+        Self { adapter: None, subgroups: true, f16: true, max_binding: None, broken: Vec::new() }
     }
 }
 
@@ -84,6 +86,11 @@ impl Caps {
     pub fn f16(&self) -> bool {
         self.features.iter().any(|f| f == "shader-f16")
     }
+    /// Whether it computes on the CPU.
+    pub fn software(&self) -> bool {
+        let name = self.name.to_lowercase();
+        ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| name.contains(known))
+    }
     /// Whether compute passes can be timed on the GPU.
     pub fn timestamps(&self) -> bool {
         self.features.iter().any(|f| f == "timestamp-query")
@@ -104,6 +111,7 @@ pub struct Gpu {
     caps: Caps,
     counters: Rc<Counters>,
     faults: Arc<Mutex<Faults>>,
+    pub(super) broken: Vec<(String, String)>,
     pub(super) pipelines: RefCell<HashMap<PipelineKey, (wgpu::ComputePipeline, wgpu::BindGroupLayout)>>,
 }
 
@@ -154,7 +162,7 @@ impl Gpu {
             }
         });
         let caps = describe(&adapter, &device, features, max_binding);
-        let mut gpu = Self { device, queue, caps, counters: Rc::default(), faults, pipelines: RefCell::default() };
+        let mut gpu = Self { device, queue, caps, counters: Rc::default(), faults, broken: options.broken.clone(), pipelines: RefCell::default() };
         #[cfg(target_arch = "wasm32")]
         gpu.require_adapter(options)?;
         gpu.caps.native_halves = gpu.keeps_subnormal_halves().await?;

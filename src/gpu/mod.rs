@@ -8,5 +8,5 @@ mod readback;
 
 pub use counters::{Counters, Snapshot};
 pub use device::{Caps, Gpu, GpuOptions};
-pub use pipeline::{Bound, Buffer};
+pub use pipeline::{Bound, Buffer, Trial};
 pub use readback::Pending;

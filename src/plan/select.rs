@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
 
-use super::tuning::{Measured, Measurements};
+use super::tuning::{Known, Measured};
 use crate::error::{Error, Result};
 use crate::gpu::Caps;
 use crate::kernels::{self, Variant};
@@ -70,7 +70,9 @@ pub struct Selector {
     lane: Lane,
     caps: Caps,
     forced: Vec<Forced>,
-    measured: Measurements,
+    known: Known,
+    /// Variants that failed the self-test.
+    broken: Vec<&'static Variant>,
     /// (operation, variant) that is being measured.
     trial: Option<(String, &'static str)>,
 }
@@ -78,7 +80,7 @@ pub struct Selector {
 /// An operation in a shape, and the variants that compute it on this device: nothing but speed decides among them.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// Kernel, axes and shape, as [`Measurements`] name it.
+    /// Kernel, axes and shape, as [`super::tuning::Measurements`] names it.
     pub operation: String,
     /// The variants.
     pub variants: Vec<&'static Variant>,
@@ -111,7 +113,7 @@ impl Selector {
             }
         }
         let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
-        Ok(Self { lane, caps: caps.clone(), forced, measured: Measurements::new(), trial: None })
+        Ok(Self { lane, caps: caps.clone(), forced, known: Known::default(), broken: Vec::new(), trial: None })
     }
 
     /// The lane.
@@ -119,21 +121,29 @@ impl Selector {
         self.lane
     }
 
-    /// What was measured on this device.
-    pub fn measurements(&self) -> &Measurements {
-        &self.measured
+    /// What is known of this device.
+    pub fn known(&self) -> &Known {
+        &self.known
     }
-    /// Takes over what was measured earlier.
-    pub fn remember(&mut self, measured: Measurements) {
-        self.measured = measured;
+    /// Takes over what was found out earlier.
+    pub fn remember(&mut self, known: Known) {
+        self.known = known;
+    }
+    /// Variants that passed the self-test.
+    pub fn prove(&mut self, variants: impl Iterator<Item = String>) {
+        self.known.proven.extend(variants);
+    }
+    /// Leaves these variants out from now on.
+    pub fn avoid(&mut self, broken: &[&'static Variant]) {
+        self.broken.extend(broken);
     }
     /// Takes over an operation's measurements, fastest first.
     pub fn learn(&mut self, operation: String, times: Vec<Measured>) {
-        self.measured.insert(operation, times);
+        self.known.measurements.insert(operation, times);
     }
     /// Whether an operation was measured.
     pub fn is_measured(&self, operation: &str) -> bool {
-        self.measured.contains_key(operation)
+        self.known.measurements.contains_key(operation)
     }
     /// Until the next call, `variant` is what this operation gets.
     pub fn try_out(&mut self, trial: Option<(&str, &'static str)>) {
@@ -176,7 +186,7 @@ impl Selector {
         let operation = format!("{kernel} {} K={k} N={n}", axes.join("-"));
         if let Some((_, name)) = self.trial.as_ref().filter(|t| t.0 == operation) {
             chosen.variant = variants.iter().find(|v| v.name == *name).copied().unwrap_or(chosen.variant);
-        } else if let Some(times) = self.measured.get(&operation)
+        } else if let Some(times) = self.known.measurements.get(&operation)
             && let Some(fastest) = times.first().and_then(|best| variants.iter().find(|v| v.name == best.0))
         {
             chosen.variant = fastest;
@@ -191,7 +201,7 @@ impl Selector {
     fn fit(&self, kernel: &str, given: &[(&str, &str)]) -> Result<Vec<&'static Variant>> {
         let mut fit: Vec<&'static Variant> = kernels::variants(kernel)
             .filter(|v| given.iter().all(|(axis, value)| v.axes.contains(&(*axis, *value))))
-            .filter(|v| v.lacks(&self.caps).is_none())
+            .filter(|v| v.lacks(&self.caps).is_none() && !self.broken.contains(v))
             .collect();
         if fit.is_empty() {
             return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant for {given:?} on this GPU")));

@@ -1,6 +1,7 @@
-//! What was measured on a device: for each operation in a shape, how fast each of its variants is. The planner takes the fastest.
+//! What was found out about a device: for each operation in a shape, how fast each of its variants is, so that the planner takes the fastest;
+//! and which variants were seen to compute what they should.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +13,21 @@ pub type Measured = (String, f64);
 /// Measurements of one device, by operation: `matvec q4_0-q8 K=2048 N=2048` -> variants, fastest first.
 pub type Measurements = BTreeMap<String, Vec<Measured>>;
 
-/// Measurements of every device that was met, as they are kept between loads.
+/// What is known of every device that was met, as they are kept between loads.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Tuning {
     /// The engine's version: another version's kernels are other kernels.
     version: String,
-    devices: BTreeMap<String, Measurements>,
+    devices: BTreeMap<String, Known>,
+}
+
+/// What is known of a device.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Known {
+    /// How fast it runs what.
+    pub measurements: Measurements,
+    /// Variants that passed the self-test there, `KERNEL=VARIANT`.
+    pub proven: BTreeSet<String>,
 }
 
 /// The file in which they are kept.
@@ -35,15 +45,15 @@ impl Tuning {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The measurements of a device.
-    pub fn of(&self, caps: &Caps) -> Measurements {
+    /// What is known of a device.
+    pub fn of(&self, caps: &Caps) -> Known {
         self.devices.get(&name(caps)).cloned().unwrap_or_default()
     }
 
-    /// Replaces a device's measurements.
-    pub fn set(&mut self, caps: &Caps, measurements: Measurements) {
+    /// Replaces what is known of a device.
+    pub fn set(&mut self, caps: &Caps, known: Known) {
         env!("CARGO_PKG_VERSION").clone_into(&mut self.version);
-        self.devices.insert(name(caps), measurements);
+        self.devices.insert(name(caps), known);
     }
 }
 
@@ -59,12 +69,13 @@ mod tests {
     #[test]
     fn measurements_come_back_for_the_same_device_and_version_only() {
         let (one, other) = (Caps::least(), Caps { name: "another".into(), ..Caps::least() });
-        let measured = Measurements::from([("matvec q4_0-q8 K=64 N=32".to_owned(), vec![("q4_0-q8-wg".to_owned(), 2.5)])]);
+        let measurements = Measurements::from([("matvec q4_0-q8 K=64 N=32".to_owned(), vec![("q4_0-q8-wg".to_owned(), 2.5)])]);
+        let known = Known { measurements, proven: BTreeSet::from(["matvec=q4_0-q8-wg".to_owned()]) };
         let mut tuning = Tuning::default();
-        tuning.set(&one, measured.clone());
+        tuning.set(&one, known.clone());
         let again = Tuning::parse(&tuning.text());
-        assert_eq!(again.of(&one), measured);
-        assert_eq!(again.of(&other), Measurements::new());
+        assert_eq!(again.of(&one), known);
+        assert_eq!(again.of(&other), Known::default());
         assert_eq!(Tuning::parse(&tuning.text().replace(env!("CARGO_PKG_VERSION"), "0.0.0")), Tuning::default());
         assert_eq!(Tuning::parse("nonsense"), Tuning::default());
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::clock::now_ms;
-use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request};
+use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request, SelfTestInfo};
 use super::{Cancel, Phase, Progress, StopScanner};
 use crate::decode::{self, Outcome, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::gpu::{Gpu, GpuOptions};
+use crate::kernels::Variant;
 use crate::model::{self, Reserve};
 use crate::plan::tuning::Tuning;
 use crate::plan::{self, Lane, Layout, Role, Selector};
@@ -30,6 +31,7 @@ pub struct Engine {
     template: Result<ChatTemplate>,
     options: LoadOptions,
     model: ModelInfo,
+    self_test: SelfTestInfo,
     load_ms: f64,
 }
 
@@ -46,9 +48,9 @@ impl Engine {
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
         progress(Progress::new(Phase::Read, 1, 1));
 
-        let session = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
+        let (session, self_test) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
         let about = describe(&checkpoint, session.model(), template.is_ok());
-        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, load_ms: now_ms() - started })
+        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, self_test, load_ms: now_ms() - started })
     }
 
     /// The tokenizer.
@@ -195,6 +197,8 @@ impl Engine {
             },
             context: self.session.context(),
             load_ms: self.load_ms,
+            self_test: self.self_test.clone(),
+            warnings: self.warnings(),
             plan,
         }
     }
@@ -207,7 +211,17 @@ impl Engine {
 
     /// Adds what was measured on this device to `tuning`.
     pub fn remember(&self, tuning: &mut Tuning) {
-        tuning.set(self.session.gpu().caps(), self.session.measurements().clone());
+        tuning.set(self.session.gpu().caps(), self.session.known().clone());
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let wrong = &self.self_test.wrong;
+        if wrong.is_empty() {
+            return Vec::new();
+        }
+        let (wanted, lane) = (self.options.lane.name(), self.session.lane().name());
+        let instead = if wanted == lane { format!("other variants of lane {lane}") } else { format!("lane {lane} instead of {wanted}") };
+        vec![format!("this GPU or its driver computes wrongly, so the engine runs {instead}: {}; please report it", wrong.join("; "))]
     }
 
     /// Frees the GPU's memory. The engine is not usable afterwards.
@@ -223,13 +237,74 @@ pub(crate) async fn open_session(
     tokens: Option<usize>,
     progress: &dyn Fn(Progress),
     cancel: &Cancel,
-) -> Result<Session> {
+) -> Result<(Session, SelfTestInfo)> {
     check(options)?;
-    let wanted = GpuOptions { adapter: options.adapter.clone(), subgroups: !options.no_subgroups, f16: true, max_binding: options.max_binding };
+    let wanted = GpuOptions {
+        adapter: options.adapter.clone(),
+        subgroups: !options.no_subgroups,
+        f16: true,
+        max_binding: options.max_binding,
+        broken: options.broken.clone(),
+    };
     let gpu = Rc::new(Gpu::open(&wanted).await?);
     cancel.check()?;
-    let mut select = Selector::new(gpu.caps(), options.lane, &options.kernels)?;
-    select.remember(options.tuning.of(gpu.caps()));
+    let total = checkpoint.tensors.values().map(|t| t.bytes).sum();
+    progress(Progress::new(Phase::Compile, 0, 1));
+    let (session, self_test) = plan_session(checkpoint, options, tokens, &gpu).await?;
+    progress(Progress::new(Phase::Compile, 1, 1));
+    gpu.check()?;
+
+    progress(Progress::new(Phase::Upload, 0, total));
+    let mut loaded = 0;
+    let model = session.model();
+    let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
+    weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
+        loaded += bytes;
+        progress(Progress::new(Phase::Upload, loaded, total));
+    })
+    .await?;
+    gpu.idle().await?;
+    progress(Progress::new(Phase::Upload, total, total));
+    Ok((session, self_test))
+}
+
+/// A session without weights whose kernels have proved themselves: where one computes wrongly, the next lane is taken, without that variant.
+async fn plan_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>) -> Result<(Session, SelfTestInfo)> {
+    let mut lane = options.lane;
+    let mut about = SelfTestInfo::default();
+    let mut broken: Vec<&'static Variant> = Vec::new();
+    loop {
+        let mut select = Selector::new(gpu.caps(), lane, &options.kernels)?;
+        select.remember(options.tuning.of(gpu.caps()));
+        select.avoid(&broken);
+        let mut session = match new_session(checkpoint, options, tokens, gpu, select).await {
+            Err(e) if e.kind() == ErrorKind::UnknownKernel && !broken.is_empty() => {
+                return Err(Error::gpu(format!(
+                    "this GPU or its driver computes wrongly, and there is no other way to run this model on it: {}; update the driver or use another GPU",
+                    about.wrong.join("; ")
+                ))
+                .with_source(e));
+            }
+            other => other?,
+        };
+        session.warm_up().await?;
+        if !options.self_test.unwrap_or(!gpu.caps().software()) {
+            about.skipped = Some(if options.self_test.is_some() { "switched off" } else { "a GPU in software" });
+            return Ok((session, about));
+        }
+        let test = session.self_test().await?;
+        about.checked += test.checked;
+        about.ms += test.ms;
+        if test.wrong.is_empty() {
+            return Ok((session, about));
+        }
+        about.wrong.extend(test.wrong.iter().map(|(variant, how)| format!("{variant}: {how}")));
+        broken.extend(test.wrong.iter().map(|(variant, _)| variant));
+        lane = Lane::Exact;
+    }
+}
+
+async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>, select: Selector) -> Result<Session> {
     let mut layout = Layout::default();
     let mut reserve = Reserve { max_binding: gpu.caps().max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
     let mut model = model::open(checkpoint, &mut reserve)?;
@@ -247,26 +322,8 @@ pub(crate) async fn open_session(
         Some(n) => n,
         None => config.context,
     };
-    let total = checkpoint.tensors.values().map(|t| t.bytes).sum();
-    progress(Progress::new(Phase::Compile, 0, 1));
     let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS).min(context);
-    let session = Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))?;
-    session.warm_up().await?;
-    progress(Progress::new(Phase::Compile, 1, 1));
-    gpu.check()?;
-
-    progress(Progress::new(Phase::Upload, 0, total));
-    let mut loaded = 0;
-    let model = session.model();
-    let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
-    weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
-        loaded += bytes;
-        progress(Progress::new(Phase::Upload, loaded, total));
-    })
-    .await?;
-    gpu.idle().await?;
-    progress(Progress::new(Phase::Upload, total, total));
-    Ok(session)
+    Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))
 }
 
 /// The text side of a running generation.

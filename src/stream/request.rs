@@ -31,8 +31,12 @@ pub struct LoadOptions {
     pub cache_start: Option<u32>,
     /// Cap on the bytes of one binding, below the device's own.
     pub max_binding: Option<u64>,
-    /// What was measured on this and other devices before.
+    /// What was found out about this and other devices before.
     pub tuning: Tuning,
+    /// Whether to run the self-test; on every GPU but those in software if `None`.
+    pub self_test: Option<bool>,
+    /// Variants that compute nothing, (kernel, variant), as on a GPU with a faulty driver: for tests.
+    pub broken: Vec<(String, String)>,
 }
 
 /// What to continue.
@@ -220,8 +224,26 @@ pub struct Info {
     pub context: u32,
     /// Opening, downloading and uploading, ms.
     pub load_ms: f64,
+    /// How the self-test went.
+    pub self_test: SelfTestInfo,
+    /// What is not as it should be, for people.
+    pub warnings: Vec<String>,
     /// Every step of both passes.
     pub plan: Vec<PlanRow>,
+}
+
+/// The self-test at loading.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SelfTestInfo {
+    /// Variants that ran; the others have passed on this device before.
+    pub checked: usize,
+    /// How long it took, ms.
+    pub ms: f64,
+    /// Variants that computed wrongly and are not used, and how.
+    pub wrong: Vec<String>,
+    /// Why it did not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<&'static str>,
 }
 
 /// The model, for people.

@@ -75,7 +75,16 @@ impl WasmEngine {
             };
             abort.cancel.check()?;
             engine.add_load_ms(fetched);
-            let report = Report { info: engine.info(), storage };
+            let info = engine.info();
+            if info.self_test.checked > 0 {
+                let mut known = tuning::read().await;
+                engine.remember(&mut known);
+                tuning::write(&known).await;
+            }
+            for warning in &info.warnings {
+                web_sys::console::warn_1(&format!("millrace: {warning}").into());
+            }
+            let report = Report { info, storage };
             let state = State { engine: Some(engine), report, running: None, disposed: false };
             Ok(Self { state: Rc::new(RefCell::new(state)) }.into())
         })

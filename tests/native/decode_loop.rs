@@ -6,9 +6,13 @@ use millrace::stream::{Cancel, Engine, FinishReason, Generation, LoadOptions, Pr
 use millrace::{ErrorKind, source::disk::open_path};
 use pollster::block_on;
 
-pub fn load(options: &LoadOptions) -> Engine {
+pub fn try_load(options: &LoadOptions) -> millrace::Result<Engine> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/gguf-q8_0/model.gguf");
-    block_on(Engine::load(&open_path(&path).expect("the fixture"), options, &|_| {}, &Cancel::new())).expect("an engine")
+    block_on(Engine::load(&open_path(&path).expect("the fixture"), options, &|_| {}, &Cancel::new()))
+}
+
+pub fn load(options: &LoadOptions) -> Engine {
+    try_load(options).expect("an engine")
 }
 
 pub fn run(engine: &mut Engine, request: &Request) -> Generation {

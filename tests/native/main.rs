@@ -12,6 +12,7 @@ mod memory;
 mod parity;
 mod quants;
 mod sampler;
+mod self_test;
 mod templates;
 mod tokenizer;
 mod tuner;

@@ -219,7 +219,17 @@ impl Load {
         if engine.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer)) {
             native::forget(&spec).await?;
         }
-        engine
+        let engine = engine?;
+        let info = engine.info();
+        if info.self_test.checked > 0 {
+            let mut tuning = options.tuning;
+            engine.remember(&mut tuning);
+            write_tuning(&tuning)?;
+        }
+        for warning in &info.warnings {
+            eprintln!("millrace: {warning}");
+        }
+        Ok(engine)
     }
 }
 
@@ -364,6 +374,12 @@ async fn inspect(args: Inspect) -> Result<()> {
         info.adapter.subgroup
     );
     println!("lane         {}", info.lane.name());
+    let test = &info.self_test;
+    match (test.skipped, test.checked) {
+        (Some(why), _) => println!("self-test    not run: {why}"),
+        (None, 0) => println!("self-test    every variant has passed on this GPU before"),
+        (None, n) => println!("self-test    {n} variants in {:.0} ms, {} wrong", test.ms, test.wrong.len()),
+    }
     println!(
         "GPU memory   weights {:.1}, cache {:.1}, activations {:.1}, in all {:.1} MiB",
         mib(info.memory.weights),

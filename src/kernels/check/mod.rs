@@ -1,5 +1,5 @@
 //! The one test body of every kernel: each variant runs on random inputs through its twin and on a device, and the buffers
-//! are compared. It runs natively in tests and in the browser on the kernel page.
+//! are compared. It runs natively in tests, in the browser on the kernel page, and on a case of each chosen variant when a model is loaded.
 
 mod attention;
 mod compare;
@@ -22,6 +22,7 @@ use random::Random;
 use super::{State, VARIANTS, Variant};
 use crate::cpu;
 use crate::error::{Error, Result};
+use crate::gpu::{Gpu, Trial};
 
 /// What the kernels run on.
 #[expect(async_fn_in_trait, reason = "engine and checks run on one thread, in the browser and natively")]
@@ -140,6 +141,35 @@ pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, mut
     Ok(report)
 }
 
+/// Each of `variants` on known data, all in one submission: (variant, what is wrong) of those whose result is not their twin's.
+///
+/// # Errors
+/// [`crate::ErrorKind::Internal`] where a kernel has no cases; what the GPU says where it refuses them.
+pub async fn self_test(gpu: &Gpu, variants: &[&'static Variant]) -> Result<Vec<(&'static Variant, String)>> {
+    let mut cases = Vec::new();
+    for variant in variants {
+        let all = CASES.iter().find(|c| c.0 == variant.kernel).ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?.1;
+        // The quickest for the twin, but not one so small that most lanes have nothing to do.
+        let words = |case: &Case| case.buffers.iter().map(|(_, words)| words.len()).sum::<usize>();
+        let case = all(variant, &mut Random::new(&variant.to_string())).into_iter().min_by_key(|case| words(case).abs_diff(ENOUGH_WORDS));
+        cases.push((*variant, case.ok_or_else(|| Error::internal(format!("{variant} has no cases to check")))?));
+    }
+    let mut actual: Vec<_> = cases.iter().map(|(_, case)| case.buffers.clone()).collect();
+    let mut trials: Vec<Trial> =
+        cases.iter().zip(&mut actual).map(|((variant, case), buffers)| Trial { variant, overrides: &case.overrides, buffers, grid: case.grid }).collect();
+    gpu.run_all(&mut trials).await?;
+    let mut wrong = Vec::new();
+    for ((variant, case), actual) in cases.iter().zip(&actual) {
+        if let (_, Some(message)) = compare(case, &twin(variant, case)?, actual) {
+            wrong.push((*variant, format!("{} {message}", case.name)));
+        }
+    }
+    Ok(wrong)
+}
+
+/// Words of the buffers of a case that the self-test likes best.
+const ENOUGH_WORDS: usize = 4096;
+
 /// The same case after the generation has ended: nothing may be written (and by `advance` only that it ended).
 fn done(case: &Case) -> Case {
     let buffers = case.buffers.iter().map(|(name, words)| match *name {
@@ -154,22 +184,33 @@ fn done(case: &Case) -> Case {
 
 /// The largest relative difference, and what is wrong if anything is.
 async fn run<D: Device>(device: &D, variant: &'static Variant, case: &Case) -> Result<(f64, Option<String>)> {
-    let expected: Vec<(&'static str, RefCell<Vec<u32>>)> = case.buffers.iter().map(|(name, words)| (*name, RefCell::new(words.clone()))).collect();
-    let buffers: Vec<_> = expected.iter().map(|(name, words)| (*name, words)).collect();
-    cpu::run(&cpu::Call { variant, overrides: &case.overrides, grid: case.grid, buffers: &buffers })?;
+    let expected = twin(variant, case)?;
     let mut actual = case.buffers.clone();
     device.run(variant, &case.overrides, &mut actual, case.grid).await?;
+    Ok(compare(case, &expected, &actual))
+}
 
+type Buffers = [(&'static str, Vec<u32>)];
+
+/// The case's buffers after its twin.
+fn twin(variant: &'static Variant, case: &Case) -> Result<Vec<(&'static str, Vec<u32>)>> {
+    let cells: Vec<(&'static str, RefCell<Vec<u32>>)> = case.buffers.iter().map(|(name, words)| (*name, RefCell::new(words.clone()))).collect();
+    let buffers: Vec<_> = cells.iter().map(|(name, words)| (*name, words)).collect();
+    cpu::run(&cpu::Call { variant, overrides: &case.overrides, grid: case.grid, buffers: &buffers })?;
+    Ok(cells.into_iter().map(|(name, cell)| (name, cell.into_inner())).collect())
+}
+
+fn compare(case: &Case, expected: &Buffers, actual: &Buffers) -> (f64, Option<String>) {
     let mut worst = 0.0_f64;
-    for (((name, initial), (_, expected)), (_, actual)) in case.buffers.iter().zip(&expected).zip(&actual) {
+    for (((name, initial), (_, expected)), (_, actual)) in case.buffers.iter().zip(expected).zip(actual) {
         let how = case.outputs.iter().find(|o| o.0 == *name).map_or(Compare::Exact, |o| o.1);
-        let compared = how.compare(initial, &expected.borrow(), actual);
+        let compared = how.compare(initial, expected, actual);
         worst = worst.max(compared.error);
         if let Some(message) = compared.message {
-            return Ok((worst, Some(format!("{name}{message}"))));
+            return (worst, Some(format!("{name}{message}")));
         }
     }
-    Ok((worst, None))
+    (worst, None)
 }
 
 #[cfg(test)]
