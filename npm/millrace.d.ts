@@ -1,5 +1,7 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
-import type { EngineInfo, GenerateResult, Lane, Message, Progress } from './types.ts';
+import type { EngineInfo, GenerateResult, Lane, Message, ProfileRow, Progress } from './types.ts';
+
+export type { ProfileRow };
 
 export interface WasmModelFile {
   name: string;
@@ -32,6 +34,7 @@ export interface WasmRequest {
   ignoreEos?: boolean;
   logits?: boolean;
   logitsFrom?: number;
+  profile?: boolean;
   templateOptions?: Record<string, unknown>;
 }
 
@@ -77,7 +80,13 @@ export function kernelCheck(filter: string, onRow: (row: KernelRow) => void): Pr
 
 /** What `bench` measures; speeds in tokens a second, times in ms. */
 export interface BenchOptions {
-  shape: string;
+  /** A model instead of random weights in a shape. */
+  model?: string;
+  /** Positions at which to compare the model's lane with the exact one, instead of speed. */
+  quality?: number;
+  /** Whether to compare every variant that a step could run with its twin and to measure it. */
+  kernelBench?: boolean;
+  shape?: string;
   quant?: string;
   prompt?: number;
   gen?: number;
@@ -100,18 +109,31 @@ export interface BenchRun {
   record_us: number;
 }
 
-export interface ProfileRow {
-  step: string;
+/** A variant that a step runs (`chosen`) or could run; `wrong`: how its result differs from its twin's. */
+export interface KernelBenchRow {
+  operation: string;
   kernel: string;
   variant: string;
-  calls: number;
+  chosen: boolean;
+  wrong?: string;
   us: number;
-  ms: number;
-  percent: number;
   bytes: number;
   gb_s: number;
   percent_of_streaming: number;
-  active: number;
+}
+
+/** How far a lane is from the exact one: Kullback-Leibler divergence in nats, and the share of positions with the same likeliest token. */
+export interface QualityReport {
+  model: string;
+  lane: string;
+  adapter: { vendor: string; name: string };
+  positions: number;
+  texts: number;
+  kl_mean: number;
+  kl_p99: number;
+  kl_max: number;
+  top1: number;
+  ms: number;
 }
 
 export interface BenchReport extends BenchRun {
@@ -134,9 +156,10 @@ export interface BenchReport extends BenchRun {
   weight_bytes: number;
   tuned: Tuned;
   profile?: ProfileRow[];
+  kernels?: KernelBenchRow[];
 }
 
-/** Measures random weights in a known model's shape. */
-export function bench(options: BenchOptions, onProgress: (progress: { phase: string; loaded: number; total: number }) => void, signal: AbortSignal): Promise<BenchReport>;
+/** Measures a model, or random weights in a known model's shape; with `quality`, what its lane costs in quality. */
+export function bench(options: BenchOptions, onProgress: (progress: { phase: string; loaded: number; total: number }) => void, signal: AbortSignal): Promise<BenchReport | QualityReport>;
 
 export default function init(module?: { module_or_path: URL | string | Response }): Promise<unknown>;

@@ -51,6 +51,7 @@ const GENERATE: Schema<GenerateOptions> = {
   tools: listOf(plainObject, 'a list of objects'),
   templateOptions: plainObject,
   logits: boolean,
+  profile: boolean,
   logitsFrom: integer(0),
 };
 

@@ -70,6 +70,26 @@ export interface LoadOptions {
   tune?: boolean;
 }
 
+/** A kernel of a decode step, as used for one kind of step. */
+export interface ProfileRow {
+  /** What it does in a layer, e.g. `qkv`. */
+  step: string;
+  kernel: string;
+  variant: string;
+  /** Dispatches a token. */
+  calls: number;
+  /** GPU time of one dispatch in microseconds, of a token in milliseconds, and its share. */
+  us: number;
+  ms: number;
+  percent: number;
+  /** Bytes of weights and cache read a token, the speed of that, and its share of what this GPU streams. */
+  bytes: number;
+  gb_s: number;
+  percent_of_streaming: number;
+  /** Threads with something to do, of those launched. */
+  active: number;
+}
+
 /** What to continue: text exactly as it is, a conversation, or token ids. */
 export type Input = string | readonly Message[] | { tokens: readonly number[] };
 
@@ -101,6 +121,8 @@ export interface GenerateOptions {
   logits?: boolean;
   /** With `logits`: returns those of every prompt position from this one on, as `all_logits`. */
   logitsFrom?: number;
+  /** Also measure each kernel of a decode step at the end of the answer. */
+  profile?: boolean;
 }
 
 /** The whole answer. */
@@ -121,6 +143,8 @@ export interface GenerateResult {
   plan: string;
   /** (V) raw logits of the last prompt position, where asked for. */
   logits?: Float32Array;
+  /** Time, bytes and busy threads of each kernel of a decode step, where asked for. */
+  profile?: ProfileRow[];
   /** (T, V) raw logits of the prompt positions from `logitsFrom` on, where asked for. */
   all_logits?: Float32Array[];
 }

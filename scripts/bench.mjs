@@ -2,14 +2,19 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Failure } from './lib/env.mjs';
-import { openPage } from './lib/headless.mjs';
+import { localModel, openPage } from './lib/headless.mjs';
+import { printProfile } from './lib/tables.mjs';
 
-const HELP = `npm run bench -- OPTIONS     random weights in a known model's shape, through the engine's own decode loop, in a headless browser
+const HELP = `npm run bench -- OPTIONS     a model, or random weights in a known model's shape, through the engine's own decode loop, in a headless browser
 
+  --model builtin | PATH | URL     a .gguf file, a folder with safetensors, or a manifest.json, instead of a shape
   --shape NAME     qwen3-0.6b, gemma-3-270m, gemma-3-1b, llama-3.2-1b (default), qwen2.5-0.5b, qwen2.5-1.5b, llama-3.2-3b, phi-3.5-mini, mistral-7b, llama-3.1-8b
   --quant NAME     q4_0 (default), q4_k_m, q8_0, f16
   --prompt N (512)   --gen N (128)   --runs N (5)   --lane exact|fast   --context N   --chunk N   --adapter NAME   --kernel OPERATION=VARIANT
   --profile        also GPU time, bytes and busy threads of each kernel
+  --kernels        also every variant that a step could run: compared with its twin, then measured
+  --no-tune        plan with what is known instead of measuring variants first
+  --quality        instead of speed: the lane's logits against the exact lane's, over --positions N (2000), by default of the model in the box
   --json           the report as one JSON object on the last line     --out FILE   the report into a file
   --compare FILE   ratios to an earlier report                        --headed     show the browser
 `;
@@ -18,7 +23,12 @@ const PAGE_OPTIONS = ['shape', 'quant', 'prompt', 'gen', 'runs', 'lane', 'contex
 const OPTIONS = {
   ...Object.fromEntries(PAGE_OPTIONS.map((name) => [name, { type: 'string' }])),
   kernel: { type: 'string', multiple: true },
+  model: { type: 'string' },
   profile: { type: 'boolean' },
+  kernels: { type: 'boolean' },
+  'no-tune': { type: 'boolean' },
+  quality: { type: 'boolean' },
+  positions: { type: 'string' },
   json: { type: 'boolean' },
   out: { type: 'string' },
   compare: { type: 'string' },
@@ -58,13 +68,21 @@ async function bench(args) {
   for (const name of PAGE_OPTIONS) if (given[name] !== undefined) query.set(name, given[name]);
   for (const kernel of given.kernel ?? []) query.append('kernel', kernel);
   if (given.profile) query.set('profile', '1');
-  const { page, close } = await openPage({ headed: given.headed });
+  if (given.kernels) query.set('kernels', '1');
+  if (given['no-tune']) query.set('tune', '0');
+  if (given.positions !== undefined && !given.quality) throw new BadOption('--positions goes with --quality');
+  if (given.quality) query.set('quality', given.positions ?? '2000');
+  const source = given.model ?? (given.quality ? 'builtin' : undefined);
+  const local = source === undefined ? null : localModel(source);
+  const { page, model, close } = await openPage({ local, headed: given.headed });
   try {
+    if (source !== undefined) query.set('model', model ?? (source === 'builtin' ? '/models/box.gguf' : source));
     await page.goto(new URL(`/bench.html?${query}`, page.url()).href);
     await page.waitForFunction(() => globalThis.millraceBench?.report || globalThis.millraceBench?.failure, null, { timeout: 0 });
     const { report, failure } = await page.evaluate(() => globalThis.millraceBench);
     if (failure) throw Object.assign(new Error(failure.message), { code: failure.code });
-    print(report, earlier);
+    if ('kl_mean' in report) printQuality(report);
+    else print(report, earlier);
     if (given.out !== undefined) writeFileSync(given.out, `${JSON.stringify(report, null, 2)}\n`);
     if (given.json) process.stdout.write(`${JSON.stringify(report)}\n`);
   } finally {
@@ -91,6 +109,14 @@ function readReport(path) {
   return report;
 }
 
+function printQuality(report) {
+  const out = (line) => process.stdout.write(`${line}\n`);
+  out(`${report.model} ${report.lane} against exact on ${report.adapter.vendor} ${report.adapter.name}`);
+  out(`positions    ${report.positions} of ${report.texts} texts`);
+  out(`KL           mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`);
+  out(`top-1        ${(100 * report.top1).toFixed(2)} % the same`);
+}
+
 function print(report, earlier) {
   const out = (line) => process.stdout.write(`${line}\n`);
   const n = (value, digits = 1) => value.toFixed(digits);
@@ -99,13 +125,17 @@ function print(report, earlier) {
   out(`prefill      ${n(report.prefill_tok_s)} tok/s; first token after ${n(report.ttft_ms)} ms`);
   out(`latency      P50 ${n(report.latency_ms[0], 3)}, P95 ${n(report.latency_ms[1], 3)} ms a token; recording ${n(report.record_us)} us a token`);
   out(`per token    ${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits, a readback every ${n(report.tokens_per_readback)} tokens, ${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of the ${n(report.streaming_gb_s, 0)} GB/s that this GPU streams`);
+  out(`tuner        ${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`);
   out(`GPU memory   ${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB of it weights`);
-  if (report.profile) {
-    out(`\n${'step'.padEnd(18)} ${'kernel'.padEnd(14)} ${'variant'.padEnd(18)} calls        us  ms/token      %        MB     GB/s  % peak  active`);
-    for (const r of report.profile) {
-      const cells = [String(r.calls).padStart(5), n(r.us, 2).padStart(9), n(r.ms, 4).padStart(9), n(r.percent).padStart(6), n(r.bytes / 1e6, 2).padStart(9), n(r.gb_s, 0).padStart(8), n(r.percent_of_streaming).padStart(7), n(r.active, 2).padStart(7)];
-      out(`${r.step.padEnd(18)} ${r.kernel.padEnd(14)} ${r.variant.padEnd(18)} ${cells.join(' ')}`);
+  if (report.profile) printProfile(report.profile);
+  if (report.kernels) {
+    out(`\n${'operation'.padEnd(40)} ${'variant'.padEnd(22)}          us        MB     GB/s  % peak  result`);
+    for (const r of report.kernels) {
+      const cells = [n(r.us, 2).padStart(9), n(r.bytes / 1e6, 2).padStart(9), n(r.gb_s, 0).padStart(8), n(r.percent_of_streaming).padStart(7)];
+      out(`${r.operation.padEnd(40)} ${r.variant.padEnd(22)} ${r.chosen ? '*' : ' '} ${cells.join(' ')}  ${r.wrong ?? "as its twin's"}`);
     }
+    const wrong = report.kernels.filter((r) => r.wrong).map((r) => `${r.kernel}=${r.variant}`);
+    if (wrong.length > 0) throw Object.assign(new Error(`${wrong.join(', ')} computed wrongly on this GPU`), { code: 'GPU' });
   }
   if (earlier) {
     const same = ['shape', 'quant', 'lane', 'prompt', 'gen'].filter((name) => earlier[name] !== report[name]);

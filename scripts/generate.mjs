@@ -1,9 +1,9 @@
 // npm run generate -- OPTIONS: the engine in a headless browser, from the command line. `--help` lists the options.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Failure, root } from './lib/env.mjs';
-import { openPage } from './lib/headless.mjs';
+import { Failure } from './lib/env.mjs';
+import { CodedError, localModel, openPage } from './lib/headless.mjs';
+import { printProfile } from './lib/tables.mjs';
 
 const HELP = `npm run generate -- OPTIONS
 
@@ -12,6 +12,7 @@ const HELP = `npm run generate -- OPTIONS
   --max-tokens N   --temperature T   --top-k K   --top-p P   --min-p P   --seed S   --stop TEXT   --ignore-eos
   --lane exact|f16|fast   --context N   --adapter NAME   --chunk N   --kernel OPERATION=VARIANT   --headed
   --json                 one JSON object on the last line
+  --profile              also GPU time, bytes and busy threads of each kernel of a decode step at the end of the answer
   --logits FILE.json     the raw logits of the last prompt position
   --logits-from P        with --logits: those of all prompt positions from P on, too
 `;
@@ -43,13 +44,6 @@ const OPTIONS = {
   help: { type: 'boolean' },
 };
 
-/** An error with one of the engine's codes. */
-class CodedError extends Error {
-  constructor(code, message) {
-    super(message);
-    this.code = code;
-  }
-}
 const bad = (message) => new CodedError('BAD_OPTION', message);
 
 try {
@@ -96,7 +90,6 @@ function parse(args) {
 
 /** The load options, the prompt and the generation options, from the command line's. */
 function jobOf(given) {
-  if (given.profile) throw bad('--profile goes with bench: npm run bench -- --shape NAME --profile');
   if (given['logits-from'] !== undefined && !given.logits) throw bad('--logits-from needs --logits FILE.json');
   const prompts = ['prompt', 'chat', 'messages', 'tokens'].filter((name) => given[name] !== undefined);
   if (prompts.length !== 1) throw bad(prompts.length === 0 ? 'nothing to continue: give --prompt, --chat, --messages or --tokens' : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`);
@@ -111,6 +104,7 @@ function jobOf(given) {
     stop: given.stop,
     ignoreEos: given['ignore-eos'],
     logits: given.logits === undefined ? undefined : true,
+    profile: given.profile,
     logitsFrom: number(given, 'logits-from'),
   };
   const { input, tools } = inputOf(given);
@@ -161,18 +155,6 @@ function present(object) {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
-/** The path of a model on this machine, or null where the model is in the box or on the network. */
-function localModel(model) {
-  if (/^https?:\/\//.test(model)) return null;
-  if (model === 'builtin') {
-    const box = join(root, 'www', 'models', 'box.gguf');
-    if (!existsSync(box)) throw new CodedError('NOT_FOUND', `the model in the box is missing, ${box}`);
-    return null;
-  }
-  if (!existsSync(model)) throw new CodedError('NOT_FOUND', `no such file or folder, ${model}`);
-  return model;
-}
-
 /** Runs in the page. Errors come back as data: an exception would lose its code on the way. */
 async function runInPage({ load, input, options }) {
   try {
@@ -211,5 +193,6 @@ function report(given, { logits, all_logits, ...result }) {
     writeFileSync(given.logits, `${JSON.stringify({ logits, ...extra })}\n`);
   }
   process.stdout.write('\n');
+  if (result.profile) printProfile(result.profile);
   if (given.json) process.stdout.write(`${JSON.stringify(result)}\n`);
 }

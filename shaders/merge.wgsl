@@ -1,7 +1,7 @@
 // Joins the splits of `attention`: y = sum of exp(m_s - m) po_s / sum of exp(m_s - m) l_s, m the largest m_s.
 // Works on blocks of 32 of the flattened H*E outputs, so that a block can be quantized whatever E is: one a workgroup, grid [KB]. Its
 // eight columns of four elements have {{ workgroup // 8 }} invocations each, which deal the splits out among themselves, because what takes time is the wait for loads.
-{% set sg = reduce == "sg32" %}
+{% set sg = reduce == "sg16" %}
 {% include "common/state.wgsl" %}
 {% include "common/splits.wgsl" %}
 {% if out == "q8" %}{% if sg %}{% include "common/int8.wgsl" %}{% else %}{% include "common/quantize.wgsl" %}{% endif %}{% endif %}
@@ -35,7 +35,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (state.done != 0u || wid.x >= KB) { return; }
     let width = H * E / 4u;
 {% if sg %}
-    // A subgroup's lanes share a column.
+    // Sixteen lanes of a subgroup share a column.
     let column = li / PARTS;
     let part = li % PARTS;
 {% else %}
@@ -68,13 +68,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     }
 {% if sg %}
     let m_own = m;
-{% for x in [1, 2, 4, 8, 16] %}
+{% for x in [1, 2, 4, 8] %}
     m = max(m, subgroupShuffleXor(m, {{ x }}u));
 {% endfor %}
     let weight = exp(m_own - m);
     l *= weight;
     sum *= weight;
-{% for x in [1, 2, 4, 8, 16] %}
+{% for x in [1, 2, 4, 8] %}
     l += subgroupShuffleXor(l, {{ x }}u);
     sum += subgroupShuffleXor(sum, {{ x }}u);
 {% endfor %}

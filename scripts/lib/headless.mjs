@@ -1,10 +1,31 @@
 // A headless browser with a page from our own server, for scripts that run the engine as a user's page would.
-import { basename, dirname, resolve } from 'node:path';
-import { statSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
 import { chosenBuild, build, BUILDS } from '../build.mjs';
 import { serve } from '../serve.mjs';
 import { setupBrowser } from '../setup.mjs';
 import { browserFlags } from './browser.mjs';
+import { root } from './env.mjs';
+
+/** An error with one of the engine's codes. */
+export class CodedError extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** The path of a model on this machine, or null where the model is in the box or on the network. */
+export function localModel(model) {
+  if (/^https?:\/\//.test(model)) return null;
+  if (model === 'builtin') {
+    const box = join(root, 'www', 'models', 'box.gguf');
+    if (!existsSync(box)) throw new CodedError('NOT_FOUND', `the model in the box is missing, ${box}`);
+    return null;
+  }
+  if (!existsSync(model)) throw new CodedError('NOT_FOUND', `no such file or folder, ${model}`);
+  return model;
+}
 
 /** The blank page's path. */
 const BLANK = '/headless';

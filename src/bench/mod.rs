@@ -1,21 +1,26 @@
 //! Speed, measured with the engine's own decode loop: random weights in true shapes, wall clock after a warm-up, medians of several runs.
 
+mod quality;
 pub mod shapes;
+
+pub use quality::{Quality, quality};
 
 use serde::Serialize;
 
-use crate::decode::{self, ProfileRow, Run, Session, Tuned};
+use crate::decode::{self, KernelRow, ProfileRow, Run, Session, Tuned};
 use crate::error::{Error, Result};
+use crate::format::{Checkpoint, Metadata};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::Role;
 use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
+use crate::source::Files;
 use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, now_ms, open_session};
 
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// One of [`shapes::SHAPES`].
+    /// One of [`shapes::SHAPES`]; of no matter where a model is given.
     pub shape: String,
     /// q4_0, q4_k_m, q8_0 or f16.
     pub quant: String,
@@ -27,6 +32,8 @@ pub struct Options {
     pub runs: u32,
     /// Whether to measure each kernel.
     pub profile: bool,
+    /// Whether to check and measure every variant that a step could run.
+    pub kernels: bool,
     /// Whether to measure variants first, as an engine does in idle time.
     pub tune: bool,
     /// Lane, adapter, forced kernels, readback chunk.
@@ -57,13 +64,13 @@ pub struct BenchRun {
 pub struct Report {
     /// Version of the engine.
     pub version: &'static str,
-    /// What ran.
+    /// What ran: a shape's name, or the model's.
     pub shape: String,
-    /// Weight types.
+    /// Weight types, or those of the model's tensors.
     pub quant: String,
     /// Lane.
     pub lane: &'static str,
-    /// The plan's family: every shape runs as a Llama-like plan.
+    /// The plan's family: the model's architecture; every shape runs as a Llama-like plan.
     pub plan: &'static str,
     /// The device.
     pub adapter: Caps,
@@ -111,6 +118,9 @@ pub struct Report {
     /// By kernel, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<ProfileRow>,
+    /// Every variant that a step could run, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelRow>,
     /// What is known of this and other devices now.
     #[serde(skip)]
     pub tuning: Tuning,
@@ -124,8 +134,8 @@ const STABLE: f64 = 0.05;
 const MOST_WARM_UP: u32 = 8;
 const LEAST_WARM_UP_MS: f64 = 300.0;
 
-/// Loads random weights and measures.
-pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Report> {
+/// Loads a model, or random weights in a shape where none is given, and measures.
+pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Report> {
     let shape = shapes::find(&options.shape)?;
     let quant = shapes::Quant::parse(&options.quant)?;
     let range = |name: &str, n: u32, most: u32| {
@@ -135,7 +145,10 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
     range("gen", options.gen_tokens, 20_000)?;
     range("runs", options.runs, 100)?;
     let started = now_ms();
-    let checkpoint = shapes::checkpoint(&shape, quant);
+    let checkpoint = match model {
+        Some(files) => Checkpoint::open(files).await?,
+        None => shapes::checkpoint(&shape, quant),
+    };
     let context = options.load.context.unwrap_or(options.prompt + options.gen_tokens + 1).max(options.prompt + options.gen_tokens + 1);
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
     let (mut session, self_test) = open_session(&checkpoint, &load, None, progress, cancel).await?;
@@ -144,7 +157,8 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
     let tuned = if options.tune { session.tune(TUNE_MS, cancel).await? } else { Tuned::default() };
     tuning.set(session.gpu().caps(), session.known().clone());
 
-    let ids: Vec<u32> = (0..options.prompt).map(|i| i.wrapping_mul(2_654_435_761) % shape.vocab as u32).collect();
+    let vocab = session.model().config().vocab as u32;
+    let ids: Vec<u32> = (0..options.prompt).map(|i| i.wrapping_mul(2_654_435_761) % vocab).collect();
     let mut warm_up = 0;
     let mut before = 0.0;
     let began = now_ms();
@@ -173,14 +187,15 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
     let position = options.prompt + options.gen_tokens / 2;
     let bytes_per_token: u64 = session.plans()[1].steps.iter().map(|s| s.bytes_at(position)).sum();
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
+    let kernels = if options.kernels { session.kernel_bench(position, streaming_gb_s).await? } else { Vec::new() };
     let per_token = |n: u64| n as f64 / f64::from(options.gen_tokens);
     let last = &runs[runs.len() - 1];
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
-        shape: options.shape.clone(),
-        quant: options.quant.clone(),
+        shape: name(&checkpoint, model).unwrap_or_else(|| options.shape.clone()),
+        quant: if model.is_some() { types(&checkpoint) } else { options.quant.clone() },
         lane: session.lane().name(),
-        plan: "llama-like",
+        plan: if model.is_some() { session.model().config().architecture } else { "llama-like" },
         adapter: session.gpu().caps().clone(),
         prompt: options.prompt,
         gen_tokens: options.gen_tokens,
@@ -202,9 +217,27 @@ pub async fn run(options: &Options, progress: &dyn Fn(Progress), cancel: &Cancel
         self_test,
         tuned,
         profile,
+        kernels,
         runs,
         tuning,
     })
+}
+
+/// What a model calls itself.
+fn name(checkpoint: &Checkpoint, model: Option<&Files>) -> Option<String> {
+    let named = match &checkpoint.metadata {
+        Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
+        Metadata::Hf(_) => None,
+    };
+    named.filter(|_| model.is_some()).or_else(|| model?.keys().next().cloned())
+}
+
+/// The types of its tensors.
+fn types(checkpoint: &Checkpoint) -> String {
+    let mut types: Vec<&str> = checkpoint.tensors.values().map(|t| t.dtype.name()).collect();
+    types.sort_unstable();
+    types.dedup();
+    types.join("+")
 }
 
 async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &Cancel) -> Result<BenchRun> {
@@ -235,13 +268,49 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &
     })
 }
 
+#[cfg(test)]
+mod plans {
+    use super::*;
+    use crate::decode::build_plans;
+    use crate::gpu::Caps;
+    use crate::model::{self, Reserve};
+    use crate::plan::{Lane, Layout, Selector, Sizes};
+
+    /// Every kernel of every shape: at least half of the threads that it launches have something to do.
+    #[test]
+    fn no_kernel_of_any_shape_leaves_most_threads_idle() {
+        let with = |subgroup: [u32; 2], max_invocations| Caps { features: vec!["subgroups".into()], subgroup, max_invocations, ..Caps::least() };
+        let devices = [with([32, 32], 512), with([32, 32], 256), with([8, 32], 256), with([4, 4], 256), Caps::least()];
+        let mut idle = Vec::new();
+        for (shape, quant) in shapes::SHAPES.iter().flat_map(|s| ["q4_0", "q4_k_m", "q8_0", "f16"].map(|q| (s, q))) {
+            let checkpoint = shapes::checkpoint(shape, shapes::Quant::parse(quant).unwrap());
+            for (caps, lane) in devices.iter().flat_map(|c| [Lane::Fast, Lane::Exact].map(|l| (c, l))) {
+                let mut layout = Layout::default();
+                let mut reserve = Reserve { max_binding: u64::MAX, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+                let model = model::open(&checkpoint, &mut reserve).unwrap();
+                let select = Selector::new(caps, lane, &[]).unwrap();
+                let sizes = Sizes { rows: 256, capacity: 1152, ring: 32 };
+                let [_, decode] = build_plans(model.as_ref(), &mut layout, &select, sizes).unwrap();
+                for step in &decode.steps {
+                    let active = step.active(1088);
+                    assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);
+                    if active < 0.5 {
+                        idle.push(format!("{} {quant} {} {:?}: {} {} {active:.2}", shape.name, lane.name(), caps.subgroup, step.name, step.variant));
+                    }
+                }
+            }
+        }
+        assert!(idle.is_empty(), "{} steps:\n{}", idle.len(), idle.join("\n"));
+    }
+}
+
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 
     #[test]
     fn nonsense_is_refused_before_anything_is_loaded() {
-        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, profile: false, tune: true, load: LoadOptions::default() };
+        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, profile: false, kernels: false, tune: true, load: LoadOptions::default() };
         for bad in [
             Options { shape: "x".into(), ..good.clone() },
             Options { quant: "x".into(), ..good.clone() },
@@ -249,7 +318,7 @@ mod tests {
             Options { gen_tokens: 0, ..good.clone() },
             Options { runs: 0, ..good.clone() },
         ] {
-            let error = pollster::block_on(run(&bad, &|_| {}, &Cancel::new())).unwrap_err();
+            let error = pollster::block_on(run(&bad, None, &|_| {}, &Cancel::new())).unwrap_err();
             assert_eq!(error.code(), "BAD_OPTION", "{error}");
         }
     }

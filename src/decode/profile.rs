@@ -9,8 +9,8 @@ use bytemuck::bytes_of;
 
 use super::session::{Encoded, Session};
 use crate::error::Result;
-use crate::kernels::{self, State};
-use crate::plan::{Step, labels};
+use crate::kernels::{self, State, check};
+use crate::plan::{Choice, Step, labels};
 use crate::stream::now_ms;
 
 /// One kernel, or one use of it, in a decode step.
@@ -45,7 +45,72 @@ const LEAST_MS: f64 = 25.0;
 /// Bytes of the streaming read's buffer, where the device binds that many.
 const STREAM_BYTES: u64 = 512 << 20;
 
+/// A variant that a step of the decode plan runs or could run.
+#[derive(Debug, Clone, Serialize)]
+pub struct KernelRow {
+    /// What it computes: the operation and its shape, or the step.
+    pub operation: String,
+    /// Kernel.
+    pub kernel: &'static str,
+    /// Variant.
+    pub variant: &'static str,
+    /// Whether the plan runs it.
+    pub chosen: bool,
+    /// What is wrong with its result on known data; it was compared with its twin before it was timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<String>,
+    /// GPU time of one dispatch, microseconds.
+    pub us: f64,
+    /// Bytes of weights and cache that one dispatch reads.
+    pub bytes: u64,
+    /// Bytes over time.
+    pub gb_s: f64,
+    /// Of the device's streaming read.
+    pub percent_of_streaming: f64,
+}
+
 impl Session {
+    /// Compares every variant that a step of the decode plan runs or could run with its twin, and measures it.
+    pub async fn kernel_bench(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<KernelRow>> {
+        self.ensure(position + 1)?;
+        self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
+        // (operation, its choice, steps)
+        let mut operations: Vec<(String, Option<Choice>, Vec<usize>)> = Vec::new();
+        for (i, step) in self.plans()[1].steps.iter().enumerate() {
+            let name = step.choice.as_ref().map_or_else(|| format!("{} {}", step.variant.kernel, kind(&step.name)), |c| c.operation.clone());
+            match operations.iter_mut().find(|o| o.0 == name) {
+                Some((_, _, steps)) => steps.push(i),
+                None => operations.push((name, step.choice.clone(), vec![i])),
+            }
+        }
+        let mut rows = Vec::new();
+        for (operation, choice, steps) in operations {
+            let chosen = self.plans()[1].steps[steps[0]].variant;
+            let bytes = steps.iter().map(|i| self.plans()[1].steps[*i].bytes_at(position)).sum::<u64>() / steps.len() as u64;
+            for variant in choice.map_or_else(|| vec![chosen], |c| c.variants) {
+                let wrong = check::self_test(&self.gpu, &[variant]).await?.pop().map(|(_, how)| how);
+                self.select.try_out(Some((&operation, variant.name)));
+                let encoded = self.encode_some(&steps);
+                self.select.try_out(None);
+                let ms = self.time(&encoded?.iter().collect::<Vec<&Encoded>>(), LEAST_MS).await?;
+                let us = ms * 1000.0 / steps.len() as f64;
+                let gb_s = bytes as f64 / us / 1e3;
+                rows.push(KernelRow {
+                    operation: operation.clone(),
+                    kernel: variant.kernel,
+                    variant: variant.name,
+                    chosen: variant == chosen,
+                    wrong,
+                    us,
+                    bytes,
+                    gb_s,
+                    percent_of_streaming: 100.0 * gb_s / streaming_gb_s,
+                });
+            }
+        }
+        Ok(rows)
+    }
+
     /// Measures every kernel of a decode step at `position`. The cache and the state are scratch afterwards.
     pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
         self.ensure(position + 1)?;

@@ -124,6 +124,14 @@ impl Engine {
             FinishReason::Length
         };
         let text = out.text;
+        let profile = match request.profile {
+            true => {
+                let position = (prompt.len() + outcome.tokens.len()).min(context as usize - 1) as u32;
+                let streaming = self.session.streaming_bandwidth().await?;
+                Some(self.session.profile(position, streaming).await?)
+            }
+            false => None,
+        };
         Ok(Generation {
             text,
             tokens: outcome.tokens,
@@ -134,6 +142,7 @@ impl Engine {
             counters: GenerationCounters::new(outcome.counters, outcome.prefill_submits),
             adapter: self.session.gpu().caps().into(),
             plan: self.plan_name(),
+            profile,
             logits,
             all_logits,
         })

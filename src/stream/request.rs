@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::decode::Timings;
+use crate::decode::{ProfileRow, Timings};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::tuning::Tuning;
 use crate::plan::{Lane, PlanRow};
@@ -77,6 +77,8 @@ pub struct Request {
     pub ignore_eos: bool,
     /// Also return the logits of the prompt's last position.
     pub logits: bool,
+    /// Also measure each kernel of a decode step at the end of the answer.
+    pub profile: bool,
     /// Also return the logits of each prompt position from this one on, the later ones computed by the decode step.
     pub logits_from: Option<u32>,
 }
@@ -97,6 +99,7 @@ impl Request {
             stop: Vec::new(),
             ignore_eos: false,
             logits: false,
+            profile: false,
             logits_from: None,
         }
     }
@@ -197,6 +200,9 @@ pub struct Generation {
     pub adapter: AdapterInfo,
     /// The lane and its variants, in short.
     pub plan: String,
+    /// Time, bytes and busy threads of each kernel of a decode step at the end of the answer, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Vec<ProfileRow>>,
     /// Logits of the prompt's last position, `[V]`, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logits: Option<Vec<f32>>,

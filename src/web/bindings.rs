@@ -185,19 +185,32 @@ pub fn kernel_check(filter: String, on_row: Function) -> Promise {
     })
 }
 
-/// Measures random weights in a known model's shape: `{shape, quant, prompt, gen, runs, lane, context, chunk, profile}`.
-#[wasm_bindgen(unchecked_return_type = "Promise<BenchReport>")]
+/// Measures a model, `{model}`, or random weights in a known model's shape, `{shape, quant}`: `{prompt, gen, runs, lane, context, chunk,
+/// profile, kernelBench, tune}`. With `{quality: N}` it compares the model's lane with the exact one at N positions instead.
+#[wasm_bindgen(unchecked_return_type = "Promise<BenchReport | QualityReport>")]
 pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
-        let mut options = options::bench(&options)?;
-        options.load.tuning = tuning::read().await;
-        let abort = Abort::follow(signal);
+        let mut given = options::bench(&options)?;
+        given.options.load.tuning = tuning::read().await;
+        let abort = Abort::follow(signal.clone());
         let report = |progress: Progress| {
             if let Ok(value) = to_value(&progress) {
                 tell(&on_progress, &value);
             }
         };
-        let report = crate::bench::run(&options, &report, &abort.cancel).await?;
+        let files = match given.source {
+            // A bench of one model keeps nothing: its bytes are read once.
+            Some(source) => {
+                let load = Load { source, options: given.options.load.clone(), cache: false };
+                Some(files(&load, &report, &abort.cancel, signal).await?.0)
+            }
+            None => None,
+        };
+        if let Some(positions) = given.quality {
+            let files = files.ok_or_else(|| Error::bad_option("bench: quality needs a model; random weights in a shape say nothing"))?;
+            return to_value(&crate::bench::quality(&files, &given.options.load, positions, &report, &abort.cancel).await?);
+        }
+        let report = crate::bench::run(&given.options, files.as_ref(), &report, &abort.cancel).await?;
         tuning::write(&report.tuning).await;
         to_value(&report)
     })

@@ -104,21 +104,33 @@ fn load_options(fields: &mut Fields<'_>) -> Result<LoadOptions> {
     })
 }
 
+/// What `bench` was given.
+pub(super) struct Bench {
+    pub options: bench::Options,
+    /// A model instead of random weights.
+    pub source: Option<Source>,
+    /// Positions at which to compare the lane with the exact one, instead of measuring speed.
+    pub quality: Option<u32>,
+}
+
 /// Reads the options of `bench`; what is missing has the contract's default.
-pub(super) fn bench(object: &JsValue) -> Result<bench::Options> {
+pub(super) fn bench(object: &JsValue) -> Result<Bench> {
     let mut fields = Fields::new("bench", object)?;
+    let source = fields.raw("model").map(|model| source(&model)).transpose()?;
+    let quality = fields.get("quality")?;
     let options = bench::Options {
-        shape: fields.get("shape")?.ok_or_else(|| fields.bad("shape", "is missing"))?,
+        shape: fields.get("shape")?.unwrap_or_else(|| "llama-3.2-1b".into()),
         quant: fields.get("quant")?.unwrap_or_else(|| "q4_0".into()),
         prompt: fields.get("prompt")?.unwrap_or(512),
         gen_tokens: fields.get("gen")?.unwrap_or(128),
         runs: fields.get("runs")?.unwrap_or(5),
         profile: fields.get("profile")?.unwrap_or(false),
+        kernels: fields.get("kernelBench")?.unwrap_or(false),
         tune: fields.get("tune")?.unwrap_or(true),
         load: load_options(&mut fields)?,
     };
     fields.finish()?;
-    Ok(options)
+    Ok(Bench { options, source, quality })
 }
 
 fn source(model: &JsValue) -> Result<Source> {
@@ -181,6 +193,7 @@ pub(super) fn request(object: &JsValue) -> Result<Request> {
         stop: fields.get("stop")?.unwrap_or_default(),
         ignore_eos: fields.get("ignoreEos")?.unwrap_or(false),
         logits: fields.get("logits")?.unwrap_or(false),
+        profile: fields.get("profile")?.unwrap_or(false),
         logits_from: fields.get("logitsFrom")?,
         ..defaults
     };

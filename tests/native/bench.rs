@@ -1,11 +1,102 @@
 //! The bench on a tiny shape: what it reports must be what the engine did.
 
-use millrace::bench::{Options, Report, run};
+use millrace::bench::{Options, Quality, Report, quality, run};
+use millrace::plan::Lane;
+use millrace::source::Files;
+use millrace::source::disk::open_path;
 use millrace::stream::{Cancel, LoadOptions};
 
+use crate::common::data;
+use crate::decode_loop;
+
+fn options(quant: &str) -> Options {
+    let load = LoadOptions::default();
+    Options { shape: "tiny".into(), quant: quant.into(), prompt: 70, gen_tokens: 20, runs: 2, profile: true, kernels: false, tune: true, load }
+}
+
 fn bench(quant: &str) -> Report {
-    let options = Options { shape: "tiny".into(), quant: quant.into(), prompt: 70, gen_tokens: 20, runs: 2, profile: true, tune: true, load: LoadOptions::default() };
-    pollster::block_on(run(&options, &|_| {}, &Cancel::new())).unwrap()
+    pollster::block_on(run(&options(quant), None, &|_| {}, &Cancel::new())).unwrap()
+}
+
+fn oracle(name: &str) -> Files {
+    open_path(&data(&format!("oracle/{name}/model.gguf"))).unwrap()
+}
+
+fn builtin() -> Files {
+    open_path(&millrace::source::native::builtin_path().unwrap()).unwrap()
+}
+
+fn compare(files: &Files, positions: u32) -> Quality {
+    pollster::block_on(quality(files, &LoadOptions::default(), positions, &|_| {}, &Cancel::new())).unwrap()
+}
+
+#[test]
+fn a_model_is_measured_by_its_own_name() {
+    let options = Options { prompt: 20, gen_tokens: 8, runs: 1, profile: false, ..options("q4_0") };
+    let report = pollster::block_on(run(&options, Some(&builtin()), &|_| {}, &Cancel::new())).unwrap();
+    assert!(report.shape.to_lowercase().contains("box") && report.plan == "llama", "{} {}", report.shape, report.plan);
+    assert_eq!(report.quant, "F32+Q8_0");
+    assert!(report.decode_tok_s > 0.0);
+    let long = Options { prompt: 90_000, ..options };
+    let error = pollster::block_on(run(&long, Some(&builtin()), &|_| {}, &Cancel::new())).unwrap_err();
+    assert_eq!(error.code(), "BAD_OPTION", "{error}");
+}
+
+#[test]
+fn every_variant_is_compared_with_its_twin_and_then_measured() {
+    let options = Options { kernels: true, profile: false, ..options("q4_k_m") };
+    let report = pollster::block_on(run(&options, None, &|_| {}, &Cancel::new())).unwrap();
+    assert!(report.kernels.len() > 10);
+    assert!(report.kernels.iter().all(|r| r.wrong.is_none() && r.us > 0.0), "{:?}", report.kernels);
+    let choices = report.kernels.iter().filter(|r| r.kernel == "norm_gated").count();
+    assert!(choices >= 2, "the tuner's other variants are there too");
+    // One that computes nothing is found.
+    let broken = vec![("norm_gated".to_owned(), report.kernels.iter().find(|r| r.kernel == "norm_gated").unwrap().variant.to_owned())];
+    let load = LoadOptions { broken: broken.clone(), ..LoadOptions::default() };
+    let report = pollster::block_on(run(&Options { load, ..options }, None, &|_| {}, &Cancel::new())).unwrap();
+    let wrong: Vec<_> = report.kernels.iter().filter(|r| r.wrong.is_some()).map(|r| (r.kernel.to_owned(), r.variant.to_owned())).collect();
+    assert_eq!(wrong, broken);
+}
+
+#[test]
+fn a_generation_is_profiled_at_its_end() {
+    let mut engine = decode_loop::load(&LoadOptions::default());
+    let plain = decode_loop::run(&mut engine, &decode_loop::ask(6));
+    assert!(plain.profile.is_none());
+    let request = millrace::stream::Request { profile: true, ..decode_loop::ask(6) };
+    let profiled = decode_loop::run(&mut engine, &request);
+    assert_eq!(profiled.tokens, plain.tokens);
+    let rows = profiled.profile.unwrap();
+    assert!(rows.iter().any(|r| r.kernel == "attention") && rows.iter().all(|r| r.ms > 0.0 && r.active > 0.0), "{rows:?}");
+    assert_eq!(decode_loop::run(&mut engine, &decode_loop::ask(6)).tokens, plain.tokens, "measuring leaves nothing behind");
+}
+
+/// The whole 2,000 positions are for the long tests and for real GPUs.
+#[test]
+fn the_fast_lane_agrees_with_the_exact_one_on_the_model_in_the_box() {
+    let q = compare(&builtin(), 200);
+    assert_eq!((q.positions, q.lane), (200, "fast"));
+    assert!(q.top1 >= 0.98, "{q:?}");
+    assert!(q.kl_mean < 1e-3 && q.kl_mean > 0.0, "{q:?}");
+}
+
+#[test]
+#[ignore = "minutes; npm run test:long"]
+fn the_fast_lane_agrees_over_2000_positions() {
+    let q = compare(&builtin(), 2000);
+    assert!(q.top1 >= 0.98 && q.kl_mean < 1e-3, "{q:?}");
+    // Random weights have flat distributions: there the likeliest token means little, and the divergence says what there is to say.
+    for name in ["gguf-q8_0", "gguf-q4_0"] {
+        let q = compare(&oracle(name), 2000);
+        assert!(q.kl_mean < 1e-3, "{name}: {q:?}");
+    }
+}
+
+#[test]
+fn the_exact_lane_is_not_compared_with_itself() {
+    let load = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
+    let error = pollster::block_on(quality(&oracle("gguf-q8_0"), &load, 10, &|_| {}, &Cancel::new())).unwrap_err();
+    assert_eq!(error.code(), "BAD_OPTION");
 }
 
 #[test]

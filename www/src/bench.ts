@@ -1,19 +1,20 @@
-// The bench page: what this browser makes of a model's shape. Parameters as in DESIGN: shape, quant, prompt, gen, runs, lane, report; also context,
-// chunk, adapter, profile, subgroups=0 and kernel=OP=VARIANT (several). The whole report is POSTed to `report`, where that is given.
-import type { BenchOptions, BenchReport, ProfileRow } from 'millrace/wasm';
+// The bench page: what this browser makes of a model or of a model's shape. Parameters as in DESIGN: model, shape, quant, prompt, gen, runs, lane,
+// report; also context, chunk, adapter, profile=1, kernels=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT (several). The whole
+// report is POSTed to `report`, where that is given.
+import type { BenchOptions, BenchReport, KernelBenchRow, ProfileRow, QualityReport } from 'millrace/wasm';
 
 type Failure = { code: string; message: string };
-type FromWorker = { progress: { phase: string; loaded: number; total: number } } | { report: BenchReport } | { failure: Failure };
+type FromWorker = { progress: { phase: string; loaded: number; total: number } } | { report: BenchReport | QualityReport } | { failure: Failure };
 
-const NUMBERS = ['prompt', 'gen', 'runs', 'context', 'chunk'] as const;
-const TEXTS = ['shape', 'quant', 'lane', 'adapter'] as const;
-const OTHERS = ['report', 'profile', 'subgroups', 'kernel'];
+const NUMBERS = ['prompt', 'gen', 'runs', 'context', 'chunk', 'quality'] as const;
+const TEXTS = ['model', 'shape', 'quant', 'lane', 'adapter'] as const;
+const OTHERS = ['report', 'profile', 'kernels', 'tune', 'subgroups', 'kernel'];
 
 const status = document.querySelector<HTMLElement>('#status')!;
 const parameters = new URLSearchParams(location.search);
 
 /** For scripts and tests: the report or the failure, once there is one. */
-const outcome = { report: null as BenchReport | null, failure: null as Failure | null };
+const outcome = { report: null as BenchReport | QualityReport | null, failure: null as Failure | null };
 Object.assign(globalThis, { millraceBench: outcome });
 
 try {
@@ -24,7 +25,7 @@ try {
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     if ('progress' in data) status.textContent = `${data.progress.phase}: ${Math.floor((100 * data.progress.loaded) / Math.max(1, data.progress.total))} %`;
     else if ('failure' in data) void fail(data.failure);
-    else void show(data.report);
+    else void ('kl_mean' in data.report ? showQuality(data.report) : show(data.report));
   });
   worker.postMessage(options);
 } catch (error) {
@@ -38,7 +39,7 @@ function failure(code: string, message: string): Failure {
 function read(): BenchOptions {
   const known: string[] = [...NUMBERS, ...TEXTS, ...OTHERS];
   for (const name of parameters.keys()) if (!known.includes(name)) throw failure('BAD_OPTION', `${name} is not a parameter; known are ${known.join(', ')}`);
-  const options: BenchOptions = { shape: parameters.get('shape') ?? 'llama-3.2-1b' };
+  const options: BenchOptions = {};
   for (const name of TEXTS) if (parameters.has(name)) options[name] = parameters.get(name)!;
   for (const name of NUMBERS) {
     const text = parameters.get(name);
@@ -47,7 +48,10 @@ function read(): BenchOptions {
     options[name] = Number(text);
   }
   if (parameters.get('profile') === '1') options.profile = true;
+  if (parameters.get('kernels') === '1') options.kernelBench = true;
+  if (parameters.get('tune') === '0') options.tune = false;
   if (parameters.get('subgroups') === '0') options.subgroups = false;
+  if (options.model !== undefined) options.model = new URL(options.model, location.href).href;
   const kernels = parameters.getAll('kernel').map((text) => text.split('=', 2) as [string, string]);
   if (kernels.length > 0) options.kernels = Object.fromEntries(kernels);
   return options;
@@ -70,8 +74,32 @@ async function show(report: BenchReport): Promise<void> {
     ['Commands a token', `${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits; ${n(report.tokens_per_readback)} tokens a readback`],
     ['Bytes a token', `${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of ${n(report.streaming_gb_s, 0)} GB/s streaming`],
     ['GPU memory', `${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB weights`],
+    ['Tuner', `${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`],
     ['GPU', `${report.adapter.vendor} ${report.adapter.name}, subgroups of ${report.adapter.subgroup.join(' to ')}`],
   ];
+  figures(rows);
+  if (report.profile) profile(report.profile);
+  if (report.kernels) kernels(report.kernels);
+  status.className = 'pass';
+  status.textContent = `${report.shape} ${report.quant}, ${report.lane}: ${n(report.decode_tok_s)} tokens a second`;
+  await send(report);
+  outcome.report = report;
+}
+
+async function showQuality(report: QualityReport): Promise<void> {
+  figures([
+    ['Positions', `${report.positions} of ${report.texts} texts`],
+    ['KL divergence', `mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`],
+    ['Likeliest token', `the same at ${(100 * report.top1).toFixed(2)} % of the positions`],
+    ['GPU', `${report.adapter.vendor} ${report.adapter.name}`],
+  ]);
+  status.className = 'pass';
+  status.textContent = `${report.model}: lane ${report.lane} against lane exact`;
+  await send(report);
+  outcome.report = report;
+}
+
+function figures(rows: [string, string][]): void {
   const body = document.querySelector<HTMLTableSectionElement>('#figures tbody')!;
   for (const [name, value] of rows) {
     const line = body.insertRow();
@@ -81,11 +109,16 @@ async function show(report: BenchReport): Promise<void> {
     line.append(head);
     line.insertCell().textContent = value;
   }
-  if (report.profile) profile(report.profile);
-  status.className = 'pass';
-  status.textContent = `${report.shape} ${report.quant}, ${report.lane}: ${n(report.decode_tok_s)} tokens a second`;
-  await send(report);
-  outcome.report = report;
+}
+
+function kernels(rows: KernelBenchRow[]): void {
+  const table = document.querySelector<HTMLTableElement>('#kernels')!;
+  table.hidden = false;
+  for (const row of rows) {
+    const line = table.tBodies[0]!.insertRow();
+    const cells = [row.operation, row.variant, row.chosen ? 'yes' : '', row.us.toFixed(2), (row.bytes / 1e6).toFixed(2), row.gb_s.toFixed(0), row.percent_of_streaming.toFixed(1), row.wrong ?? 'as its twin’s'];
+    for (const cell of cells) line.insertCell().textContent = cell;
+  }
 }
 
 function profile(rows: ProfileRow[]): void {

@@ -135,7 +135,7 @@ function controls(): void {
 /** The line below the composer. */
 function showFacts(): void {
   const info = loader.engine?.info;
-  define(get('facts'), info ? [['GPU', info.adapter.name || info.adapter.vendor], ['Memory', bytes(info.memory.total)]] : []);
+  define(get('facts'), info ? [['GPU', info.adapter.name || info.adapter.vendor], ['Memory', bytes(info.memory.total)], ...info.warnings.map((text): [string, string] => ['Warning', text])] : []);
 }
 
 /** As many lines as the text has; the style sheet sets the limit. */

@@ -11,6 +11,9 @@ use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Phase, Progress,
 use millrace::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
+use crate::bench::Bench;
+use crate::tables;
+
 /// Runs large language models on the GPU.
 #[derive(Parser)]
 #[command(name = "millrace", version)]
@@ -25,8 +28,8 @@ enum Command {
     Generate(Box<Generate>),
     /// Print what a model is and how it would run.
     Inspect(Inspect),
-    /// Measure random weights in a known model's shape.
-    Bench(Bench),
+    /// Measure a model, or random weights in a known model's shape.
+    Bench(Box<Bench>),
 }
 
 #[derive(Args)]
@@ -87,7 +90,7 @@ struct Generate {
     /// Go on after the model's end token.
     #[arg(long)]
     ignore_eos: bool,
-    /// GPU time per kernel: only with bench.
+    /// Also measure each kernel of a decode step at the end of the answer.
     #[arg(long)]
     profile: bool,
     /// Show the browser: only with `npm run generate`.
@@ -119,49 +122,6 @@ struct Inspect {
     json: bool,
 }
 
-#[derive(Args)]
-struct Bench {
-    /// A model's dimensions; a wrong name lists them.
-    #[arg(long, default_value = "llama-3.2-1b")]
-    shape: String,
-    /// q4_0, q4_k_m, q8_0 or f16.
-    #[arg(long, default_value = "q4_0")]
-    quant: String,
-    /// Prompt tokens.
-    #[arg(long, default_value_t = 512)]
-    prompt: u32,
-    /// Tokens to decode.
-    #[arg(long, default_value_t = 128)]
-    r#gen: u32,
-    /// Measured runs.
-    #[arg(long, default_value_t = 5)]
-    runs: u32,
-    /// exact: f32; fast: int8 activations and a packed-half cache.
-    #[arg(long, default_value = "fast")]
-    lane: String,
-    /// Positions that the cache holds; prompt and decoded tokens if not given.
-    #[arg(long)]
-    context: Option<u32>,
-    /// Only a GPU whose name contains this.
-    #[arg(long)]
-    adapter: Option<String>,
-    /// Tokens between two readbacks, 1 to 32; follows the measured speed if not given.
-    #[arg(long)]
-    chunk: Option<u32>,
-    /// Force a kernel's variant, OP=VARIANT; may be given several times.
-    #[arg(long = "kernel", value_name = "OP=VARIANT")]
-    kernels: Vec<String>,
-    /// Also measure each kernel of a decode step.
-    #[arg(long)]
-    profile: bool,
-    /// Do not measure kernels' variants before the runs: plan with what is known.
-    #[arg(long)]
-    no_tune: bool,
-    /// One JSON object on the last line.
-    #[arg(long)]
-    json: bool,
-}
-
 /// clap's complaint as one of ours, on one line.
 pub fn usage(e: &clap::Error) -> Error {
     let text = e.to_string();
@@ -182,12 +142,12 @@ pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Generate(args) => generate(*args).await,
         Command::Inspect(args) => inspect(args).await,
-        Command::Bench(args) => bench(args).await,
+        Command::Bench(args) => args.run().await,
     }
 }
 
 /// `OP=VARIANT` pairs.
-fn forced(kernels: &[String]) -> Result<Vec<(String, String)>> {
+pub fn forced(kernels: &[String]) -> Result<Vec<(String, String)>> {
     let pair = |k: &String| match k.split_once('=') {
         Some((op, variant)) => Ok((op.to_owned(), variant.to_owned())),
         None => Err(Error::bad_option(format!("--kernel {k} is not OP=VARIANT"))),
@@ -234,7 +194,7 @@ impl Load {
 }
 
 /// A download as one line of stderr that is written over, where a person watches. Reports come about once a megabyte.
-fn show_download(progress: &Progress) {
+pub fn show_download(progress: &Progress) {
     let mut err = std::io::stderr();
     if progress.phase != Phase::Download || progress.cached || !err.is_terminal() {
         return;
@@ -284,15 +244,13 @@ fn request(args: &Generate) -> Result<Request> {
         stop: args.stop.clone(),
         ignore_eos: args.ignore_eos,
         logits: args.logits.is_some(),
+        profile: args.profile,
         logits_from: args.logits_from,
         ..Request::new(prompt)
     })
 }
 
 async fn generate(args: Generate) -> Result<()> {
-    if args.profile {
-        return Err(Error::bad_option("--profile goes with bench: millrace bench --shape NAME --profile"));
-    }
     if args.headed {
         return Err(Error::bad_option("--headed shows the browser; it goes with npm run generate"));
     }
@@ -318,6 +276,9 @@ async fn generate(args: Generate) -> Result<()> {
     println!();
     if let Some(path) = &args.logits {
         write_logits(path, &args, &result)?;
+    }
+    if let Some(rows) = &result.profile {
+        tables::profile(rows);
     }
     if args.json {
         let shown = Generation { logits: None, all_logits: None, ..result };
@@ -402,66 +363,6 @@ async fn inspect(args: Inspect) -> Result<()> {
                 r.place
             );
         }
-    }
-    Ok(())
-}
-
-async fn bench(args: Bench) -> Result<()> {
-    let load = LoadOptions {
-        lane: Lane::parse(&args.lane)?,
-        context: args.context,
-        chunk: args.chunk,
-        adapter: args.adapter.clone(),
-        kernels: forced(&args.kernels)?,
-        tuning: read_tuning(),
-        ..LoadOptions::default()
-    };
-    let options = millrace::bench::Options {
-        shape: args.shape,
-        quant: args.quant,
-        prompt: args.prompt,
-        gen_tokens: args.r#gen,
-        runs: args.runs,
-        profile: args.profile,
-        tune: !args.no_tune,
-        load,
-    };
-    let report = millrace::bench::run(&options, &|_| {}, &Cancel::new()).await?;
-    write_tuning(&report.tuning)?;
-    println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
-    println!(
-        "decode       {:.1} tok/s after {} tokens of prompt, {} tokens, median of {}",
-        report.decode_tok_s,
-        report.prompt,
-        report.gen_tokens,
-        report.runs.len()
-    );
-    println!("prefill      {:.1} tok/s; first token after {:.1} ms", report.prefill_tok_s, report.ttft_ms);
-    println!("latency      P50 {:.3}, P95 {:.3} ms a token; recording {:.1} us a token", report.latency_ms[0], report.latency_ms[1], report.record_us);
-    println!(
-        "per token    {:.1} dispatches, {:.2} submits, a readback every {:.1} tokens, {:.1} MB: {:.1} % of the {:.0} GB/s that this GPU streams",
-        report.dispatches_per_token,
-        report.submits_per_token,
-        report.tokens_per_readback,
-        report.bytes_per_token as f64 / 1e6,
-        report.percent_of_streaming,
-        report.streaming_gb_s
-    );
-    println!("GPU memory   {:.1} MB at most, {:.1} MB of it weights", report.gpu_bytes as f64 / 1e6, report.weight_bytes as f64 / 1e6);
-    if !report.profile.is_empty() {
-        println!(
-            "\n{:<20} {:<14} {:<18} {:>5} {:>9} {:>9} {:>6} {:>11} {:>8} {:>7} {:>7}",
-            "step", "kernel", "variant", "calls", "us", "ms/token", "%", "bytes", "GB/s", "% peak", "active"
-        );
-        for r in &report.profile {
-            println!(
-                "{:<20} {:<14} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>11} {:>8.0} {:>7.1} {:>7.2}",
-                r.step, r.kernel, r.variant, r.calls, r.us, r.ms, r.percent, r.bytes, r.gb_s, r.percent_of_streaming, r.active
-            );
-        }
-    }
-    if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(|e| Error::internal(e.to_string()))?);
     }
     Ok(())
 }

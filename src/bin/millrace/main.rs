@@ -1,6 +1,8 @@
 //! The native command line: the same engine and the same options as the browser's.
 
+mod bench;
 mod cli;
+mod tables;
 
 use std::io::Write as _;
 use std::process::ExitCode;

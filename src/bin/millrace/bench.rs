@@ -1,0 +1,149 @@
+//! `millrace bench`: speed, kernel by kernel where asked for, or what a lane costs in quality.
+
+use clap::Args;
+use millrace::bench::{self, Options};
+use millrace::plan::Lane;
+use millrace::source::{ModelSpec, native};
+use millrace::store::disk::{read_tuning, write_tuning};
+use millrace::stream::{Cancel, LoadOptions, Progress};
+use millrace::{Error, Result};
+use serde::Serialize;
+
+use crate::cli::{forced, show_download};
+use crate::tables;
+
+#[derive(Args)]
+pub struct Bench {
+    /// A model instead of random weights: builtin, or a .gguf file, a folder with safetensors, or a URL of either.
+    #[arg(long)]
+    model: Option<String>,
+    /// A model's dimensions; a wrong name lists them.
+    #[arg(long, default_value = "llama-3.2-1b")]
+    shape: String,
+    /// q4_0, q4_k_m, q8_0 or f16.
+    #[arg(long, default_value = "q4_0")]
+    quant: String,
+    /// Prompt tokens.
+    #[arg(long, default_value_t = 512)]
+    prompt: u32,
+    /// Tokens to decode.
+    #[arg(long, default_value_t = 128)]
+    r#gen: u32,
+    /// Measured runs.
+    #[arg(long, default_value_t = 5)]
+    runs: u32,
+    /// exact: f32; fast: int8 activations and a packed-half cache.
+    #[arg(long, default_value = "fast")]
+    lane: String,
+    /// Positions that the cache holds; prompt and decoded tokens if not given.
+    #[arg(long)]
+    context: Option<u32>,
+    /// Only a GPU whose name contains this.
+    #[arg(long)]
+    adapter: Option<String>,
+    /// Tokens between two readbacks, 1 to 32; follows the measured speed if not given.
+    #[arg(long)]
+    chunk: Option<u32>,
+    /// Force a kernel's variant, OP=VARIANT; may be given several times.
+    #[arg(long = "kernel", value_name = "OP=VARIANT")]
+    kernels: Vec<String>,
+    /// Also measure each kernel of a decode step.
+    #[arg(long)]
+    profile: bool,
+    /// Also compare every variant that a step could run with its twin, and measure it.
+    #[arg(long)]
+    kernel_bench: bool,
+    /// Instead of speed: the lane's logits against the exact lane's. Of the model in the box if --model is not given.
+    #[arg(long)]
+    quality: bool,
+    /// With --quality: positions to compare.
+    #[arg(long, default_value_t = 2000, requires = "quality")]
+    positions: u32,
+    /// Do not measure kernels' variants before the runs: plan with what is known.
+    #[arg(long)]
+    no_tune: bool,
+    /// One JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Bench {
+    /// Runs the command.
+    pub async fn run(self) -> Result<()> {
+        let load = LoadOptions {
+            lane: Lane::parse(&self.lane)?,
+            context: self.context,
+            chunk: self.chunk,
+            adapter: self.adapter.clone(),
+            kernels: forced(&self.kernels)?,
+            tuning: read_tuning(),
+            ..LoadOptions::default()
+        };
+        let cancel = Cancel::new();
+        let progress = |p: Progress| show_download(&p);
+        let model = if self.quality { Some(self.model.clone().unwrap_or_else(|| "builtin".into())) } else { self.model.clone() };
+        let files = match &model {
+            Some(model) => Some(native::open(&ModelSpec::parse(model)?, &progress, &cancel).await?.0),
+            None => None,
+        };
+        if let (true, Some(files)) = (self.quality, &files) {
+            let q = bench::quality(files, &load, self.positions, &progress, &cancel).await?;
+            println!("{} {} against exact on {} ({})", q.model, q.lane, q.adapter.name, q.adapter.backend);
+            println!("positions    {} of {} texts", q.positions, q.texts);
+            println!("KL           mean {:.2e}, 99 % below {:.2e}, largest {:.2e} nats", q.kl_mean, q.kl_p99, q.kl_max);
+            println!("top-1        {:.2} % the same", q.top1 * 100.0);
+            return self.print_json(&q);
+        }
+        let options = Options {
+            shape: self.shape.clone(),
+            quant: self.quant.clone(),
+            prompt: self.prompt,
+            gen_tokens: self.r#gen,
+            runs: self.runs,
+            profile: self.profile,
+            kernels: self.kernel_bench,
+            tune: !self.no_tune,
+            load,
+        };
+        let report = bench::run(&options, files.as_ref(), &progress, &cancel).await?;
+        write_tuning(&report.tuning)?;
+        println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
+        println!(
+            "decode       {:.1} tok/s after {} tokens of prompt, {} tokens, median of {}",
+            report.decode_tok_s,
+            report.prompt,
+            report.gen_tokens,
+            report.runs.len()
+        );
+        println!("prefill      {:.1} tok/s; first token after {:.1} ms", report.prefill_tok_s, report.ttft_ms);
+        println!("latency      P50 {:.3}, P95 {:.3} ms a token; recording {:.1} us a token", report.latency_ms[0], report.latency_ms[1], report.record_us);
+        println!(
+            "per token    {:.1} dispatches, {:.2} submits, a readback every {:.1} tokens, {:.1} MB: {:.1} % of the {:.0} GB/s that this GPU streams",
+            report.dispatches_per_token,
+            report.submits_per_token,
+            report.tokens_per_readback,
+            report.bytes_per_token as f64 / 1e6,
+            report.percent_of_streaming,
+            report.streaming_gb_s
+        );
+        println!("GPU memory   {:.1} MB at most, {:.1} MB of it weights", report.gpu_bytes as f64 / 1e6, report.weight_bytes as f64 / 1e6);
+        let tuned = &report.tuned;
+        println!("tuner        {} operations measured in {:.0} ms, {} run another variant now", tuned.measured, tuned.ms, tuned.changed);
+        if !report.profile.is_empty() {
+            tables::profile(&report.profile);
+        }
+        if !report.kernels.is_empty() {
+            tables::kernels(&report.kernels);
+        }
+        let wrong: Vec<_> = report.kernels.iter().filter(|r| r.wrong.is_some()).map(|r| format!("{}={}", r.kernel, r.variant)).collect();
+        self.print_json(&report)?;
+        if wrong.is_empty() { Ok(()) } else { Err(Error::gpu(format!("{} computed wrongly on this GPU", wrong.join(", ")))) }
+    }
+
+    fn print_json(&self, value: &impl Serialize) -> Result<()> {
+        if self.json {
+            println!("{}", serde_json::to_string(value).map_err(|e| Error::internal(e.to_string()))?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! Tables of measurements, for terminals.
+
+use millrace::decode::{KernelRow, ProfileRow};
+
+/// Time, bytes and busy threads of each kernel of a decode step.
+pub fn profile(rows: &[ProfileRow]) {
+    println!(
+        "\n{:<18} {:<14} {:<18} {:>5} {:>9} {:>9} {:>6} {:>9} {:>8} {:>7} {:>7}",
+        "step", "kernel", "variant", "calls", "us", "ms/token", "%", "MB", "GB/s", "% peak", "active"
+    );
+    for r in rows {
+        println!(
+            "{:<18} {:<14} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2} {:>8.0} {:>7.1} {:>7.2}",
+            r.step,
+            r.kernel,
+            r.variant,
+            r.calls,
+            r.us,
+            r.ms,
+            r.percent,
+            r.bytes as f64 / 1e6,
+            r.gb_s,
+            r.percent_of_streaming,
+            r.active
+        );
+    }
+}
+
+/// Every variant that a step could run: the one that the plan runs has a star, one that computes wrongly no time worth anything.
+pub fn kernels(rows: &[KernelRow]) {
+    println!("\n{:<40} {:<22}   {:>9} {:>9} {:>8} {:>7}  result", "operation", "variant", "us", "MB", "GB/s", "% peak");
+    for r in rows {
+        println!(
+            "{:<40} {:<22} {} {:>9.2} {:>9.2} {:>8.0} {:>7.1}  {}",
+            r.operation,
+            r.variant,
+            if r.chosen { "*" } else { " " },
+            r.us,
+            r.bytes as f64 / 1e6,
+            r.gb_s,
+            r.percent_of_streaming,
+            r.wrong.as_deref().unwrap_or("as its twin's")
+        );
+    }
+}
