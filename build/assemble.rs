@@ -41,7 +41,8 @@ impl<T: Copy> PerAxis<T> {
     fn of(&self, axes: &[(String, String)]) -> Option<T> {
         match self {
             Self::One(value) => Some(*value),
-            Self::By(values) => axes.iter().find_map(|(_, value)| values.get(value)).copied(),
+            // Weight types and cache types are not asked: `f16` is one of theirs too.
+            Self::By(values) => axes.iter().filter(|(axis, _)| axis != "weight" && axis != "kv").find_map(|(_, value)| values.get(value)).copied(),
         }
     }
 }
@@ -222,7 +223,7 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
         let known: &[&str] = match axis.as_str() {
             // A weight type is what has a file in shaders/common, which the template includes.
             "weight" => &[],
-            "act" | "out" => &["f32", "q8"],
+            "act" | "out" => &["f32", "f16", "q8"],
             "tiles" => &["one", "many"],
             "kv" => &["f32", "f16"],
             "width" => &["e64", "e128", "e256"],

@@ -22,6 +22,8 @@ override SPLIT: u32;  // groups of lanes that share a row: a power of two, at mo
 {% if act == "q8" %}
 @group(0) @binding(3) var<storage, read> xq: array<vec4<u32>>;   // [KB][2]
 @group(0) @binding(4) var<storage, read> xs: array<vec2<f32>>;   // [KB]
+{% elif act == "f16" %}
+@group(0) @binding(3) var<storage, read> x: array<vec4<f16>>;    // [KB * 8]
 {% else %}
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [KB * 8]
 fn x4(j: u32) -> vec4<f32> { return x[j]; }
@@ -122,6 +124,19 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% if normed %}
     let factor = norm_factor();
 {% endif %}
+{% elif act == "f16" %}
+    // Four products at a time in halves, their sums in f32. Pieces of a block as memory holds them: 16 bytes where numbers have so many.
+{% set units = {"f32": 8, "f16": 4, "bf16": 4, "q8_0": 2}[weight] | default(1) %}
+    for (var i = lane; i < KB * {{ units }}u; i += LANES * SPLIT) {
+{% for j in range(8 // units) %}
+        {
+            let v = x[i * {{ 8 // units }}u + {{ j }}u];
+{% for r in range(rows) %}
+            sum{{ r }} += f32(dot(vec4<f16>(w4(b{{ r }} + i / {{ units }}u, i % {{ units }}u * {{ 8 // units }}u + {{ j }}u)), v));
+{% endfor %}
+        }
+{% endfor %}
+    }
 {% else %}
 {% if normed %}
     var sq = 0.0;

@@ -2,6 +2,7 @@
 // Works on blocks of 32 of the flattened H*E outputs, so that a block can be quantized whatever E is: one a workgroup, grid [KB]. Its
 // eight columns of four elements have {{ workgroup // 8 }} invocations each, which deal the splits out among themselves, because what takes time is the wait for loads.
 {% set sg = reduce == "sg16" %}
+{% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 {% include "common/splits.wgsl" %}
 {% if out == "q8" %}{% if sg %}{% include "common/int8.wgsl" %}{% else %}{% include "common/quantize.wgsl" %}{% endif %}{% endif %}
@@ -12,8 +13,8 @@ override KB: u32;     // blocks of 32: ceil(H*E / 32)
 
 @group(0) @binding(1) var<storage, read> po: array<vec4<f32>>;  // [splits][H][E/4]
 @group(0) @binding(2) var<storage, read> ml: array<vec2<f32>>;  // [splits][H]
-{% if out == "f32" %}
-@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;   // [KB*8], zero beyond H*E
+{% if out != "q8" %}
+@group(0) @binding(3) var<storage, read_write> y: array<vec4<{{ out }}>>;   // [KB*8], zero beyond H*E
 {% else %}
 @group(0) @binding(3) var<storage, read_write> yq: array<u32>;        // [KB][8]
 @group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;  // [KB]
@@ -82,8 +83,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     workgroupBarrier();
     let at = li % COLUMNS;
     let value = values[at];
-{% if out == "f32" %}
-    if (li < COLUMNS) { y[wid.x * COLUMNS + at] = value; }
+{% if out != "q8" %}
+    if (li < COLUMNS) { y[wid.x * COLUMNS + at] = {{ stored('value') }}; }
 {% else %}
     var largest = largest4(value);
 {% for x in [1, 2, 4] %}
@@ -115,8 +116,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         }
         value /= l;
     }
-{% if out == "f32" %}
-    if (part == 0u) { y[i] = value; }
+{% if out != "q8" %}
+    if (part == 0u) { y[i] = {{ stored('value') }}; }
 {% else %}
     let q = quantize(value, li);
     if (part == 0u) {

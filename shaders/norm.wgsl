@@ -1,4 +1,5 @@
 // RMSNorm: y = h / sqrt(mean(h^2) + EPS) * nw, one workgroup a row.
+{% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 {% with sum = "f32" %}{% include "common/reduce.wgsl" %}{% endwith %}
 @group(0) @binding(1) var<storage, read> h: array<f32>;    // [T][STRIDE]
@@ -8,7 +9,7 @@
 @group(0) @binding(3) var<storage, read_write> yq: array<u32>;          // [T][KB][8]
 @group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;    // [T][KB]
 {% else %}
-@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;     // [T][KB * 32], padded with zeros
+@group(0) @binding(3) var<storage, read_write> y: array<vec4<{{ out }}>>;     // [T][KB * 32], padded with zeros
 {% endif %}
 
 override D: u32;        // model width
@@ -42,7 +43,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             if (j % 8u == 0u) { ys[wid.x * KB + j / 8u] = q.scale; }
         }
 {% else %}
-        if (j < KB * 8u) { y[wid.x * KB * 8u + j] = v; }
+        if (j < KB * 8u) { y[wid.x * KB * 8u + j] = {{ stored('v') }}; }
 {% endif %}
     }
 }

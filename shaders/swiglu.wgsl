@@ -1,5 +1,6 @@
 // y = silu(gate) * up, the gate in the first F columns of gu and the up product in the next F. Eight blocks of 32 a workgroup:
 // grid [ceil(KB / 8), T].
+{% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 @group(0) @binding(1) var<storage, read> gu: array<f32>;                // [T][GSTRIDE]
 {% if out == "q8" %}
@@ -7,7 +8,7 @@
 @group(0) @binding(2) var<storage, read_write> yq: array<u32>;          // [T][KB][8]
 @group(0) @binding(3) var<storage, read_write> ys: array<vec2<f32>>;    // [T][KB]
 {% else %}
-@group(0) @binding(2) var<storage, read_write> y: array<vec4<f32>>;     // [T][KB * 32], padded with zeros
+@group(0) @binding(2) var<storage, read_write> y: array<vec4<{{ out }}>>;     // [T][KB * 32], padded with zeros
 {% endif %}
 
 override F: u32;         // feed-forward width
@@ -36,6 +37,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (li % 8u == 0u) { ys[wid.y * KB + j / 8u] = q.scale; }
     }
 {% else %}
-    if (j < KB * 8u) { y[wid.y * KB * 8u + j] = v; }
+    if (j < KB * 8u) { y[wid.y * KB * 8u + j] = {{ stored('v') }}; }
 {% endif %}
 }

@@ -310,7 +310,17 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_before_anything_is_loaded() {
-        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, profile: false, kernels: false, tune: true, load: LoadOptions::default() };
+        let good = Options {
+            shape: "tiny".into(),
+            quant: "q8_0".into(),
+            prompt: 4,
+            gen_tokens: 4,
+            runs: 1,
+            profile: false,
+            kernels: false,
+            tune: true,
+            load: LoadOptions::default(),
+        };
         for bad in [
             Options { shape: "x".into(), ..good.clone() },
             Options { quant: "x".into(), ..good.clone() },

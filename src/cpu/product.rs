@@ -1,10 +1,10 @@
 //! The twins of `matvec`, `matmul`, `norm_matvec` and `norm_gated`, which differ in how many rows of activations there are, where
 //! they come from and what becomes of the products.
 
-use super::Call;
 use super::quantize::{quantize_block, write_rows};
 use super::swiglu::silu;
 use super::weight::{BLOCK, Quantized, decode_block, decode_quantized};
+use super::{Call, kv};
 
 /// y[ROW0 + n] (+)= w[n] . x
 pub fn matvec(call: &Call) {
@@ -62,6 +62,10 @@ fn product(call: &Call, rows: usize, stride: usize) {
     let x: Vec<Act> = if call.axis("act") == "q8" {
         let (xq, xs) = (call.view::<[i8; BLOCK]>("xq"), call.view::<[f32; 2]>("xs"));
         let row = |t| Act::Q8 { ints: xq[t * kb..][..kb].to_vec(), scales: xs[t * kb..][..kb].iter().map(|s| s[0]).collect() };
+        (0..rows).map(row).collect()
+    } else if call.axis("act") == "f16" {
+        let x = call.read("x");
+        let row = |t: usize| Act::F32((t * kb * BLOCK..(t + 1) * kb * BLOCK).map(|i| kv::load("f16", &x, i)).collect());
         (0..rows).map(row).collect()
     } else {
         let x = call.view::<f32>("x");

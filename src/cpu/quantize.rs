@@ -1,5 +1,5 @@
-use super::Call;
 use super::weight::BLOCK;
+use super::{Call, kv};
 
 /// A block of int8 activations: scale, and scale * sum of the integers.
 pub struct Block {
@@ -16,12 +16,21 @@ pub fn quantize_block(x: &[f32; BLOCK]) -> Block {
     Block { ints, scale, scaled_sum: scale * sum as f32 }
 }
 
-/// Writes rows of activations as the variant's `out` axis says, f32 in `y` or int8 in `yq` and `ys`, padded with zeros to
+/// Writes rows of activations as the variant's `out` axis says, f32 or halves in `y` or int8 in `yq` and `ys`, padded with zeros to
 /// `kb` blocks a row.
 pub fn write_rows(call: &Call, kb: usize, rows: impl Iterator<Item = Vec<f32>>) {
     for (t, mut row) in rows.enumerate() {
         row.resize(kb * BLOCK, 0.0);
-        if call.axis("out") == "q8" { write_q8(call, t, &row) } else { call.view_mut::<f32>("y")[t * kb * BLOCK..][..row.len()].copy_from_slice(&row) }
+        match call.axis("out") {
+            "q8" => write_q8(call, t, &row),
+            "f16" => {
+                let mut y = call.write("y");
+                for (i, v) in row.iter().enumerate() {
+                    kv::store("f16", &mut y, t * kb * BLOCK + i, *v);
+                }
+            }
+            _ => call.view_mut::<f32>("y")[t * kb * BLOCK..][..row.len()].copy_from_slice(&row),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The operations of which an architecture's forward pass is made: each appends the steps of one operation, for a prefill pass or a decode step.
 
-use super::{BufferId, Chosen, Extent, Grid, Layout, Plan, Role, Selector, Step};
+use super::{BufferId, Chosen, Extent, Grid, Lane, Layout, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
 use crate::kernels::splits::{keys_a_split, most_splits};
 use crate::kernels::{State, Variant};
@@ -23,6 +23,8 @@ pub struct Sizes {
 pub enum Act {
     /// `[T, KB * 32]` f32.
     F32(BufferId),
+    /// `[1, KB * 32]` f16.
+    F16(BufferId),
     /// int8 and (scale, scale * sum) a block of 32.
     Q8(BufferId, BufferId),
 }
@@ -31,18 +33,19 @@ impl Act {
     const fn axis(self) -> &'static str {
         match self {
             Self::F32(_) => "f32",
+            Self::F16(_) => "f16",
             Self::Q8(..) => "q8",
         }
     }
     fn inputs(self) -> Vec<(&'static str, BufferId)> {
         match self {
-            Self::F32(x) => vec![("x", x)],
+            Self::F32(x) | Self::F16(x) => vec![("x", x)],
             Self::Q8(xq, xs) => vec![("xq", xq), ("xs", xs)],
         }
     }
     fn outputs(self) -> Vec<(&'static str, BufferId)> {
         match self {
-            Self::F32(y) => vec![("y", y)],
+            Self::F32(y) | Self::F16(y) => vec![("y", y)],
             Self::Q8(yq, ys) => vec![("yq", yq), ("ys", ys)],
         }
     }
@@ -194,25 +197,23 @@ impl<'a> Builder<'a> {
         if self.decode { Extent::Fixed(1) } else { Extent::Rows { per } }
     }
 
-    /// Where the producer of `matrix`'s input writes: int8 if every part of the matrix is quantized and the lane is fast, f32 otherwise.
+    /// Where the producer of `matrix`'s input writes: in the fast lane int8 if every part of the matrix is quantized, in lane f16 halves for
+    /// decode, f32 otherwise.
     fn act(&mut self, label: &str, matrix: &Matrix) -> Act {
         let kb = matrix.kb();
-        if self.select.lane() == super::Lane::Fast && matrix.quantized() {
-            Act::Q8(self.scratch(&format!("{label}.q8"), kb * BLOCK / 4), self.scratch(&format!("{label}.scales"), kb * 2))
-        } else {
-            Act::F32(self.scratch(&format!("{label}.f32"), kb * BLOCK))
+        match self.select.lane() {
+            Lane::Fast if matrix.quantized() => Act::Q8(self.scratch(&format!("{label}.q8"), kb * BLOCK / 4), self.scratch(&format!("{label}.scales"), kb * 2)),
+            Lane::F16 if self.decode => Act::F16(self.scratch(&format!("{label}.f16"), kb * BLOCK / 2)),
+            _ => Act::F32(self.scratch(&format!("{label}.f32"), kb * BLOCK)),
         }
     }
 
-    fn push(
-        &mut self,
-        name: &str,
-        chosen: Chosen,
-        overrides: Vec<(&'static str, f64)>,
-        bindings: Vec<(&'static str, BufferId)>,
-        grid: Grid,
-        bytes: u64,
-    ) {
+    /// Whether a product with rows of `kb` blocks norms its own input. Halves do not: before it is normed the residual stream may exceed them.
+    fn fuses_norm(&self, kb: usize) -> bool {
+        self.decode && kb <= PROLOGUE_BLOCKS && self.select.lane() != Lane::F16
+    }
+
+    fn push(&mut self, name: &str, chosen: Chosen, overrides: Vec<(&'static str, f64)>, bindings: Vec<(&'static str, BufferId)>, grid: Grid, bytes: u64) {
         let Chosen { variant, reason, choice } = chosen;
         let mut bindings = bindings;
         if variant.bindings.iter().any(|b| b.name == "state") && bindings.iter().all(|(n, _)| *n != "state") {
@@ -292,7 +293,7 @@ impl<'a> Builder<'a> {
 
     /// `y = W norm(h)`. In decode the norm, and the quantization of its result, are the product's own prologue.
     pub fn norm_linear(&mut self, norm: &Norm, h: BufferId, matrix: &Matrix, y: BufferId, y_stride: usize) -> Result<()> {
-        if !self.decode || matrix.kb() > PROLOGUE_BLOCKS {
+        if !self.fuses_norm(matrix.kb()) {
             let x = self.norm(&norm.name, h, norm.weight, norm.eps, matrix, false)?;
             return self.linear(matrix, x, y, y_stride, false, false);
         }
@@ -316,7 +317,7 @@ impl<'a> Builder<'a> {
         }
         // Gates and up rows of one output must lie in one buffer.
         let [part] = &gate_up.parts[..] else { return self.unfused_gated(norm, h, gate_up, consumer) };
-        if !self.decode || gate_up.kb() > PROLOGUE_BLOCKS {
+        if !self.fuses_norm(gate_up.kb()) {
             return self.unfused_gated(norm, h, gate_up, consumer);
         }
         let out = self.act("act", consumer);
@@ -339,7 +340,7 @@ impl<'a> Builder<'a> {
 
     /// The `act` axis of a product with `part` that makes its own activations.
     fn act_axis(&self, part: &Part) -> &'static str {
-        if self.select.lane() == super::Lane::Fast && part.kind.quantized() { "q8" } else { "f32" }
+        if self.select.lane() == Lane::Fast && part.kind.quantized() { "q8" } else { "f32" }
     }
 
     /// Layer `layer`'s keys and values, `[G, C, E]` each.
@@ -410,8 +411,7 @@ impl<'a> Builder<'a> {
 
         let out = self.act("attention", consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
-        let overrides =
-            vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
+        let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
         let mut bindings = vec![("po", po), ("ml", ml)];
         bindings.extend(out.outputs());
         self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), Extent::Fixed(1)), 0);

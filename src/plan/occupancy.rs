@@ -23,7 +23,7 @@ impl Step {
         let share = |items: f64, lanes: f64| items / ((items / lanes).ceil() * lanes);
         match self.variant.kernel {
             "matvec" | "norm_matvec" | "norm_gated" => {
-                let f32 = self.variant.axis("act") == Some("f32");
+                let f32 = self.variant.axis("act") != Some("q8");
                 let pieces = match self.variant.axis("weight") {
                     Some("f32") if f32 => 8.0,
                     Some("f16" | "bf16") if f32 => 4.0,

@@ -15,7 +15,7 @@ use crate::kernels::{self, Variant};
 pub enum Lane {
     /// f32 activations and cache: for parity with a reference.
     Exact,
-    /// f16 activations, where the device has `shader-f16`.
+    /// f16 activations in decode, where the device has `shader-f16`; f32 ones in prefill; packed-half cache.
     F16,
     /// int8 activations against quantized weights, packed-half cache.
     #[default]
@@ -39,6 +39,14 @@ impl Lane {
             Self::Exact => "exact",
             Self::F16 => "f16",
             Self::Fast => "fast",
+        }
+    }
+
+    /// What is left to try where a variant of this lane computes wrongly.
+    pub const fn next(self, caps_f16: bool) -> Self {
+        match self {
+            Self::Fast if caps_f16 => Self::F16,
+            _ => Self::Exact,
         }
     }
 
@@ -99,9 +107,8 @@ pub struct Chosen {
 impl Selector {
     /// `forced` holds (kernel, variant) pairs: a variant's name or the value of one of its axes. One that does not exist is an error.
     pub fn new(caps: &Caps, lane: Lane, forced: &[(String, String)]) -> Result<Self> {
-        if lane == Lane::F16 {
-            let why = if caps.f16() { "its kernels are not in this version" } else { "this GPU does not offer shader-f16" };
-            return Err(Error::bad_option(format!("lane f16 cannot be used: {why}; use exact or fast")));
+        if lane == Lane::F16 && !caps.f16() {
+            return Err(Error::bad_option("lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact or fast"));
         }
         for (kernel, variant) in forced {
             if !kernels::kernels().contains(&kernel.as_str()) {

@@ -196,7 +196,7 @@ impl Engine {
             model: self.model.clone(),
             adapter: self.session.gpu().caps().clone(),
             lane: self.session.lane(),
-            lanes: vec![Lane::Exact, Lane::Fast],
+            lanes: [Lane::Exact, Lane::F16, Lane::Fast].into_iter().filter(|l| *l != Lane::F16 || self.session.gpu().caps().f16()).collect(),
             memory: MemoryInfo {
                 weights: layout.bytes(Role::Weight),
                 kv: layout.bytes(Role::Cache),
@@ -309,7 +309,7 @@ async fn plan_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Op
         }
         about.wrong.extend(test.wrong.iter().map(|(variant, how)| format!("{variant}: {how}")));
         broken.extend(test.wrong.iter().map(|(variant, _)| variant));
-        lane = Lane::Exact;
+        lane = lane.next(gpu.caps().f16());
     }
 }
 

@@ -26,8 +26,9 @@ fn builtin() -> Files {
     open_path(&millrace::source::native::builtin_path().unwrap()).unwrap()
 }
 
-fn compare(files: &Files, positions: u32) -> Quality {
-    pollster::block_on(quality(files, &LoadOptions::default(), positions, &|_| {}, &Cancel::new())).unwrap()
+fn compare(files: &Files, lane: Lane, positions: u32) -> Quality {
+    let load = LoadOptions { lane, ..LoadOptions::default() };
+    pollster::block_on(quality(files, &load, positions, &|_| {}, &Cancel::new())).unwrap()
 }
 
 #[test]
@@ -73,22 +74,26 @@ fn a_generation_is_profiled_at_its_end() {
 
 /// The whole 2,000 positions are for the long tests and for real GPUs.
 #[test]
-fn the_fast_lane_agrees_with_the_exact_one_on_the_model_in_the_box() {
-    let q = compare(&builtin(), 200);
-    assert_eq!((q.positions, q.lane), (200, "fast"));
-    assert!(q.top1 >= 0.98, "{q:?}");
-    assert!(q.kl_mean < 1e-3 && q.kl_mean > 0.0, "{q:?}");
+fn lanes_agree_with_the_exact_one_on_the_model_in_the_box() {
+    for lane in [Lane::Fast, Lane::F16] {
+        let q = compare(&builtin(), lane, 200);
+        assert_eq!((q.positions, q.lane), (200, lane.name()));
+        assert!(q.top1 >= 0.98, "{q:?}");
+        assert!(q.kl_mean < 1e-3 && q.kl_mean > 0.0, "{q:?}");
+    }
 }
 
 #[test]
 #[ignore = "minutes; npm run test:long"]
-fn the_fast_lane_agrees_over_2000_positions() {
-    let q = compare(&builtin(), 2000);
-    assert!(q.top1 >= 0.98 && q.kl_mean < 1e-3, "{q:?}");
-    // Random weights have flat distributions: there the likeliest token means little, and the divergence says what there is to say.
-    for name in ["gguf-q8_0", "gguf-q4_0"] {
-        let q = compare(&oracle(name), 2000);
-        assert!(q.kl_mean < 1e-3, "{name}: {q:?}");
+fn lanes_agree_over_2000_positions() {
+    for lane in [Lane::Fast, Lane::F16] {
+        let q = compare(&builtin(), lane, 2000);
+        assert!(q.top1 >= 0.98 && q.kl_mean < 1e-3, "{q:?}");
+        // Random weights have flat distributions: there the likeliest token means little, and the divergence says what there is to say.
+        for name in ["gguf-q8_0", "gguf-q4_0"] {
+            let q = compare(&oracle(name), lane, 2000);
+            assert!(q.kl_mean < 1e-3, "{name}: {q:?}");
+        }
     }
 }
 

@@ -33,13 +33,19 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 
 /// The outputs of a kernel with an `out` axis, for this many blocks of 32 and some room behind them.
 pub fn out_buffers(variant: &Variant, blocks: usize) -> Vec<(&'static str, Vec<u32>)> {
-    if variant.axis("out") == Some("f32") {
-        return vec![("y", untouched(blocks * 32 + 32))];
+    match variant.axis("out") {
+        Some("f32") => return vec![("y", untouched(blocks * 32 + 32))],
+        Some("f16") => return vec![("y", untouched(blocks * 16 + 16))],
+        _ => {}
     }
     vec![("yq", untouched(blocks * 8 + 8)), ("ys", untouched(blocks * 2 + 2))]
 }
 
 /// How to compare them.
 pub fn out_compare(variant: &Variant) -> Vec<(&'static str, Compare)> {
-    if variant.axis("out") == Some("f32") { vec![("y", F32)] } else { vec![("yq", Compare::Int8), ("ys", Compare::Scales)] }
+    match variant.axis("out") {
+        Some("f32") => vec![("y", F32)],
+        Some("f16") => vec![("y", Compare::Halves(1e-3))],
+        _ => vec![("yq", Compare::Int8), ("ys", Compare::Scales)],
+    }
 }

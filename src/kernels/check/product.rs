@@ -1,7 +1,7 @@
-use super::Case;
 use super::compare::F32;
 use super::norm::{out_buffers, out_compare};
 use super::random::{Random, activations, untouched, words};
+use super::{Case, Compare};
 use crate::cpu::weight::group_blocks;
 use crate::kernels::{State, Variant};
 
@@ -113,6 +113,9 @@ pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 
 fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u32; 3]) -> Case {
     let &Shape { t, k, n, row0, add, small } = shape;
+    let halves = variant.axis("act") == Some("f16");
+    // Halves do not hold what is as small.
+    let small = small && !halves;
     let k = fitting(variant, k);
     let kb = k.div_ceil(32);
     let stride = row0 + n + 3;
@@ -129,6 +132,6 @@ fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u3
         overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).collect(),
         grid,
         buffers,
-        outputs: vec![("y", F32)],
+        outputs: vec![("y", if halves { Compare::F32(2e-3) } else { F32 })],
     }
 }

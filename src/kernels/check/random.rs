@@ -90,6 +90,10 @@ pub fn activations(act: &str, x: &[f32]) -> Vec<(&'static str, Vec<u32>)> {
     if act == "f32" {
         return vec![("x", words(x))];
     }
+    if act == "f16" {
+        let halves = x.as_chunks::<2>().0.iter().map(|pair| pair.map(|v| u32::from(f16::from_f32(v).to_bits())));
+        return vec![("x", halves.map(|[low, high]| low | high << 16).collect())];
+    }
     let (blocks, _) = x.as_chunks::<BLOCK>();
     let (mut xq, mut xs) = (Vec::new(), Vec::new());
     for block in blocks.iter().map(quantize_block) {
