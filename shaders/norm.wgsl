@@ -2,8 +2,8 @@
 {% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 {% with sum = "f32" %}{% include "common/reduce.wgsl" %}{% endwith %}
-@group(0) @binding(1) var<storage, read> h: array<f32>;    // [T][STRIDE]
-@group(0) @binding(2) var<storage, read> nw: array<f32>;   // [D]
+@group(0) @binding(1) var<storage, read> h: array<vec4<f32>>;    // [T][STRIDE / 4]
+@group(0) @binding(2) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]
 {% if out == "q8" %}
 {% include "common/quantize.wgsl" %}
 @group(0) @binding(3) var<storage, read_write> yq: array<u32>;          // [T][KB][8]
@@ -12,9 +12,9 @@
 @group(0) @binding(3) var<storage, read_write> y: array<vec4<{{ out }}>>;     // [T][KB * 32], padded with zeros
 {% endif %}
 
-override D: u32;        // model width
+override D: u32;        // model width, a multiple of 4
 override KB: u32;       // blocks of a row of y, ceil(D / 32)
-override STRIDE: u32;   // f32 elements between rows of h
+override STRIDE: u32;   // f32 elements between rows of h, a multiple of 4
 override EPS: f32;
 override LAST: u32;     // 1: only the last row is normalised, and written as row 0
 
@@ -22,20 +22,17 @@ override LAST: u32;     // 1: only the last row is normalised, and written as ro
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (wid.x >= select(state.rows, 1u, LAST == 1u)) { return; }
-    let row = select(wid.x, state.rows - 1u, LAST == 1u) * STRIDE;
+    let row = select(wid.x, state.rows - 1u, LAST == 1u) * (STRIDE / 4u);
     var squares = 0.0;
-    for (var i = li; i < D; i += {{ workgroup }}u) {
-        let v = h[row + i];
-        squares += v * v;
+    for (var j = li; j < D / 4u; j += {{ workgroup }}u) {
+        let v = h[row + j];
+        squares += dot(v, v);
     }
     let r = inverseSqrt(workgroup_sum(squares, li) / f32(D) + EPS);
     for (var first = 0u; first < KB * 8u; first += {{ workgroup }}u) {
         let j = first + li;
         var v = vec4<f32>();
-        for (var c = 0u; c < 4u; c++) {
-            let i = j * 4u + c;
-            if (i < D) { v[c] = h[row + i] * r * nw[i]; }
-        }
+        if (j < D / 4u) { v = h[row + j] * r * nw[j]; }
 {% if out == "q8" %}
         let q = quantize(v, li);
         if (j < KB * 8u) {

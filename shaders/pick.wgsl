@@ -27,20 +27,26 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let position = state.pos + state.rows;  // of the token to be chosen
     var best = 0u;
     var id = NO_TOKEN;
-    for (var i = wid.x * 256u + li; i < V; i += grid.x * 256u) {
-        let x = logits[i];
-        var key = ordered(x);
-        if (key < least) { continue; }
-        if (params.temperature > 0.0) {
-            // Relative to the maximum, so that a tiny temperature overflows to -infinity for all but the likeliest.
-            var value = gumbel(hash(vec4<u32>(params.seed_lo, params.seed_hi, position, i)));
-            if (key < top_key) { value += (x - unordered(top_key)) / params.temperature; }
-            key = ordered(value);
-        }
-        // Ids ascend, so the first of equals stays.
-        if (key > best) {
-            best = key;
-            id = i;
+    let step = grid.x * 256u;
+    for (var first = wid.x * 256u + li; first < V; first += step * 4u) {
+        // Four under way at once: what takes time is the wait for loads.
+        let xs = vec4<f32>(logits[first]{% for c in [1, 2, 3] %}, logits[min(first + step * {{ c }}u, V - 1u)]{% endfor %});
+        for (var c = 0u; c < 4u; c++) {
+            let i = first + step * c;
+            let x = xs[c];
+            var key = ordered(x);
+            if (i >= V || key < least) { continue; }
+            if (params.temperature > 0.0) {
+                // Relative to the maximum, so that a tiny temperature overflows to -infinity for all but the likeliest.
+                var value = gumbel(hash(vec4<u32>(params.seed_lo, params.seed_hi, position, i)));
+                if (key < top_key) { value += (x - unordered(top_key)) / params.temperature; }
+                key = ordered(value);
+            }
+            // Ids ascend, so the first of equals stays.
+            if (key > best) {
+                best = key;
+                id = i;
+            }
         }
     }
     atomicMax(&best_key, best);

@@ -70,12 +70,24 @@ test('a file of this machine, a conversation from a file, and logits into a file
   expect(written.logits.indexOf(Math.max(...written.logits))).toBe(lastLine(outcome).tokens[0]);
 });
 
+test('a profile of the decode step follows the answer', async () => {
+  test.setTimeout(300_000);
+  const args = ['--model', 'tests/data/oracle/gguf-q8_0/model.gguf', '--prompt', 'the', '--max-tokens', '2', '--ignore-eos', '--profile', '--json'];
+  for (const command of [generate, native]) {
+    const outcome = await command(...args);
+    expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
+    const { profile } = lastLine(outcome) as unknown as { profile: { step: string; calls: number; us: number }[] };
+    expect(profile.find((row) => row.step === 'attention')).toMatchObject({ calls: 2 });
+    expect(Math.min(...profile.map((row) => row.us))).toBeGreaterThan(0);
+    expect(outcome.stdout).toMatch(/^attention\s+attention\s+f16-/m);
+  }
+});
+
 const wrong: [title: string, args: string[], line: RegExp][] = [
   ['an unknown option', ['--prompt', 'x', '--frobnicate'], /^error\[BAD_OPTION\]: .*frobnicate/],
   ['no prompt', [], /^error\[BAD_OPTION\]: nothing to continue/],
   ['two prompts', ['--prompt', 'x', '--chat', 'y'], /^error\[BAD_OPTION\]: /],
   ['no number', ['--prompt', 'x', '--max-tokens', 'many'], /^error\[BAD_OPTION\]: .*many/],
-  ['a profile, which this version does not make', ['--prompt', 'x', '--profile'], /^error\[BAD_OPTION\]: --profile/],
   ['a file that is not there', ['--prompt', 'x', '--model', 'nothing.gguf'], /^error\[NOT_FOUND\]: .*nothing\.gguf/],
   ['messages that are none', ['--messages', 'package.json'], /^error\[BAD_OPTION\]: .*package\.json/],
   ['a file that is no model', ['--prompt', 'x', '--model', 'package.json'], /^error\[(BAD_MODEL|UNSUPPORTED_MODEL|BAD_OPTION)\]: .*package\.json/],
