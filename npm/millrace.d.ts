@@ -55,6 +55,8 @@ export interface Tuned {
   left: number;
   changed: number;
   ms: number;
+  /** What was measured: by operation, variants and microseconds a dispatch, the chosen one first. */
+  times: Record<string, [variant: string, us: number][]>;
 }
 
 /** One kernel variant compared with its CPU twin. */

@@ -160,21 +160,7 @@ impl Session {
         let mut warm = false;
         loop {
             let started = now_ms();
-            let mut left = passes;
-            while left > 0 {
-                let now = left.min((400 / steps.len().max(1)).max(1));
-                let mut encoder = self.gpu.encoder("profile");
-                {
-                    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                    for _ in 0..now {
-                        for step in steps {
-                            self.gpu.dispatch(&mut pass, &step.bound, step.grid.at(1));
-                        }
-                    }
-                }
-                self.gpu.submit(encoder);
-                left -= now;
-            }
+            self.repeat(steps, passes, None);
             self.gpu.idle().await?;
             let ms = now_ms() - started;
             // The first round also ends what was under way and wakes a GPU that slowed down: it does not count.
@@ -186,6 +172,62 @@ impl Session {
             }
             passes = (passes * 2).max((passes as f64 * least_ms * 1.2 / ms.max(0.1)) as usize).min(passes * 50);
         }
+    }
+
+    /// Records and submits `passes` passes over `steps`. Their end is written to the query.
+    fn repeat(&self, steps: &[&Encoded], passes: usize, end: Option<(&wgpu::QuerySet, u32)>) {
+        let mut left = passes;
+        while left > 0 {
+            let now = left.min((400 / steps.len().max(1)).max(1));
+            left -= now;
+            let end = end.filter(|_| left == 0).map(|(query_set, at)| wgpu::ComputePassTimestampWrites {
+                query_set,
+                beginning_of_pass_write_index: None,
+                end_of_pass_write_index: Some(at),
+            });
+            let mut encoder = self.gpu.encoder("profile");
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes: end });
+                for _ in 0..now {
+                    for step in steps {
+                        self.gpu.dispatch(&mut pass, &step.bound, step.grid.at(1));
+                    }
+                }
+            }
+            self.gpu.submit(encoder);
+        }
+    }
+
+    /// Milliseconds of one pass over each candidate's steps: medians over `rounds`, in which they take turns of `slice_ms` or so. On devices
+    /// with timestamps the GPU works on without a wait for the host, and a turn lasts from the end of the one before to its own.
+    pub(super) async fn compare(&self, candidates: &[Vec<Encoded>], slice_ms: f64, rounds: usize) -> Result<Vec<f64>> {
+        let candidates: Vec<Vec<&Encoded>> = candidates.iter().map(|steps| steps.iter().collect()).collect();
+        let mut fastest = f64::INFINITY;
+        for steps in &candidates {
+            fastest = fastest.min(self.time(steps, slice_ms / 4.0).await?);
+        }
+        let passes = ((slice_ms / fastest) as usize).max(1);
+        let mut times = vec![Vec::new(); candidates.len()];
+        if self.gpu.caps().timestamps() {
+            // One turn more at the beginning, at whose end the first begins.
+            let turns: Vec<usize> = std::iter::once(0).chain((0..rounds).flat_map(|_| 0..candidates.len())).collect();
+            let timeline = self.gpu.timeline(turns.len() as u32)?;
+            for (i, c) in turns.iter().enumerate() {
+                self.repeat(&candidates[*c], passes, Some((&timeline.queries, i as u32)));
+            }
+            let ends = self.gpu.times(&timeline).await?;
+            for (c, pair) in turns[1..].iter().zip(ends.windows(2)) {
+                times[*c].push((pair[1] - pair[0]) / passes as f64);
+            }
+        } else {
+            for (c, of_one) in (0..rounds).flat_map(|_| 0..candidates.len()).map(|c| (c, &candidates[c])) {
+                times[c].push(self.time(of_one, slice_ms).await?);
+            }
+        }
+        for of_one in &mut times {
+            of_one.sort_by(f64::total_cmp);
+        }
+        Ok(times.into_iter().map(|of_one| of_one[of_one.len() / 2]).collect())
     }
 
     /// Reads a large buffer as fast as the device can, GB/s.

@@ -122,8 +122,7 @@ impl Session {
         }
         let table = self.model.config().rope.table(sizes.capacity)?;
         self.put(labels::ROTATIONS, cast_slice(&table))?;
-        self.prefill = self.encode(&self.plans[0])?;
-        self.encode_decode()
+        self.encode_plans()
     }
 
     fn encode(&self, plan: &Plan) -> Result<Vec<Encoded>> {
@@ -136,13 +135,14 @@ impl Session {
         Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid, filter })
     }
 
-    /// Plans the decode step again, with what the selector has learnt; the buffers stay.
-    pub(super) fn plan_decode(&mut self) -> Result<()> {
-        self.plans[1] = build_decode(self.model.as_ref(), &mut self.layout, &self.select, self.sizes)?;
-        self.encode_decode()
+    /// Plans again, with what the selector has learnt; the buffers stay.
+    pub(super) fn plan_again(&mut self) -> Result<()> {
+        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes)?;
+        self.encode_plans()
     }
 
-    fn encode_decode(&mut self) -> Result<()> {
+    fn encode_plans(&mut self) -> Result<()> {
+        self.prefill = self.encode(&self.plans[0])?;
         let decode = &self.plans[1];
         let tail = Plan { steps: decode.steps[decode.steps.len() - TAIL..].to_vec() };
         self.decode = self.encode(decode)?;

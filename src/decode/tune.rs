@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::session::{Encoded, Session, build_decode};
 use crate::error::Result;
 use crate::kernels::State;
+use crate::plan::tuning::Measurements;
 use crate::plan::{Choice, labels};
 use crate::stream::{Cancel, now_ms};
 
@@ -21,14 +22,20 @@ pub struct Tuned {
     pub changed: usize,
     /// How long it took, ms.
     pub ms: f64,
+    /// What was measured now: by operation, variants and us a dispatch, the one that is used first.
+    pub times: Measurements,
 }
 
-/// Each measurement lasts this long at least, ms.
-const LEAST_MS: f64 = 5.0;
-/// How often each variant is measured, the first time for nothing.
-const ROUNDS: usize = 4;
+/// How long a variant's turn lasts, ms.
+const SLICE_MS: f64 = 8.0;
+/// How many turns each has.
+const ROUNDS: usize = 5;
+/// The share of the budget after which nothing more is compiled.
+const COMPILING: f64 = 0.6;
+/// How long the GPU works before the first measurement, ms: until then its clock may be low.
+const WARM_UP_MS: f64 = 150.0;
 /// How much faster than the usual variant another must be.
-const MARGIN: f64 = 0.015;
+const MARGIN: f64 = 0.01;
 
 impl Session {
     /// Measures what has not been measured on this device yet, for at most about `budget_ms`, and ends early when cancelled. Between
@@ -46,30 +53,35 @@ impl Session {
         }
         choices.retain(|(c, _)| !self.select.is_measured(&c.operation));
         self.put(labels::STATE, bytes_of(&State { rows: 1, limit: u32::MAX, ..State::default() }))?;
-        let mut left = choices.into_iter();
-        'operations: for (choice, steps) in left.by_ref() {
-            // All are compiled first: a GPU that waits for a compiler slows its clock down, and whoever comes next looks slow.
+        let over = |share: f64| now_ms() - started > budget_ms * share || cancel.is_cancelled();
+        // All are compiled first: a GPU that waits for a compiler slows its clock down, and whoever comes next looks slow.
+        let mut contests = Vec::new();
+        let wanted = choices.len();
+        for (choice, steps) in choices {
+            if over(COMPILING) {
+                break;
+            }
             let mut candidates = Vec::new();
             for variant in &choice.variants {
                 self.select.try_out(Some((&choice.operation, variant.name)));
                 let encoded = self.encode_some(&steps);
                 self.select.try_out(None);
-                candidates.push((variant.name.to_owned(), encoded?));
+                candidates.push(encoded?);
+                self.time(&candidates[candidates.len() - 1].iter().collect::<Vec<_>>(), 0.0).await?;
             }
-            let mut times: Vec<(String, f64)> = candidates.iter().map(|(name, _)| (name.clone(), f64::INFINITY)).collect();
-            for round in 0..ROUNDS {
-                for ((_, encoded), time) in candidates.iter().zip(&mut times) {
-                    if now_ms() - started > budget_ms || cancel.is_cancelled() {
-                        tuned.left += 1;
-                        break 'operations;
-                    }
-                    let ms = self.time(&encoded.iter().collect::<Vec<&Encoded>>(), LEAST_MS).await?;
-                    // The first round warms up; of the others the best counts.
-                    if round > 0 {
-                        time.1 = time.1.min((ms * 1e5 / steps.len() as f64).round() / 100.0);
-                    }
-                }
+            contests.push((choice, steps, candidates));
+        }
+        if let Some((_, _, candidates)) = contests.first() {
+            self.time(&candidates[0].iter().collect::<Vec<_>>(), WARM_UP_MS).await?;
+        }
+        for (choice, steps, candidates) in contests {
+            if over(1.0) {
+                break;
             }
+            let ms = self.compare(&candidates, SLICE_MS, ROUNDS).await?;
+            let names = choice.variants.iter().map(|v| v.name.to_owned());
+            let us = |ms: f64| (ms * 1e5 / steps.len() as f64).round() / 100.0;
+            let mut times: Vec<(String, f64)> = names.zip(ms.into_iter().map(us)).collect();
             // What the planner would take anyway goes first unless it is clearly slower.
             times[0].1 *= 1.0 - MARGIN;
             let usual = times[0].0.clone();
@@ -79,19 +91,20 @@ impl Session {
                 time.1 = (time.1 * 100.0).round() / 100.0;
             }
             tuned.measured += 1;
+            tuned.times.insert(choice.operation.clone(), times.clone());
             let before = self.plans()[1].steps[steps[0]].variant.name;
             tuned.changed += usize::from(times.first().is_some_and(|best| best.0 != before));
             self.select.learn(choice.operation, times);
         }
-        tuned.left += left.len();
+        tuned.left = wanted - tuned.measured;
         if tuned.measured > 0 {
-            self.plan_decode()?;
+            self.plan_again()?;
             if self.self_tested {
                 // A fast variant that computes wrongly is not fast.
                 let wrong: Vec<_> = self.self_test().await?.wrong.into_iter().map(|(variant, _)| variant).collect();
                 if !wrong.is_empty() {
                     self.select.avoid(&wrong);
-                    self.plan_decode()?;
+                    self.plan_again()?;
                 }
             }
         }

@@ -5,6 +5,7 @@ mod device;
 mod pipeline;
 mod probe;
 mod readback;
+mod timeline;
 
 pub use counters::{Counters, Snapshot};
 pub use device::{Caps, Gpu, GpuOptions};

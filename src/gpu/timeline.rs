@@ -1,0 +1,32 @@
+//! Moments on the GPU's own clock.
+
+use super::device::Gpu;
+use super::pipeline::Buffer;
+use crate::error::Result;
+
+/// Room for moments that compute passes write.
+pub struct Timeline {
+    /// What a pass's timestamp writes name.
+    pub queries: wgpu::QuerySet,
+    moments: u32,
+    resolved: Buffer,
+}
+
+impl Gpu {
+    /// For devices with `timestamp-query`. A browser may round moments to 100 us.
+    pub fn timeline(&self, moments: u32) -> Result<Timeline> {
+        let queries = self.device.create_query_set(&wgpu::QuerySetDescriptor { label: Some("timeline"), ty: wgpu::QueryType::Timestamp, count: moments });
+        let resolved = self.buffer("timeline", u64::from(moments) * 8, wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC)?;
+        Ok(Timeline { queries, moments, resolved })
+    }
+
+    /// All moments, in milliseconds, once everything submitted has run.
+    pub async fn times(&self, timeline: &Timeline) -> Result<Vec<f64>> {
+        let mut encoder = self.encoder("timeline");
+        encoder.resolve_query_set(&timeline.queries, 0..timeline.moments, timeline.resolved.raw(), 0);
+        self.submit(encoder);
+        let bytes = self.read(&timeline.resolved, 0, u64::from(timeline.moments) * 8).await?;
+        let period_ms = f64::from(self.queue.get_timestamp_period()) / 1e6;
+        Ok(bytes.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b) as f64 * period_ms).collect())
+    }
+}
