@@ -66,7 +66,7 @@ impl From<&Argument> for Value {
 }
 
 /// Axes that a template may have.
-const AXES: [&str; 7] = ["weight", "act", "out", "kv", "tiles", "width", "reduce"];
+const AXES: [&str; 8] = ["weight", "act", "out", "kv", "tiles", "width", "span", "reduce"];
 
 fn axis_name(axis: &str) -> &'static str {
     AXES.into_iter().find(|known| *known == axis).unwrap_or_default()
@@ -175,7 +175,7 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
         let (workgroup, rows) = (of("workgroup", &label, &kernel.workgroup, &axes)?, of("rows", &label, &kernel.rows, &axes)?);
         let lanes = lanes(&axes, kernel);
         let mut tile = of("tile", &label, &kernel.tile, &axes)?;
-        if let (Some(workgroup), Some(rows)) = (workgroup, rows) {
+        if let (None, Some(workgroup), Some(rows)) = (tile, workgroup, rows) {
             tile = Some([rows * workgroup / lanes.max(1), 1]);
         }
         let texts = axes.iter().map(|(axis, value)| (axis_name(axis), Argument::Text(value.clone())));
@@ -227,6 +227,7 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "tiles" => &["one", "many"],
             "kv" => &["f32", "f16"],
             "width" => &["e64", "e128", "e256"],
+            "span" => &["n64", "n128"],
             "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg"],
             _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: {}", AXES.join(", "))),
         };

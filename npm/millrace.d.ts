@@ -59,6 +59,21 @@ export interface Tuned {
   times: Record<string, [variant: string, us: number][]>;
 }
 
+/** One kernel, or one use of it, in a pass of prefill. */
+export interface PrefillRow {
+  step: string;
+  kernel: string;
+  variant: string;
+  calls: number;
+  /** GPU time of one dispatch, microseconds. */
+  us: number;
+  /** GPU time a pass, ms. */
+  ms: number;
+  percent: number;
+  /** Multiplications and additions over time, in 10^12 a second. */
+  tops: number;
+}
+
 /** One kernel variant compared with its CPU twin. */
 export interface KernelRow {
   kernel: string;
@@ -158,6 +173,7 @@ export interface BenchReport extends BenchRun {
   weight_bytes: number;
   tuned: Tuned;
   profile?: ProfileRow[];
+  prefill_profile?: PrefillRow[];
   kernels?: KernelBenchRow[];
 }
 

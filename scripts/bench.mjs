@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Failure } from './lib/env.mjs';
 import { localModel, openPage } from './lib/headless.mjs';
-import { printProfile } from './lib/tables.mjs';
+import { printPrefillProfile, printProfile } from './lib/tables.mjs';
 
 const HELP = `npm run bench -- OPTIONS     a model, or random weights in a known model's shape, through the engine's own decode loop, in a headless browser
 
@@ -128,6 +128,7 @@ function print(report, earlier) {
   out(`tuner        ${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`);
   out(`GPU memory   ${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB of it weights`);
   if (report.profile) printProfile(report.profile);
+  if (report.prefill_profile) printPrefillProfile(report.prefill_profile);
   if (report.kernels) {
     out(`\n${'operation'.padEnd(40)} ${'variant'.padEnd(22)}          us        MB     GB/s  % peak  result`);
     for (const r of report.kernels) {

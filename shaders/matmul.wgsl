@@ -1,17 +1,19 @@
-// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k]: a tile of 64 (n) x 64 (t) a workgroup, 4 x 4 an invocation, one block of 32
-// (int8) or half a block (f32) of K at a time through workgroup memory.
+// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k]: a tile of {{ tile[0] }} (n) x 64 (t) a workgroup, {{ tile[0] // 16 }} x 4 an invocation. K goes through
+// workgroup memory: two blocks of 32 at a time (int8: half as many barriers as with one), or half a block (f32).
+{% set across = tile[0] // 16 %}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 {% if act == "q8" %}
 @group(0) @binding(3) var<storage, read> xq: array<vec4<u32>>;   // [T][KB][2]
 @group(0) @binding(4) var<storage, read> xs: array<vec2<f32>>;   // [T][KB]
-var<workgroup> wt: array<vec4<u32>, 128>;   // [2][64 n]: 16 int8 each
-var<workgroup> xt: array<vec4<u32>, 128>;   // [2][64 t]
 {% set halves = weight == "q6_k" %}
 {% set mins = weight in ["q4_k", "q5_k"] %}
-var<workgroup> wd: array<{{ "vec2<f32>" if halves or mins else "f32" }}, 64>;   // scales{% if halves %} of both halves{% elif mins %} and mins{% endif %}
+const SPAN = {{ tile[0] }}u;
+var<workgroup> wt: array<vec4<u32>, SPAN * 4u>;   // [2 blocks][2 halves][SPAN n]: 16 int8 each
+var<workgroup> xt: array<vec4<u32>, 256>;         // [2 blocks][2 halves][64 t]
+var<workgroup> wd: array<{{ "vec2<f32>" if halves or mins else "f32" }}, SPAN * 2u>;   // [2 blocks][SPAN]: scales{% if halves %} of both halves{% elif mins %} and mins{% endif %}
 
-var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, 64>;             // scales{% if mins %}, and scales times sums{% endif %}
+var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, 128>;                    // [2 blocks][64]: scales{% if mins %}, and scales times sums{% endif %}
 
 {% else %}
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [T][KB * 8]
@@ -30,62 +32,62 @@ override NSTRIDE: u32;   // f32 elements between rows of y
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let n0 = wid.x * 64u;
+    let n0 = wid.x * {{ tile[0] }}u;
     let t0 = wid.y * 64u;
     if (n0 >= N || t0 >= state.rows) { return; }
     let tx = li % 16u;          // columns n0 + tx + 16 j
     let ty = (li / 16u) * 4u;   // rows t0 + ty + i
     let busy = t0 + ty < state.rows;
-{% for i in range(4) %}
-    var c{{ i }} = vec4<f32>();
-{% endfor %}
+{% for i in range(4) %}{% for g in range(across // 4) %}
+    var c{{ i }}_{{ g }} = vec4<f32>();
+{% endfor %}{% endfor %}
 {% if act == "q8" %}
-    // Half of the invocations load x, half w; rows beyond the last repeat it and are not written.
+    // Four invocations bring a row's two blocks; rows beyond the last repeat it and are not written.
     let part = li % 2u;
-    let at = (li / 2u) % 64u;
+    let which = li / 2u % 2u;
+    let at = li / 4u;
     let xrow = min(t0 + at, state.rows - 1u) * KB;
-    let wrow = min(n0 + at, N - 1u) * KB;
-    for (var kb = 0u; kb < KB; kb++) {
-        if (li < 128u) {
-            xt[part * 64u + at] = xq[(xrow + kb) * 2u + part];
-            if (part == 0u) { xd[at] = xs[xrow + kb]{{ "" if mins else ".x" }}; }
-        } else {
-            let b = wrow + kb;
-            wt[part * 64u + at] = vec4<u32>({% for c in range(4) %}w_i8(b, part * 4u + {{ c }}u), {% endfor %});
-            if (part == 0u) { wd[at] = w_scales(b).{{ "xy" if halves else "xz" if mins else "x" }}; }
+    for (var first = 0u; first < KB; first += 2u) {
+        // A block beyond the last counts nothing.
+        let kb = min(first + which, KB - 1u);
+        let counts = first + which < KB;
+        xt[(which * 2u + part) * 64u + at] = xq[(xrow + kb) * 2u + part];
+        if (part == 0u) { xd[which * 64u + at] = select({{ "vec2<f32>()" if mins else "0.0" }}, xs[xrow + kb]{{ "" if mins else ".x" }}, counts); }
+        for (var row = at; row < SPAN; row += 64u) {
+            let b = min(n0 + row, N - 1u) * KB + kb;
+            wt[(which * 2u + part) * SPAN + row] = vec4<u32>({% for c in range(4) %}w_i8(b, part * 4u + {{ c }}u){% if not loop.last %}, {% endif %}{% endfor %});
+            if (part == 0u) { wd[which * SPAN + row] = w_scales(b).{{ "xy" if halves else "xz" if mins else "x" }}; }
         }
         workgroupBarrier();
         if (busy) {
-{% for j in range(4) %}
-            let u{{ j }} = wt[tx + {{ j * 16 }}u];
-            let v{{ j }} = wt[64u + tx + {{ j * 16 }}u];
-{% endfor %}
-{% if halves or mins %}
-            let d = vec4<f32>(wd[tx].x, wd[tx + 16u].x, wd[tx + 32u].x, wd[tx + 48u].x);
-            let e = vec4<f32>(wd[tx].y, wd[tx + 16u].y, wd[tx + 32u].y, wd[tx + 48u].y);
-{% else %}
-            let d = vec4<f32>(wd[tx], wd[tx + 16u], wd[tx + 32u], wd[tx + 48u]);
-{% endif %}
+            for (var k = 0u; k < 2u; k++) {
 {% for i in range(4) %}
-            {
-                let p = xt[ty + {{ i }}u];
-                let q = xt[64u + ty + {{ i }}u];
-{% for t, w, x in [("ta", "u", "p"), ("tb", "v", "q")] %}
-                let {{ t }} = vec4<i32>(
-{% for j in range(4) %}
-                    {% for c in ["x", "y", "z", "w"] %}dot4I8Packed({{ w }}{{ j }}.{{ c }}, {{ x }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %},
+                let p{{ i }} = xt[k * 128u + ty + {{ i }}u];
+                let q{{ i }} = xt[k * 128u + 64u + ty + {{ i }}u];
+                let x{{ i }} = xd[k * 64u + ty + {{ i }}u];
 {% endfor %}
-                );
-{% endfor %}
+{% for j in range(across) %}
+                {
+                    let u = wt[k * 2u * SPAN + tx + {{ j * 16 }}u];
+                    let v = wt[(k * 2u + 1u) * SPAN + tx + {{ j * 16 }}u];
+                    let d = wd[k * SPAN + tx + {{ j * 16 }}u];
+{% for i in range(4) %}
+                    {
+                        let ta = {% for c in ["x", "y", "z", "w"] %}dot4I8Packed(u.{{ c }}, p{{ i }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %};
+                        let tb = {% for c in ["x", "y", "z", "w"] %}dot4I8Packed(v.{{ c }}, q{{ i }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %};
+{% set c = "c" ~ i ~ "_" ~ (j // 4) ~ "." ~ ["x", "y", "z", "w"][j % 4] %}
 {% if halves %}
-                c{{ i }} += xd[ty + {{ i }}u] * (d * vec4<f32>(ta) + e * vec4<f32>(tb));
+                        {{ c }} += x{{ i }} * (d.x * f32(ta) + d.y * f32(tb));
 {% elif mins %}
-                c{{ i }} += d * (xd[ty + {{ i }}u].x * vec4<f32>(ta + tb)) - e * xd[ty + {{ i }}u].y;
+                        {{ c }} += d.x * (x{{ i }}.x * f32(ta + tb)) - d.y * x{{ i }}.y;
 {% else %}
-                c{{ i }} += d * (xd[ty + {{ i }}u] * vec4<f32>(ta + tb));
+                        {{ c }} += d * (x{{ i }} * f32(ta + tb));
 {% endif %}
-            }
+                    }
 {% endfor %}
+                }
+{% endfor %}
+            }
         }
         workgroupBarrier();
     }
@@ -107,16 +109,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}
 {% for i in range(4) %}
                 let x{{ i }} = xt[k + ty + {{ i }}u];
-                c{{ i }} += vec4<f32>(dot(w0, x{{ i }}), dot(w1, x{{ i }}), dot(w2, x{{ i }}), dot(w3, x{{ i }}));
+                c{{ i }}_0 += vec4<f32>(dot(w0, x{{ i }}), dot(w1, x{{ i }}), dot(w2, x{{ i }}), dot(w3, x{{ i }}));
 {% endfor %}
             }
         }
         workgroupBarrier();
     }
 {% endif %}
-{% for i in range(4) %}
-    put(t0 + ty + {{ i }}u, n0 + tx, c{{ i }});
-{% endfor %}
+{% for i in range(4) %}{% for g in range(across // 4) %}
+    put(t0 + ty + {{ i }}u, n0 + tx + {{ g * 64 }}u, c{{ i }}_{{ g }});
+{% endfor %}{% endfor %}
 }
 
 // Four columns of row t, 16 apart.

@@ -10,3 +10,14 @@ export function printProfile(rows) {
     out(`${r.step.padEnd(18)} ${r.kernel.padEnd(14)} ${r.variant.padEnd(18)} ${cells.join(' ')}`);
   }
 }
+
+/** Time and arithmetic of each kernel of a prefill pass. */
+export function printPrefillProfile(rows) {
+  const n = (value, digits, width) => value.toFixed(digits).padStart(width);
+  const out = (line) => process.stdout.write(`${line}\n`);
+  out(`\n${'prefill step'.padEnd(18)} ${'kernel'.padEnd(18)} ${'variant'.padEnd(18)} calls        us   ms/pass      %      TOPS`);
+  for (const r of rows) {
+    const cells = [String(r.calls).padStart(5), n(r.us, 2, 9), n(r.ms, 4, 9), n(r.percent, 1, 6), n(r.tops, 2, 9)];
+    out(`${r.step.padEnd(18)} ${r.kernel.padEnd(18)} ${r.variant.padEnd(18)} ${cells.join(' ')}`);
+  }
+}

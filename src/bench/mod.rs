@@ -7,7 +7,7 @@ pub use quality::{Quality, quality};
 
 use serde::Serialize;
 
-use crate::decode::{self, KernelRow, ProfileRow, Run, Session, Tuned};
+use crate::decode::{self, KernelRow, PrefillRow, ProfileRow, Run, Session, Tuned};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::gpu::{Caps, Snapshot};
@@ -118,6 +118,9 @@ pub struct Report {
     /// By kernel, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<ProfileRow>,
+    /// The prompt's last pass by kernel, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prefill_profile: Vec<PrefillRow>,
     /// Every variant that a step could run, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelRow>,
@@ -187,6 +190,7 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     let position = options.prompt + options.gen_tokens / 2;
     let bytes_per_token: u64 = session.plans()[1].steps.iter().map(|s| s.bytes_at(position)).sum();
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
+    let prefill_profile = if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
     let kernels = if options.kernels { session.kernel_bench(position, streaming_gb_s).await? } else { Vec::new() };
     let per_token = |n: u64| n as f64 / f64::from(options.gen_tokens);
     let last = &runs[runs.len() - 1];
@@ -217,6 +221,7 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
         self_test,
         tuned,
         profile,
+        prefill_profile,
         kernels,
         runs,
         tuning,

@@ -10,7 +10,7 @@ mod tune;
 
 pub use chunk::MOST as RING;
 pub use generate::{Outcome, Run, Timings};
-pub use profile::{KernelRow, ProfileRow};
+pub use profile::{KernelRow, PrefillRow, ProfileRow};
 pub use reference::TwinSession;
 pub use session::{SelfTest, Session, build_plans};
 pub use tune::Tuned;

@@ -40,6 +40,27 @@ pub struct ProfileRow {
     pub active: f64,
 }
 
+/// One kernel, or one use of it, in a pass of prefill.
+#[derive(Debug, Clone, Serialize)]
+pub struct PrefillRow {
+    /// What the step does in a layer, e.g. `qkv`.
+    pub step: String,
+    /// Kernel.
+    pub kernel: &'static str,
+    /// Variant.
+    pub variant: &'static str,
+    /// Dispatches a pass.
+    pub calls: usize,
+    /// GPU time of one dispatch, microseconds.
+    pub us: f64,
+    /// GPU time a pass, ms.
+    pub ms: f64,
+    /// Of all rows' time.
+    pub percent: f64,
+    /// Multiplications and additions over time, in 10^12 a second.
+    pub tops: f64,
+}
+
 /// Each measurement lasts this long at least, ms.
 const LEAST_MS: f64 = 25.0;
 /// Bytes of the streaming read's buffer, where the device binds that many.
@@ -92,7 +113,7 @@ impl Session {
                 self.select.try_out(Some((&operation, variant.name)));
                 let encoded = self.encode_some(&steps);
                 self.select.try_out(None);
-                let ms = self.time(&encoded?.iter().collect::<Vec<&Encoded>>(), LEAST_MS).await?;
+                let ms = self.time(&encoded?.iter().collect::<Vec<&Encoded>>(), 1, LEAST_MS).await?;
                 let us = ms * 1000.0 / steps.len() as f64;
                 let gb_s = bytes as f64 / us / 1e3;
                 rows.push(KernelRow {
@@ -115,21 +136,12 @@ impl Session {
     pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
         self.ensure(position + 1)?;
         self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
-        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-        for (i, step) in self.plans()[1].steps.iter().enumerate() {
-            if self.decode[i].filter {
-                continue; // greedy decoding does without
-            }
-            let name = format!("{} {}", kind(&step.name), step.variant);
-            match groups.iter_mut().find(|g| g.0 == name) {
-                Some(group) => group.1.push(i),
-                None => groups.push((name, vec![i])),
-            }
-        }
+        // Greedy decoding does without filters.
+        let groups = grouped(&self.plans()[1].steps, |i| !self.decode[i].filter);
         let mut rows = Vec::new();
-        for (_, steps) in &groups {
+        for steps in &groups {
             let encoded: Vec<&Encoded> = steps.iter().map(|i| &self.decode[*i]).collect();
-            let ms = self.time(&encoded, LEAST_MS).await?;
+            let ms = self.time(&encoded, 1, LEAST_MS).await?;
             let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[1].steps[*i]).collect();
             let bytes = steps.iter().map(|s| s.bytes_at(position)).sum::<u64>();
             let gb_s = bytes as f64 / ms / 1e6;
@@ -154,13 +166,42 @@ impl Session {
         Ok(rows)
     }
 
-    /// Milliseconds of one pass over `steps`, by the wall clock, with the GPU kept busy for at least `least_ms`.
-    pub(super) async fn time(&self, steps: &[&Encoded], least_ms: f64) -> Result<f64> {
+    /// Measures every kernel of a prefill pass over the last `rows` positions before `end`. The cache is scratch afterwards.
+    pub async fn profile_prefill(&mut self, end: u32, rows: u32) -> Result<Vec<PrefillRow>> {
+        let rows = rows.min(self.sizes().rows).min(end);
+        let pos = end - rows;
+        self.ensure(end)?;
+        self.put(labels::PREFILL, bytes_of(&State { pos, rows, ..State::default() }))?;
+        let mut table = Vec::new();
+        for steps in &grouped(&self.plans()[0].steps, |_| true) {
+            let encoded: Vec<&Encoded> = steps.iter().map(|i| &self.prefill[*i]).collect();
+            let ms = self.time(&encoded, rows, LEAST_MS).await?;
+            let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[0].steps[*i]).collect();
+            table.push(PrefillRow {
+                step: kind(&steps[0].name).to_owned(),
+                kernel: steps[0].variant.kernel,
+                variant: steps[0].variant.name,
+                calls: steps.len(),
+                us: ms * 1000.0 / steps.len() as f64,
+                ms,
+                percent: 0.0,
+                tops: steps.iter().map(|s| s.operations(pos, rows)).sum::<f64>() / ms / 1e9,
+            });
+        }
+        let total: f64 = table.iter().map(|r| r.ms).sum();
+        for row in &mut table {
+            row.percent = 100.0 * row.ms / total;
+        }
+        Ok(table)
+    }
+
+    /// Milliseconds of one pass over `steps`, with that many rows, by the wall clock, with the GPU kept busy for at least `least_ms`.
+    pub(super) async fn time(&self, steps: &[&Encoded], rows: u32, least_ms: f64) -> Result<f64> {
         let mut passes = 1;
         let mut warm = false;
         loop {
             let started = now_ms();
-            self.repeat(steps, passes, None);
+            self.repeat(steps, rows, passes, None);
             self.gpu.idle().await?;
             let ms = now_ms() - started;
             // The first round also ends what was under way and wakes a GPU that slowed down: it does not count.
@@ -175,7 +216,7 @@ impl Session {
     }
 
     /// Records and submits `passes` passes over `steps`. Their end is written to the query.
-    fn repeat(&self, steps: &[&Encoded], passes: usize, end: Option<(&wgpu::QuerySet, u32)>) {
+    fn repeat(&self, steps: &[&Encoded], rows: u32, passes: usize, end: Option<(&wgpu::QuerySet, u32)>) {
         let mut left = passes;
         while left > 0 {
             let now = left.min((400 / steps.len().max(1)).max(1));
@@ -190,7 +231,7 @@ impl Session {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes: end });
                 for _ in 0..now {
                     for step in steps {
-                        self.gpu.dispatch(&mut pass, &step.bound, step.grid.at(1));
+                        self.gpu.dispatch(&mut pass, &step.bound, step.grid.at(rows));
                     }
                 }
             }
@@ -204,7 +245,7 @@ impl Session {
         let candidates: Vec<Vec<&Encoded>> = candidates.iter().map(|steps| steps.iter().collect()).collect();
         let mut fastest = f64::INFINITY;
         for steps in &candidates {
-            fastest = fastest.min(self.time(steps, slice_ms / 4.0).await?);
+            fastest = fastest.min(self.time(steps, 1, slice_ms / 4.0).await?);
         }
         let passes = ((slice_ms / fastest) as usize).max(1);
         let mut times = vec![Vec::new(); candidates.len()];
@@ -213,7 +254,7 @@ impl Session {
             let turns: Vec<usize> = std::iter::once(0).chain((0..rounds).flat_map(|_| 0..candidates.len())).collect();
             let timeline = self.gpu.timeline(turns.len() as u32)?;
             for (i, c) in turns.iter().enumerate() {
-                self.repeat(&candidates[*c], passes, Some((&timeline.queries, i as u32)));
+                self.repeat(&candidates[*c], 1, passes, Some((&timeline.queries, i as u32)));
             }
             let ends = self.gpu.times(&timeline).await?;
             for (c, pair) in turns[1..].iter().zip(ends.windows(2)) {
@@ -221,7 +262,7 @@ impl Session {
             }
         } else {
             for (c, of_one) in (0..rounds).flat_map(|_| 0..candidates.len()).map(|c| (c, &candidates[c])) {
-                times[c].push(self.time(of_one, slice_ms).await?);
+                times[c].push(self.time(of_one, 1, slice_ms).await?);
             }
         }
         for of_one in &mut times {
@@ -245,7 +286,7 @@ impl Session {
         let encoded = Encoded { bound, grid: crate::plan::Grid::folded(groups), filter: false };
         let mut best = 0.0_f64;
         for _ in 0..3 {
-            best = best.max(bytes as f64 / self.time(&[&encoded], LEAST_MS).await? / 1e6);
+            best = best.max(bytes as f64 / self.time(&[&encoded], 1, LEAST_MS).await? / 1e6);
         }
         Ok(best)
     }
@@ -257,4 +298,17 @@ fn kind(name: &str) -> &str {
         Some((_, part)) => part,
         None => name,
     }
+}
+
+/// The steps by what they do in a layer and by variant.
+fn grouped(steps: &[Step], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+    for (i, step) in steps.iter().enumerate().filter(|(i, _)| wanted(*i)) {
+        let name = format!("{} {}", kind(&step.name), step.variant);
+        match groups.iter_mut().find(|g| g.0 == name) {
+            Some(group) => group.1.push(i),
+            None => groups.push((name, vec![i])),
+        }
+    }
+    groups.into_iter().map(|g| g.1).collect()
 }

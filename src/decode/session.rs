@@ -6,7 +6,7 @@ use bytemuck::{bytes_of, cast_slice};
 use futures_util::future::LocalBoxFuture;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpu::{Bound, Buffer, Gpu};
+use crate::gpu::{Bound, Buffer, Gpu, Pending};
 use crate::kernels::{State, Variant, check};
 use crate::model::Model;
 use crate::plan::tuning::Known;
@@ -290,10 +290,13 @@ impl Session {
         if let Some(bad) = tokens.iter().find(|t| **t >= vocab) {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
         }
+        cancel.check()?;
         let passes = tokens.chunks(self.sizes.rows as usize);
         let last = passes.len() - 1;
+        let prefill_state = self.buffer(labels::PREFILL)?.clone();
+        // One pass runs while the next is recorded: a long prompt neither floods the queue nor outlives its cancellation by more than two passes.
+        let mut before: Option<(usize, Pending)> = None;
         for (i, pass) in passes.enumerate() {
-            cancel.check()?;
             let rows = pass.len() as u32;
             let state = State { pos: from + i as u32 * self.sizes.rows, rows, ..State::default() };
             self.put(labels::PREFILL, bytes_of(&state))?;
@@ -307,11 +310,22 @@ impl Session {
                     self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows));
                 }
             }
-            self.gpu.submit(encoder);
-            // One pass at a time: a long prompt neither floods the queue nor outlives its cancellation by more than a pass.
-            self.gpu.idle().await?;
+            // A readback of four bytes tells when the pass has run, sooner than the queue's own notice does.
+            let at = i % self.staging.len();
+            encoder.copy_buffer_to_buffer(prefill_state.raw(), 0, self.staging[at].raw(), 0, 4);
+            let submission = self.gpu.submit(encoder);
+            let pending = self.gpu.map(&self.staging[at], 4, submission);
+            if let Some((at, earlier)) = before.replace((at, pending)) {
+                self.gpu.take(&self.staging[at], 4, earlier).await?;
+            }
+            if cancel.is_cancelled() {
+                break;
+            }
         }
-        Ok(())
+        if let Some((at, pending)) = before {
+            self.gpu.take(&self.staging[at], 4, pending).await?;
+        }
+        cancel.check()
     }
 
     fn head_steps(&self) -> usize {

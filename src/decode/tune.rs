@@ -67,12 +67,12 @@ impl Session {
                 let encoded = self.encode_some(&steps);
                 self.select.try_out(None);
                 candidates.push(encoded?);
-                self.time(&candidates[candidates.len() - 1].iter().collect::<Vec<_>>(), 0.0).await?;
+                self.time(&candidates[candidates.len() - 1].iter().collect::<Vec<_>>(), 1, 0.0).await?;
             }
             contests.push((choice, steps, candidates));
         }
         if let Some((_, _, candidates)) = contests.first() {
-            self.time(&candidates[0].iter().collect::<Vec<_>>(), WARM_UP_MS).await?;
+            self.time(&candidates[0].iter().collect::<Vec<_>>(), 1, WARM_UP_MS).await?;
         }
         for (choice, steps, candidates) in contests {
             if over(1.0) {

@@ -135,7 +135,7 @@ pub struct Builder<'a> {
 /// Query heads that share a workgroup of decode attention, and with it each read of the cache.
 const HEADS: usize = 4;
 
-/// The `width` axis of decode attention for heads of `e` elements.
+/// The `width` axis of attention for heads of `e` elements.
 pub(crate) const fn width_axis(e: usize) -> &'static str {
     match e {
         0..=64 => "e64",
@@ -149,6 +149,9 @@ const MANY_ROWS: usize = 16_384;
 
 /// Most blocks of a row that a product with a norm of its own has room for (shaders/common/normed.wgsl). Wider models take a norm dispatch.
 const PROLOGUE_BLOCKS: usize = 128;
+
+/// Rows of a matrix from which on a prefill workgroup covers 128 of them: below, there would be too few workgroups.
+const WIDE_ROWS: usize = 8192;
 
 /// Groups of lanes that share a row: as many as have a block each for few rows, which otherwise leave the GPU waiting for loads.
 fn split(variant: &Variant, kb: usize, rows: usize) -> u32 {
@@ -270,7 +273,12 @@ impl<'a> Builder<'a> {
         let kernel = if vector { "matvec" } else { "matmul" };
         for part in &matrix.parts {
             let axes = [("weight", part.kind.axis()), ("act", x.axis())];
-            let chosen = if vector { self.select.choose_product(kernel, &axes, matrix.k, part.rows)? } else { self.select.choose(kernel, &axes)? };
+            let chosen = if vector {
+                self.select.choose_product(kernel, &axes, matrix.k, part.rows)?
+            } else {
+                let span = if x.axis() == "q8" && part.rows >= WIDE_ROWS { "n128" } else { "n64" };
+                self.select.choose(kernel, &[axes[0], axes[1], ("span", span)])?
+            };
             let kb = matrix.kb();
             let mut overrides = part_overrides(matrix, part);
             overrides.push(("ADD", f64::from(u8::from(add))));
@@ -377,7 +385,7 @@ impl<'a> Builder<'a> {
             self.push(&format!("{name}.rope"), chosen, overrides, [&cached[..], &[("rot", rot)]].concat(), grid, 0);
 
             let y = self.scratch("attention.f32", kb * BLOCK);
-            let chosen = self.select.choose("attention_prefill", &[("kv", kv)])?;
+            let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
             let per = chosen.variant.tile[1].max(1);
             let overrides = with(&[("SCALE", scale), ("QSTRIDE", heads.qkv() as f64), ("KB", kb as f64)]);
             let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });

@@ -1,4 +1,4 @@
-//! How much of what a dispatch launches has something to do: threads that find no row, no block or no key are paid for and wasted.
+//! What a dispatch has to do, and how much of what it launches has something to do: threads that find no row, no block or no key are paid for and wasted.
 
 use super::{Extent, Step};
 use crate::kernels::splits::keys_a_split;
@@ -7,6 +7,18 @@ impl Step {
     /// Bytes of weights and cache that the step reads in a decode step at `position`.
     pub fn bytes_at(&self, position: u32) -> u64 {
         if self.key_bytes > 0 { self.key_bytes * (u64::from(position) + 1) } else { self.bytes }
+    }
+
+    /// Multiplications and additions of products and attention in a pass over `rows` rows from `position` on; 0 for other kernels.
+    pub fn operations(&self, position: u32, rows: u32) -> f64 {
+        let number = |name: &str| self.overrides.iter().find(|o| o.0 == name).map_or(1.0, |o| o.1);
+        let rows = f64::from(rows);
+        match self.variant.kernel {
+            "matmul" => 2.0 * number("N") * number("KB") * 32.0 * rows,
+            "matvec" => 2.0 * number("N") * number("KB") * 32.0,
+            "attention_prefill" => 4.0 * number("H") * number("E") * rows * (f64::from(position) + (rows + 1.0) / 2.0),
+            _ => 0.0,
+        }
     }
 
     /// Threads with work over threads launched, in a decode step at `position`.

@@ -20,7 +20,7 @@ use crate::text::{ChatTemplate, StreamDecoder, Tokenizer};
 use crate::weights;
 
 /// Rows of a prefill pass where the caller does not say.
-const PREFILL_ROWS: u32 = 256;
+const PREFILL_ROWS: u32 = 512;
 /// Positions that the cache holds at first where the caller does not say.
 const CACHE_START: u32 = 512;
 

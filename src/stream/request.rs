@@ -25,7 +25,7 @@ pub struct LoadOptions {
     pub kernels: Vec<(String, String)>,
     /// Leaves subgroup operations unused even where the device has them.
     pub no_subgroups: bool,
-    /// Rows of a prefill pass; 256 if `None`.
+    /// Rows of a prefill pass; 512 if `None`.
     pub prefill_rows: Option<u32>,
     /// Positions that the cache holds at first, before it doubles; 512 if `None`.
     pub cache_start: Option<u32>,

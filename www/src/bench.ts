@@ -1,7 +1,7 @@
 // The bench page: what this browser makes of a model or of a model's shape. Parameters as in DESIGN: model, shape, quant, prompt, gen, runs, lane,
 // report; also context, chunk, adapter, profile=1, kernels=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT (several). The whole
 // report is POSTed to `report`, where that is given.
-import type { BenchOptions, BenchReport, KernelBenchRow, ProfileRow, QualityReport } from 'millrace/wasm';
+import type { BenchOptions, BenchReport, KernelBenchRow, PrefillRow, ProfileRow, QualityReport } from 'millrace/wasm';
 
 type Failure = { code: string; message: string };
 type FromWorker = { progress: { phase: string; loaded: number; total: number } } | { report: BenchReport | QualityReport } | { failure: Failure };
@@ -79,6 +79,7 @@ async function show(report: BenchReport): Promise<void> {
   ];
   figures(rows);
   if (report.profile) profile(report.profile);
+  if (report.prefill_profile) prefill(report.prefill_profile);
   if (report.kernels) kernels(report.kernels);
   status.className = 'pass';
   status.textContent = `${report.shape} ${report.quant}, ${report.lane}: ${n(report.decode_tok_s)} tokens a second`;
@@ -111,24 +112,28 @@ function figures(rows: [string, string][]): void {
   }
 }
 
-function kernels(rows: KernelBenchRow[]): void {
-  const table = document.querySelector<HTMLTableElement>('#kernels')!;
-  table.hidden = false;
+function table(selector: string, rows: (string | number)[][]): void {
+  const shown = document.querySelector<HTMLTableElement>(selector)!;
+  shown.hidden = false;
   for (const row of rows) {
-    const line = table.tBodies[0]!.insertRow();
-    const cells = [row.operation, row.variant, row.chosen ? 'yes' : '', row.us.toFixed(2), (row.bytes / 1e6).toFixed(2), row.gb_s.toFixed(0), row.percent_of_streaming.toFixed(1), row.wrong ?? 'as its twin’s'];
-    for (const cell of cells) line.insertCell().textContent = cell;
+    const line = shown.tBodies[0]!.insertRow();
+    for (const cell of row) line.insertCell().textContent = String(cell);
   }
 }
 
+function kernels(rows: KernelBenchRow[]): void {
+  const cells = (row: KernelBenchRow) => [row.operation, row.variant, row.chosen ? 'yes' : '', row.us.toFixed(2), (row.bytes / 1e6).toFixed(2), row.gb_s.toFixed(0), row.percent_of_streaming.toFixed(1), row.wrong ?? 'as its twin’s'];
+  table('#kernels', rows.map(cells));
+}
+
+function prefill(rows: PrefillRow[]): void {
+  const cells = (row: PrefillRow) => [row.step, row.kernel, row.variant, row.calls, row.us.toFixed(2), row.ms.toFixed(4), row.percent.toFixed(1), row.tops.toFixed(2)];
+  table('#prefill', rows.map(cells));
+}
+
 function profile(rows: ProfileRow[]): void {
-  const table = document.querySelector<HTMLTableElement>('#profile')!;
-  table.hidden = false;
-  for (const row of rows) {
-    const line = table.tBodies[0]!.insertRow();
-    const cells = [row.step, row.kernel, row.variant, row.calls, row.us.toFixed(2), row.ms.toFixed(4), row.percent.toFixed(1), (row.bytes / 1e6).toFixed(1), row.gb_s.toFixed(0), row.percent_of_streaming.toFixed(1), row.active.toFixed(2)];
-    for (const cell of cells) line.insertCell().textContent = String(cell);
-  }
+  const cells = (row: ProfileRow) => [row.step, row.kernel, row.variant, row.calls, row.us.toFixed(2), row.ms.toFixed(4), row.percent.toFixed(1), (row.bytes / 1e6).toFixed(1), row.gb_s.toFixed(0), row.percent_of_streaming.toFixed(1), row.active.toFixed(2)];
+  table('#profile', rows.map(cells));
   // One bar a kernel: its share of a token's time; the dark part is what its bytes would take at streaming speed.
   const height = 22;
   const widest = Math.max(...rows.map((row) => row.ms));

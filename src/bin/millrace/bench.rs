@@ -131,6 +131,7 @@ impl Bench {
         println!("tuner        {} operations measured in {:.0} ms, {} run another variant now", tuned.measured, tuned.ms, tuned.changed);
         if !report.profile.is_empty() {
             tables::profile(&report.profile);
+            tables::prefill(&report.prefill_profile);
         }
         if !report.kernels.is_empty() {
             tables::kernels(&report.kernels);

@@ -1,6 +1,6 @@
 //! Tables of measurements, for terminals.
 
-use millrace::decode::{KernelRow, ProfileRow};
+use millrace::decode::{KernelRow, PrefillRow, ProfileRow};
 
 /// Time, bytes and busy threads of each kernel of a decode step.
 pub fn profile(rows: &[ProfileRow]) {
@@ -23,6 +23,14 @@ pub fn profile(rows: &[ProfileRow]) {
             r.percent_of_streaming,
             r.active
         );
+    }
+}
+
+/// Time and arithmetic of each kernel of a prefill pass.
+pub fn prefill(rows: &[PrefillRow]) {
+    println!("\n{:<18} {:<18} {:<18} {:>5} {:>9} {:>9} {:>6} {:>9}", "prefill step", "kernel", "variant", "calls", "us", "ms/pass", "%", "TOPS");
+    for r in rows {
+        println!("{:<18} {:<18} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2}", r.step, r.kernel, r.variant, r.calls, r.us, r.ms, r.percent, r.tops);
     }
 }
 

@@ -183,8 +183,12 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (2, 2, 256, 80, 5, 33, 1.0),
         (5, 1, 12, 200, 160, 40, 1.0),
         (2, 1, 100, 64, 20, 20, 1.0),
+        (2, 1, 64, 200, 65, 95, 30.0),
+        (3, 3, 200, 70, 1, 40, 1.0),
+        (2, 1, 128, 160, 31, 129, 3.0),
     ];
-    let cases = shapes.into_iter().map(|(h, g, e, cap, pos, t, size)| {
+    let class = variant.axis("width");
+    let cases = shapes.into_iter().filter(|s| class == Some(width_axis(s.2))).map(|(h, g, e, cap, pos, t, size)| {
         let kb = usize::div_ceil(h * e, 32);
         let stride = (h + 2 * g) * e + 8;
         Case {

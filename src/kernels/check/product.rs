@@ -107,6 +107,7 @@ pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         shape(64, 64, 64),
         Shape { add: true, ..shape(65, 96, 70) },
         Shape { small: true, ..shape(130, 160, 66) },
+        Shape { row0: 3, ..shape(3, 288, 140) },
     ];
     shapes.into_iter().map(|shape| case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1])).collect()
 }
