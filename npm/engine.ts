@@ -81,10 +81,15 @@ export class Engine {
    * Wrong arguments reject with BAD_OPTION, a prompt that is too long with CONTEXT_FULL.
    */
   generate(input: Input, options: GenerateOptions = {}): Generation {
-    return new Generation((onDelta) => {
-      const halt = new AbortController();
-      return { result: this.#generate(input, options, onDelta, halt), stop: () => halt.abort() };
-    });
+    return this.#start(0, input, options);
+  }
+
+  /**
+   * A further conversation that begins as this one is when the generations asked for before have ended: what it has read is not read
+   * again. Conversations take turns; each keeps its place in GPU memory until {@link Conversation.dispose}.
+   */
+  fork(): Promise<Conversation> {
+    return this.#fork(0);
   }
 
   /** Frees the GPU memory and ends the Worker. Whatever is pending, and all later calls, reject with DISPOSED. */
@@ -93,8 +98,34 @@ export class Engine {
     this.#link.close(disposed());
   }
 
+  #start(conversation: number, input: Input, options: GenerateOptions): Generation {
+    return new Generation((onDelta) => {
+      const halt = new AbortController();
+      return { result: this.#generate(conversation, input, options, onDelta, halt), stop: () => halt.abort() };
+    });
+  }
+
+  async #fork(from: number): Promise<Conversation> {
+    if (this.#disposed) throw disposed();
+    const { conversation, info } = await this.#inTurn(() => this.#link.request<'forked'>({ type: 'fork', from }).answer);
+    this.#info = info;
+    return new Conversation({
+      generate: (input, options) => this.#start(conversation, input, options),
+      fork: () => this.#fork(conversation),
+      // Nobody waits for it; an engine that is gone has released everything.
+      release: () => void this.#inTurn(() => this.#link.request<'released'>({ type: 'release', conversation }).answer).then(({ info }) => (this.#info = info), () => {}),
+    });
+  }
+
+  /** When the generations asked for before have ended. */
+  #inTurn<T>(body: () => Promise<T>): Promise<T> {
+    const answer = this.#tail.then(body);
+    this.#tail = answer.catch(() => {});
+    return answer;
+  }
+
   /** `halt` ends the generation for either reason: the consumer's `stop()` or the caller's signal. */
-  async #generate(input: Input, options: GenerateOptions, onDelta: (text: string) => void, halt: AbortController): Promise<GenerateResult> {
+  async #generate(conversation: number, input: Input, options: GenerateOptions, onDelta: (text: string) => void, halt: AbortController): Promise<GenerateResult> {
     const request = checkGenerate(input, options);
     if (this.#disposed) throw disposed();
     const { signal } = options;
@@ -111,7 +142,7 @@ export class Engine {
     try {
       await Promise.race([before, new Promise((halted) => halt.signal.addEventListener('abort', halted, { once: true }))]);
       if (halt.signal.aborted) return this.#cutShort(signal, partial);
-      const { id, answer } = this.#link.request<'done'>({ type: 'generate', request }, (message) => {
+      const { id, answer } = this.#link.request<'done'>({ type: 'generate', request: { ...request, conversation } }, (message) => {
         if (message.type !== 'delta' || halt.signal.aborted) return;
         partial.text += message.text;
         partial.tokens.push(...message.tokens);
@@ -136,6 +167,8 @@ export class Engine {
     const result: GenerateResult = {
       ...partial,
       prompt_tokens: 0,
+      cached_tokens: 0,
+      shifts: 0,
       finish_reason: 'abort',
       timings: { load_ms: 0, prefill_ms: 0, ttft_ms: 0, decode_ms: 0, prefill_tok_s: 0, decode_tok_s: 0 },
       counters: { submits: 0, dispatches: 0, readbacks: 0, readback_bytes: 0, prefill_submits: 0, gpu_bytes: 0, created: 0 },
@@ -144,6 +177,43 @@ export class Engine {
     };
     if (signal?.aborted) throw aborted('generation', signal, result);
     return result;
+  }
+}
+
+interface Place {
+  generate: (input: Input, options: GenerateOptions) => Generation;
+  fork: () => Promise<Conversation>;
+  release: () => void;
+}
+
+/** A conversation of its own in a loaded engine, from {@link Engine.fork}. */
+export class Conversation {
+  #engine: Place | null;
+
+  /** @internal */
+  constructor(engine: Place) {
+    this.#engine = engine;
+  }
+
+  /** As {@link Engine.generate}. */
+  generate(input: Input, options: GenerateOptions = {}): Generation {
+    return this.#alive().generate(input, options);
+  }
+
+  /** As {@link Engine.fork}, from this conversation. */
+  async fork(): Promise<Conversation> {
+    return this.#alive().fork();
+  }
+
+  /** Frees its GPU memory, when what it was asked for before has ended. The engine stays. */
+  dispose(): void {
+    this.#engine?.release();
+    this.#engine = null;
+  }
+
+  #alive(): Place {
+    if (!this.#engine) throw new MillraceError('DISPOSED', 'the conversation was disposed of: fork another one');
+    return this.#engine;
   }
 }
 

@@ -3,7 +3,7 @@
  *
  * @packageDocumentation
  */
-export { Engine } from './engine.ts';
+export { Conversation, Engine } from './engine.ts';
 export { MillraceError, type ErrorCode } from './errors.ts';
 export { Generation } from './generation.ts';
 export type * from './types.ts';

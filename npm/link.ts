@@ -4,7 +4,7 @@ import type { FromWorker, ToWorker } from './protocol.ts';
 import type { EngineInfo } from './types.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
-type Request = Extract<ToWorker, { id: number; type: 'load' | 'generate' }>;
+type Request = Exclude<ToWorker, { type: 'abort' }>;
 /** A request without its id, which the link gives it. */
 type Unsent = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
 
@@ -42,7 +42,7 @@ export class Link {
   }
 
   /** Sends a request; `on` sees what comes before the answer. */
-  request<T extends 'loaded' | 'done'>(request: Unsent, on: Pending['on']): { id: number; answer: Promise<Answer<T>> } {
+  request<T extends 'loaded' | 'done' | 'forked' | 'released'>(request: Unsent, on: Pending['on'] = () => {}): { id: number; answer: Promise<Answer<T>> } {
     const id = this.#next++;
     const answer = new Promise<Answer<T>>((resolve, reject) => {
       if (this.#gone) return reject(this.#gone);

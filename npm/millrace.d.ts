@@ -35,6 +35,9 @@ export interface WasmRequest {
   logits?: boolean;
   logitsFrom?: number;
   profile?: boolean;
+  overflow?: 'error' | 'shift';
+  reuse?: boolean;
+  conversation?: number;
   templateOptions?: Record<string, unknown>;
 }
 
@@ -43,6 +46,9 @@ export class WasmEngine {
   static load(options: WasmLoadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<WasmEngine>;
   /** An aborted generation resolves with finish_reason `abort`. */
   generate(request: WasmRequest, onDelta: (delta: { text: string; tokens: Uint32Array }) => void, signal: AbortSignal): Promise<GenerateResult>;
+  /** A new conversation that begins as another is: its number. The engine's own is 0. */
+  fork(conversation: number): number;
+  release(conversation: number): void;
   /** Measures variants of kernels for at most about `budgetMs`; aborting ends it early. */
   tune(budgetMs: number, signal: AbortSignal): Promise<Tuned>;
   info(): EngineInfo;

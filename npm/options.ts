@@ -48,6 +48,8 @@ const GENERATE: Schema<GenerateOptions> = {
   seed: integer(0),
   stop: (value) => (text(value) === null ? null : listOf(text, 'a text or a list of texts')(value)),
   ignoreEos: boolean,
+  overflow: oneOf('error', 'shift'),
+  reuse: boolean,
   tools: listOf(plainObject, 'a list of objects'),
   templateOptions: plainObject,
   logits: boolean,

@@ -7,6 +7,9 @@ import type { EngineInfo, GenerateResult, Progress } from './types.ts';
 export type ToWorker =
   | { type: 'load'; id: number; options: WasmLoadOptions; tune: boolean | undefined }
   | { type: 'generate'; id: number; request: WasmRequest }
+  /** A new conversation that begins as `from` is. */
+  | { type: 'fork'; id: number; from: number }
+  | { type: 'release'; id: number; conversation: number }
   | { type: 'abort'; id: number };
 
 /** From the Worker. */
@@ -15,6 +18,8 @@ export type FromWorker =
   | { type: 'loaded'; id: number; info: EngineInfo }
   | { type: 'delta'; id: number; text: string; tokens: Uint32Array }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineInfo }
+  | { type: 'forked'; id: number; conversation: number; info: EngineInfo }
+  | { type: 'released'; id: number; info: EngineInfo }
   | { type: 'error'; id: number; error: PackedError }
   /** The tuner has ended; the plan may be another. */
   | { type: 'tuned'; info: EngineInfo }

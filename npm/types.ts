@@ -113,6 +113,13 @@ export interface GenerateOptions {
   stop?: string | readonly string[];
   /** Continues past the model's end-of-answer token. */
   ignoreEos?: boolean;
+  /**
+   * What happens when prompt and answer fill the context. `error`, the default: a prompt that leaves no room rejects with CONTEXT_FULL, an
+   * answer ends with `length`. `shift`: the older half of what follows the system prompt is left out, and what remains is read again.
+   */
+  overflow?: 'error' | 'shift';
+  /** Default true: what the engine has read of the prompt's beginning for the generation before is not read again. */
+  reuse?: boolean;
   /** Tools (JSON schemas) for the chat template. */
   tools?: readonly object[];
   /** Further variables for the chat template. */
@@ -130,6 +137,10 @@ export interface GenerateResult {
   text: string;
   tokens: number[];
   prompt_tokens: number;
+  /** Tokens of the prompt that did not have to be read. */
+  cached_tokens: number;
+  /** How often the context was full and older tokens were left out. */
+  shifts: number;
   /** `abort`: the consumer left the loop or called `stop()`. */
   finish_reason: 'stop' | 'length' | 'abort';
   /** The seed that was used. */

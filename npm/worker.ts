@@ -40,9 +40,17 @@ async function answer(message: Exclude<ToWorker, { type: 'abort' }>): Promise<vo
       post({ type: 'loaded', id, info });
       if (message.tune ?? !SOFTWARE.test(info.adapter.name)) setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
     } else {
-      if (!engine) throw new MillraceError('INTERNAL', 'the Worker was asked to generate before it had loaded a model');
+      if (!engine) throw new MillraceError('INTERNAL', `the Worker was asked to ${message.type} before it had loaded a model`);
       idleSince = 0;
       await tuning?.stop();
+      if (message.type === 'fork') {
+        const conversation = engine.fork(message.from);
+        return post({ type: 'forked', id, conversation, info: engine.info() });
+      }
+      if (message.type === 'release') {
+        engine.release(message.conversation);
+        return post({ type: 'released', id, info: engine.info() });
+      }
       const onDelta = ({ text, tokens }: { text: string; tokens: Uint32Array }): void => post({ type: 'delta', id, text, tokens }, [tokens.buffer]);
       const result = await engine.generate(message.request, onDelta, controller.signal);
       post({ type: 'done', id, result, info: engine.info() });

@@ -10,6 +10,7 @@ const HELP = `npm run generate -- OPTIONS
   --model builtin | PATH | URL   a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
   --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
   --max-tokens N   --temperature T   --top-k K   --top-p P   --min-p P   --seed S   --stop TEXT   --ignore-eos
+  --overflow error|shift
   --lane exact|f16|fast   --context N   --adapter NAME   --chunk N   --kernel OPERATION=VARIANT   --headed
   --json                 one JSON object on the last line
   --profile              also GPU time, bytes and busy threads of each kernel of a decode step at the end of the answer
@@ -31,6 +32,7 @@ const OPTIONS = {
   seed: { type: 'string' },
   stop: { type: 'string', multiple: true },
   'ignore-eos': { type: 'boolean' },
+  overflow: { type: 'string' },
   lane: { type: 'string' },
   context: { type: 'string' },
   adapter: { type: 'string' },
@@ -103,6 +105,7 @@ function jobOf(given) {
     seed: number(given, 'seed'),
     stop: given.stop,
     ignoreEos: given['ignore-eos'],
+    overflow: given.overflow,
     logits: given.logits === undefined ? undefined : true,
     profile: given.profile,
     logitsFrom: number(given, 'logits-from'),

@@ -249,7 +249,7 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &
     cancel.check()?;
     let sampling = Sampling::new(&SamplingOptions::default(), &[], decode::RING)?;
     let mut arrivals: Vec<(f64, usize)> = Vec::new();
-    let run = Run { prompt, sampling, limit: options.gen_tokens, chunk: options.load.chunk };
+    let run = Run { prompt, sampling, limit: options.gen_tokens, afresh: true, chunk: options.load.chunk };
     let outcome = session
         .generate(run, cancel, &mut |ids| {
             arrivals.push((now_ms(), ids.len()));

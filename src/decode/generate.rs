@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::chunk::{ChunkPolicy, MOST};
 use super::session::Session;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Pending, Snapshot};
 use crate::kernels::State;
 use crate::plan::labels;
@@ -27,6 +27,8 @@ pub struct Run<'a> {
     pub sampling: Sampling,
     /// Most tokens to sample, at least 1.
     pub limit: u32,
+    /// Whether what the cache holds of the prompt already is read again all the same.
+    pub afresh: bool,
     /// Tokens between two readbacks; as many as the measured speed allows where it is not given.
     pub chunk: Option<u32>,
 }
@@ -42,7 +44,7 @@ pub struct Timings {
     pub ttft_ms: f64,
     /// From the end of prefill to the last token on the host.
     pub decode_ms: f64,
-    /// Prompt tokens over `prefill_ms`.
+    /// Prompt tokens that were read over `prefill_ms`.
     pub prefill_tok_s: f64,
     /// Sampled tokens after the first over `decode_ms`.
     pub decode_tok_s: f64,
@@ -53,6 +55,8 @@ pub struct Timings {
 pub struct Outcome {
     /// Sampled ids, the stop id included.
     pub tokens: Vec<u32>,
+    /// Tokens of the prompt that the cache held already.
+    pub known: usize,
     /// Times.
     pub timings: Timings,
     /// Commands during decoding, and submissions during prefill.
@@ -61,6 +65,23 @@ pub struct Outcome {
     pub prefill_submits: u64,
     /// Host time of recording and submitting decode steps, ms.
     pub record_ms: f64,
+}
+
+impl Outcome {
+    /// This one, continued by `later`: one answer.
+    #[must_use]
+    pub fn and(mut self, later: Self) -> Self {
+        if self.tokens.is_empty() {
+            return later;
+        }
+        self.timings.decode_ms += later.timings.prefill_ms + later.timings.decode_ms;
+        self.tokens.extend(later.tokens);
+        self.timings.decode_tok_s = rate(self.tokens.len().saturating_sub(1), self.timings.decode_ms);
+        self.counters = self.counters.and(later.counters);
+        self.prefill_submits += later.prefill_submits;
+        self.record_ms += later.record_ms;
+        self
+    }
 }
 
 struct Flight {
@@ -74,7 +95,13 @@ impl Session {
     pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_tokens: &mut dyn FnMut(&[u32]) -> bool) -> Result<Outcome> {
         let started = now_ms();
         let before = self.gpu.counters().snapshot();
-        self.prefill(run.prompt, 0, cancel).await?;
+        let known = if run.afresh { 0 } else { self.known_prefix(run.prompt) };
+        if let Err(e) = self.prefill(&run.prompt[known..], known as u32, cancel).await {
+            if e.kind() != ErrorKind::Aborted {
+                self.cached.clear();
+            }
+            return Err(e);
+        }
         let prefilled = now_ms();
         let after_prefill = self.gpu.counters().snapshot();
 
@@ -145,8 +172,11 @@ impl Session {
         }
         self.ms_a_token = policy.ms_a_token();
         if let Some(e) = failure {
+            self.cached.clear();
             return Err(e);
         }
+        // No step has read the last token.
+        self.cached.extend_from_slice(&tokens[..tokens.len().saturating_sub(1)]);
         let done = last_read;
         let counters = self.gpu.counters().snapshot();
         let decode_ms = done - prefilled;
@@ -155,10 +185,10 @@ impl Session {
             prefill_ms: prefilled - started,
             ttft_ms: first_at.unwrap_or(done) - started,
             decode_ms,
-            prefill_tok_s: rate(run.prompt.len(), prefilled - started),
+            prefill_tok_s: rate(run.prompt.len() - known, prefilled - started),
             decode_tok_s: rate(tokens.len().saturating_sub(1), decode_ms),
         };
-        Ok(Outcome { tokens, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits, record_ms })
+        Ok(Outcome { tokens, known, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits, record_ms })
     }
 
     /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill.

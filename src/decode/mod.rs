@@ -2,6 +2,7 @@
 //! the host records ahead and reads token ids one chunk late.
 
 mod chunk;
+mod conversation;
 mod generate;
 mod profile;
 mod reference;
@@ -9,6 +10,7 @@ mod session;
 mod tune;
 
 pub use chunk::MOST as RING;
+pub use conversation::FIRST;
 pub use generate::{Outcome, Run, Timings};
 pub use profile::{KernelRow, PrefillRow, ProfileRow};
 pub use reference::TwinSession;

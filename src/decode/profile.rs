@@ -94,6 +94,7 @@ impl Session {
     /// Compares every variant that a step of the decode plan runs or could run with its twin, and measures it.
     pub async fn kernel_bench(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<KernelRow>> {
         self.ensure(position + 1)?;
+        self.cached.clear();
         self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
         // (operation, its choice, steps)
         let mut operations: Vec<(String, Option<Choice>, Vec<usize>)> = Vec::new();
@@ -135,6 +136,7 @@ impl Session {
     /// Measures every kernel of a decode step at `position`. The cache and the state are scratch afterwards.
     pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
         self.ensure(position + 1)?;
+        self.cached.clear();
         self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
         // Greedy decoding does without filters.
         let groups = grouped(&self.plans()[1].steps, |i| !self.decode[i].filter);
@@ -171,6 +173,7 @@ impl Session {
         let rows = rows.min(self.sizes().rows).min(end);
         let pos = end - rows;
         self.ensure(end)?;
+        self.cached.clear();
         self.put(labels::PREFILL, bytes_of(&State { pos, rows, ..State::default() }))?;
         let mut table = Vec::new();
         for steps in &grouped(&self.plans()[0].steps, |_| true) {

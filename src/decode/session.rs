@@ -1,5 +1,6 @@
 //! The engine's GPU memory and its two recorded plans; prefill; growth of the cache.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytemuck::{bytes_of, cast_slice};
@@ -15,6 +16,7 @@ use crate::stream::{Cancel, now_ms};
 use crate::weights::Sink;
 
 use super::chunk::MOST;
+use super::conversation::{FIRST, Parked};
 
 /// Readbacks under way at one time, and one to spare.
 const STAGING: usize = 3;
@@ -47,6 +49,13 @@ pub struct Session {
     pub(super) self_tested: bool,
     /// How long a token took, for the next generation's chunks.
     pub(super) ms_a_token: Option<f64>,
+    /// The tokens whose keys and values the cache holds, from position 0 on.
+    pub(super) cached: Vec<u32>,
+    /// The conversation that has the cache.
+    pub(super) active: u32,
+    /// The others.
+    pub(super) parked: BTreeMap<u32, Parked>,
+    pub(super) next_conversation: u32,
 }
 
 /// How the self-test went.
@@ -102,6 +111,10 @@ impl Session {
             staging,
             self_tested: false,
             ms_a_token: None,
+            cached: Vec::new(),
+            active: FIRST,
+            parked: BTreeMap::new(),
+            next_conversation: FIRST + 1,
         };
         for spec in session.layout.specs() {
             session.buffers.push(session.gpu.buffer(&spec.label, spec.bytes, usage_of(spec.role))?);
@@ -242,7 +255,7 @@ impl Session {
             .map(|(s, b)| (s.label.clone(), s.role, b.clone()))
             .collect();
         self.lay_out(Sizes { capacity, ..self.sizes })?;
-        let row = heads.cached() as u64 * self.select.lane().kv_bytes();
+        let row = self.row_bytes();
         let mut encoder = self.gpu.encoder("grow");
         for (label, role, old) in &keep {
             let new = self.buffer(label)?;
@@ -275,7 +288,7 @@ impl Session {
         self.gpu.idle().await
     }
 
-    /// Reads the prompt into the cache from position `from` on, in passes of up to the chunk's rows, and leaves the last position's logits on the GPU.
+    /// Reads tokens into the cache from position `from` on, which is at most what it holds, in passes of up to the chunk's rows, and leaves the last position's logits on the GPU.
     pub async fn prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<()> {
         let end = from as usize + tokens.len();
         let end = u32::try_from(end).map_err(|_| context_full(u32::MAX, self.context))?;
@@ -291,6 +304,7 @@ impl Session {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
         }
         cancel.check()?;
+        self.cached.truncate(from as usize);
         let passes = tokens.chunks(self.sizes.rows as usize);
         let last = passes.len() - 1;
         let prefill_state = self.buffer(labels::PREFILL)?.clone();
@@ -310,6 +324,8 @@ impl Session {
                     self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows));
                 }
             }
+            // Valid for whatever is submitted from here on.
+            self.cached.extend_from_slice(pass);
             // A readback of four bytes tells when the pass has run, sooner than the queue's own notice does.
             let at = i % self.staging.len();
             encoder.copy_buffer_to_buffer(prefill_state.raw(), 0, self.staging[at].raw(), 0, 4);
@@ -342,6 +358,8 @@ impl Session {
     /// Feeds one token at position `pos` through the decode step and returns its logits: for scoring given text.
     pub async fn feed(&mut self, token: u32, pos: u32) -> Result<Vec<f32>> {
         self.ensure(pos + 1)?;
+        self.cached.truncate(pos as usize);
+        self.cached.push(token);
         self.put(labels::STATE, bytes_of(&State { pos, token, rows: 1, ..State::default() }))?;
         let mut encoder = self.gpu.encoder("feed");
         {

@@ -104,4 +104,18 @@ impl Snapshot {
             gpu_bytes: self.gpu_bytes,
         }
     }
+    /// What two stretches of time have cost together.
+    #[must_use]
+    pub fn and(self, later: Self) -> Self {
+        Self {
+            submits: self.submits + later.submits,
+            dispatches: self.dispatches + later.dispatches,
+            readbacks: self.readbacks + later.readbacks,
+            readback_bytes: self.readback_bytes + later.readback_bytes,
+            pipelines: self.pipelines + later.pipelines,
+            bind_groups: self.bind_groups + later.bind_groups,
+            buffers: self.buffers + later.buffers,
+            gpu_bytes: later.gpu_bytes,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::clock::now_ms;
-use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request, SelfTestInfo};
+use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo};
 use super::{Cancel, Phase, Progress, StopScanner};
 use crate::decode::{self, Outcome, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
@@ -82,22 +82,27 @@ impl Engine {
 
     /// Answers one request; `on_delta` sees each piece as it arrives. Cancelling ends it with what there is and [`FinishReason::Abort`].
     pub async fn generate(&mut self, request: &Request, on_delta: &mut dyn FnMut(&Delta), cancel: &Cancel) -> Result<Generation> {
-        let prompt = self.prompt_tokens(request)?;
+        self.session.switch(request.conversation)?;
+        let mut prompt = self.prompt_tokens(request)?;
         let context = self.session.context();
-        let room = context.saturating_sub(prompt.len() as u32);
-        if room == 0 {
-            return Err(Error::new(
-                ErrorKind::ContextFull,
-                format!(
-                    "the prompt has {} tokens, the context {context}, which leaves no room for an answer; shorten the prompt or load with a larger context",
-                    prompt.len()
-                ),
-            ));
+        let kept = if request.overflow == Overflow::Shift { self.kept(request, &prompt)? } else { 0 };
+        let mut shifts = 0;
+        if prompt.len() as u32 >= context {
+            if request.overflow == Overflow::Error || kept + 2 > context as usize {
+                return Err(Error::new(
+                    ErrorKind::ContextFull,
+                    format!(
+                        "the prompt has {} tokens, the context {context}, which leaves no room for an answer; shorten the prompt or load with a larger context",
+                        prompt.len()
+                    ),
+                ));
+            }
+            prompt = shifted(&prompt, kept, context as usize);
+            shifts += 1;
         }
         if request.max_tokens == Some(0) {
             return Err(Error::bad_option("max tokens is 0; ask for at least one token"));
         }
-        let limit = request.max_tokens.unwrap_or(u32::MAX).min(room);
         let seed = match request.seed {
             Some(seed) => seed,
             None => random_seed()?,
@@ -109,11 +114,26 @@ impl Engine {
 
         let mut out =
             Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_delta };
-        let run = Run { prompt: &prompt, sampling, limit, chunk: self.options.chunk };
-        let outcome = match self.session.generate(run, cancel, &mut |ids| out.push(ids)).await {
-            Err(e) if e.kind() == ErrorKind::Aborted => Outcome::default(),
-            other => other?,
-        };
+        let prompt_tokens = prompt.len();
+        let mut outcome = Outcome::default();
+        loop {
+            let room = context - prompt.len() as u32;
+            let wanted = request.max_tokens.unwrap_or(u32::MAX) - outcome.tokens.len() as u32;
+            let run = Run { prompt: &prompt, sampling, limit: wanted.min(room), afresh: request.afresh, chunk: self.options.chunk };
+            let part = match self.session.generate(run, cancel, &mut |ids| out.push(ids)).await {
+                Err(e) if e.kind() == ErrorKind::Aborted => break,
+                other => other?,
+            };
+            let full = part.tokens.len() as u32 == room && wanted > room;
+            let ended = out.stopped() || out.failure.is_some() || part.tokens.last().is_some_and(|id| stop.contains(id));
+            prompt.extend_from_slice(&part.tokens);
+            outcome = outcome.and(part);
+            if !full || ended || cancel.is_cancelled() || request.overflow == Overflow::Error {
+                break;
+            }
+            prompt = shifted(&prompt, kept, context as usize);
+            shifts += 1;
+        }
         out.finish()?;
         let ended = out.stopped() || outcome.tokens.last().is_some_and(|id| stop.contains(id));
         let finish_reason = if ended {
@@ -126,7 +146,7 @@ impl Engine {
         let text = out.text;
         let profile = match request.profile {
             true => {
-                let position = (prompt.len() + outcome.tokens.len()).min(context as usize - 1) as u32;
+                let position = (prompt.len() as u32).min(context - 1);
                 let streaming = self.session.streaming_bandwidth().await?;
                 Some(self.session.profile(position, streaming).await?)
             }
@@ -135,7 +155,9 @@ impl Engine {
         Ok(Generation {
             text,
             tokens: outcome.tokens,
-            prompt_tokens: prompt.len(),
+            prompt_tokens,
+            cached_tokens: outcome.known,
+            shifts,
             finish_reason,
             seed,
             timings: Timings { load_ms: self.load_ms, ..outcome.timings },
@@ -146,6 +168,35 @@ impl Engine {
             logits,
             all_logits,
         })
+    }
+
+    /// A new conversation that begins as another is now: both go on from what was read and written until here.
+    pub fn fork(&mut self, conversation: u32) -> Result<u32> {
+        self.session.fork(conversation)
+    }
+
+    /// Forgets a conversation and frees its memory.
+    pub fn release(&mut self, conversation: u32) {
+        self.session.release(conversation);
+    }
+
+    /// How many tokens of the prompt a shift keeps at its beginning: of messages what comes before the first user's text, otherwise the first token.
+    fn kept(&self, request: &Request, prompt: &[u32]) -> Result<usize> {
+        let Prompt::Messages(serde_json::Value::Array(messages)) = &request.prompt else { return Ok(1) };
+        let system: Vec<_> = messages.iter().take_while(|m| matches!(m["role"].as_str(), Some("system" | "developer"))).cloned().collect();
+        // Where two conversations with the same beginning part.
+        let with = |text: &str| {
+            let user = serde_json::json!({ "role": "user", "content": text });
+            let messages = serde_json::Value::Array(system.iter().cloned().chain([user]).collect());
+            self.prompt_tokens(&Request {
+                prompt: Prompt::Messages(messages),
+                tools: request.tools.clone(),
+                template: request.template.clone(),
+                ..Request::new(Prompt::Tokens(Vec::new()))
+            })
+        };
+        let (a, b) = (with("a")?, with("b")?);
+        Ok(a.iter().zip(&b).zip(prompt).take_while(|((a, b), p)| a == b && b == p).count().max(1))
     }
 
     /// Logits of the prompt's positions, where asked for: up to `logits_from` by prefill, the later ones by the decode step.
@@ -333,6 +384,12 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
     };
     let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS).min(context);
     Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))
+}
+
+/// The first `kept` ids and the younger half of the others that `context` positions can hold.
+fn shifted(ids: &[u32], kept: usize, context: usize) -> Vec<u32> {
+    let younger = (context - kept).div_ceil(2);
+    [&ids[..kept], &ids[ids.len() - younger.min(ids.len() - kept)..]].concat()
 }
 
 /// The text side of a running generation.

@@ -14,5 +14,7 @@ pub use engine::Engine;
 pub(crate) use engine::check;
 pub(crate) use engine::open_session;
 pub use progress::{Phase, Progress};
-pub use request::{AdapterInfo, Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Prompt, Request, SelfTestInfo};
+pub use request::{
+    AdapterInfo, Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
+};
 pub use stops::StopScanner;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::decode::{ProfileRow, Timings};
+use crate::error::{Error, Result};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::tuning::Tuning;
 use crate::plan::{Lane, PlanRow};
@@ -79,6 +80,12 @@ pub struct Request {
     pub logits: bool,
     /// Also measure each kernel of a decode step at the end of the answer.
     pub profile: bool,
+    /// What happens when the context is full.
+    pub overflow: Overflow,
+    /// Read the whole prompt, also what the cache holds of it.
+    pub afresh: bool,
+    /// The conversation whose cache this continues: 0, or what [`super::Engine::fork`] gave.
+    pub conversation: u32,
     /// Also return the logits of each prompt position from this one on, the later ones computed by the decode step.
     pub logits_from: Option<u32>,
 }
@@ -100,7 +107,31 @@ impl Request {
             ignore_eos: false,
             logits: false,
             profile: false,
+            overflow: Overflow::Error,
+            afresh: false,
+            conversation: 0,
             logits_from: None,
+        }
+    }
+}
+
+/// What happens when prompt and answer fill the context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overflow {
+    /// A prompt that leaves no room is an error; an answer ends, `length`.
+    #[default]
+    Error,
+    /// The older half of what follows the system prompt is left out, and what remains is read again.
+    Shift,
+}
+
+impl Overflow {
+    /// By its name.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "error" => Ok(Self::Error),
+            "shift" => Ok(Self::Shift),
+            _ => Err(Error::bad_option(format!("overflow {name} is not known; use error or shift"))),
         }
     }
 }
@@ -188,6 +219,10 @@ pub struct Generation {
     pub tokens: Vec<u32>,
     /// Length of the prompt, tokens.
     pub prompt_tokens: usize,
+    /// Tokens of it that did not have to be read: the cache held them from before.
+    pub cached_tokens: usize,
+    /// How often the context was full and older tokens were left out.
+    pub shifts: u32,
     /// Why it ended.
     pub finish_reason: FinishReason,
     /// The seed that was used.

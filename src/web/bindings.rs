@@ -105,6 +105,22 @@ impl WasmEngine {
         })
     }
 
+    /// A new conversation that begins as another is now; resolves with its number.
+    #[wasm_bindgen(unchecked_return_type = "number")]
+    pub fn fork(&self, conversation: u32) -> std::result::Result<u32, JsValue> {
+        let mut state = self.state.borrow_mut();
+        let engine = state.engine.as_mut().ok_or_else(|| Error::bad_option("fork: a generation is running; wait for it or abort it"))?;
+        let forked = engine.fork(conversation)?;
+        Ok(forked)
+    }
+
+    /// Forgets a conversation and frees its memory.
+    pub fn release(&self, conversation: u32) {
+        if let Some(engine) = &mut self.state.borrow_mut().engine {
+            engine.release(conversation);
+        }
+    }
+
     /// Measures variants of kernels that were not measured on this device yet, for at most about `budget_ms`, and keeps what it finds in the
     /// browser's storage. For idle time: aborting it ends it within one measurement. Resolves with `{measured, left, changed, ms}`.
     #[wasm_bindgen(unchecked_return_type = "Promise<Tuned>")]

@@ -14,7 +14,7 @@ use crate::bench;
 use crate::error::{Error, Result};
 use crate::plan::Lane;
 use crate::source::{Files, ModelSpec, Remote};
-use crate::stream::{LoadOptions, Prompt, Request};
+use crate::stream::{LoadOptions, Overflow, Prompt, Request};
 
 /// An object whose properties are read by name; [`Fields::finish`] complains about the others.
 struct Fields<'a> {
@@ -195,6 +195,9 @@ pub(super) fn request(object: &JsValue) -> Result<Request> {
         logits: fields.get("logits")?.unwrap_or(false),
         profile: fields.get("profile")?.unwrap_or(false),
         logits_from: fields.get("logitsFrom")?,
+        overflow: fields.get::<String>("overflow")?.map_or(Ok(defaults.overflow), |name| Overflow::parse(&name))?,
+        afresh: !fields.get("reuse")?.unwrap_or(true),
+        conversation: fields.get("conversation")?.unwrap_or(0),
         ..defaults
     };
     fields.finish()?;
@@ -215,7 +218,7 @@ mod tests {
     fn a_whole_request() {
         let r = request(&parse(
             r#"{"messages":[{"role":"user","content":"hi"}],"tools":[{}],"maxTokens":4,"temperature":0.5,"topK":3,"topP":0.9,"minP":0.1,
-                "seed":9007199254740991,"stop":["x"],"ignoreEos":true,"logits":true,"logitsFrom":2,"templateOptions":{"enable_thinking":false}}"#,
+                "seed":9007199254740991,"stop":["x"],"ignoreEos":true,"logits":true,"logitsFrom":2,"overflow":"shift","reuse":false,"conversation":3,"templateOptions":{"enable_thinking":false}}"#,
         ))
         .unwrap();
         assert!(matches!(r.prompt, Prompt::Messages(Value::Array(_))));
@@ -224,6 +227,7 @@ mod tests {
             (r.seed, r.stop.as_slice(), r.ignore_eos, r.logits, r.logits_from),
             (Some(9_007_199_254_740_991), &["x".to_owned()][..], true, true, Some(2))
         );
+        assert_eq!((r.overflow, r.afresh, r.conversation), (Overflow::Shift, true, 3));
         assert_eq!(r.template["enable_thinking"], false);
         assert!(matches!(request(&parse(r#"{"tokens":[1,2]}"#)).unwrap().prompt, Prompt::Tokens(t) if t == [1, 2]));
     }
@@ -237,6 +241,7 @@ mod tests {
             (r#"{"prompt":"a","maxTokens":"4"}"#, "maxTokens"),
             (r#"{"prompt":"a","seed":-1}"#, "seed"),
             (r#"{"prompt":"a","stop":"x"}"#, "stop"),
+            (r#"{"prompt":"a","overflow":"wrap"}"#, "wrap"),
             (r#"{"prompt":"a","tokens":[1]}"#, "2 were given"),
             (r#"{}"#, "0 were given"),
             (r#"{"prompt":"a","templateOptions":[]}"#, "templateOptions"),

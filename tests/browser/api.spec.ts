@@ -249,6 +249,33 @@ test('models from files, and two engines in one page', async ({ blank }) => {
   expect(results[2]).toEqual(results[0]);
 });
 
+test('a second turn reads only what is new, and forks go on from a shared beginning', async ({ blank }) => {
+  const { first, second, fork, other, fresh, gone } = await blank.evaluate(async (model) => {
+    const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
+    const engine = await Engine.load({ model, lane: 'exact' });
+    const prompt = [57, 56, 78, 12, 99];
+    const first = await engine.generate({ tokens: prompt }, options);
+    const forked = await engine.fork();
+    const longer = [...prompt, ...first.tokens, 33, 44];
+    // The engine's own conversation goes another way at the same time: they take turns.
+    const [second, fork] = await Promise.all([engine.generate({ tokens: longer }, options), forked.generate({ tokens: [...prompt, 7] }, options)]);
+    const other = await engine.generate({ tokens: [...longer, ...second.tokens, 5] }, options);
+    const fresh = [];
+    for (const tokens of [longer, [...prompt, 7], [...longer, ...second.tokens, 5]]) fresh.push((await engine.generate({ tokens }, { ...options, reuse: false })).tokens);
+    forked.dispose();
+    const gone = await failure(forked.fork());
+    await engine.generate({ tokens: [1] }, options);
+    engine.dispose();
+    return { first, second, fork, other, fresh, gone };
+  }, TINY);
+  expect(first.cached_tokens).toBe(0);
+  expect(second.cached_tokens).toBe(10);
+  expect(fork.cached_tokens).toBe(5);
+  expect(other.cached_tokens).toBe(18);
+  expect([second.tokens, fork.tokens, other.tokens].map((ids) => Array.from(ids))).toEqual(fresh.map((ids) => Array.from(ids)));
+  expect(gone).toMatchObject({ code: 'DISPOSED' });
+});
+
 test('dispose rejects what is pending and all that comes later', async ({ blank }) => {
   const errors = await blank.evaluate(async (model) => {
     const engine = await Engine.load({ model });

@@ -92,6 +92,7 @@ const wrong: [title: string, args: string[], line: RegExp][] = [
   ['messages that are none', ['--messages', 'package.json'], /^error\[BAD_OPTION\]: .*package\.json/],
   ['a file that is no model', ['--prompt', 'x', '--model', 'package.json'], /^error\[(BAD_MODEL|UNSUPPORTED_MODEL|BAD_OPTION)\]: .*package\.json/],
   ['a lane that is not there', ['--prompt', 'x', '--lane', 'quick', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[BAD_OPTION\]: .*(lane|quick)/],
+  ['an overflow that is not there', ['--prompt', 'x', '--overflow', 'wrap', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[BAD_OPTION\]: .*overflow/],
   ['a kernel that is not there', ['--prompt', 'x', '--kernel', 'attention=none', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[UNKNOWN_KERNEL\]: /],
 ];
 for (const [title, args, line] of wrong) {

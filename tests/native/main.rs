@@ -4,6 +4,7 @@ mod bench;
 mod box_model;
 mod builder;
 mod common;
+mod conversation;
 mod decode_loop;
 mod format;
 mod fuzz;

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use millrace::plan::Lane;
 use millrace::source::{ModelSpec, native};
 use millrace::store::disk::{read_tuning, write_tuning};
-use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Phase, Progress, Prompt, Request};
+use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Overflow, Phase, Progress, Prompt, Request};
 use millrace::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -90,6 +90,9 @@ struct Generate {
     /// Go on after the model's end token.
     #[arg(long)]
     ignore_eos: bool,
+    /// What happens when the context is full: error, or shift, which leaves out the older half after the system prompt.
+    #[arg(long, default_value = "error", value_parser = Overflow::parse)]
+    overflow: Overflow,
     /// Also measure each kernel of a decode step at the end of the answer.
     #[arg(long)]
     profile: bool,
@@ -243,6 +246,7 @@ fn request(args: &Generate) -> Result<Request> {
         seed: args.seed,
         stop: args.stop.clone(),
         ignore_eos: args.ignore_eos,
+        overflow: args.overflow,
         logits: args.logits.is_some(),
         profile: args.profile,
         logits_from: args.logits_from,

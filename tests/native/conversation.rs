@@ -1,0 +1,142 @@
+//! What the cache holds is not read again, conversations take turns, and a full context is an error or a shift: with the tokens of a fresh run.
+
+use millrace::plan::Lane;
+use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Overflow, Prompt, Request};
+use pollster::block_on;
+
+use crate::decode_loop::{load, run, try_load};
+
+fn exact() -> LoadOptions {
+    LoadOptions { lane: Lane::Exact, ..LoadOptions::default() }
+}
+
+fn ids(n: usize, seed: u32) -> Vec<u32> {
+    (0..n as u32).map(|i| (i * 37 + seed * 101) % 290 + 1).collect()
+}
+
+fn ask(prompt: &[u32], n: u32) -> Request {
+    Request { ignore_eos: true, max_tokens: Some(n), ..Request::new(Prompt::Tokens(prompt.to_vec())) }
+}
+
+fn fresh(prompt: &[u32], n: u32) -> Generation {
+    run(&mut load(&exact()), &ask(prompt, n))
+}
+
+#[test]
+fn a_second_turn_reads_only_what_is_new() {
+    for turn in [1, 31, 32, 33, 200] {
+        let mut engine = load(&exact());
+        let prompt = ids(turn, 1);
+        let first = run(&mut engine, &ask(&prompt, 12));
+        assert_eq!((first.cached_tokens, first.prompt_tokens), (0, turn));
+        let second = [&prompt[..], &first.tokens, &ids(9, 2)].concat();
+        let result = run(&mut engine, &ask(&second, 12));
+        // The last token of an answer has been sampled, but no step has read it.
+        assert_eq!(result.cached_tokens, turn + 11);
+        assert_eq!(result.tokens, fresh(&second, 12).tokens, "after {turn}");
+        // The same prompt again: all but its last token is there.
+        let again = run(&mut engine, &ask(&second, 12));
+        assert_eq!((again.cached_tokens, &again.tokens), (second.len() - 1, &result.tokens));
+        let afresh = run(&mut engine, &Request { afresh: true, ..ask(&second, 12) });
+        assert_eq!((afresh.cached_tokens, &afresh.tokens), (0, &result.tokens));
+        // An earlier turn is edited.
+        let mut edited = second.clone();
+        edited[turn / 2] = 7;
+        let result = run(&mut engine, &ask(&edited, 12));
+        assert_eq!((result.cached_tokens, result.tokens), (turn / 2, fresh(&edited, 12).tokens));
+    }
+}
+
+#[test]
+fn what_is_stopped_half_way_is_not_taken_for_read() {
+    let mut engine = load(&LoadOptions { prefill_rows: Some(16), ..exact() });
+    let prompt = ids(100, 3);
+    let cancel = Cancel::new();
+    // Ends after the first piece of the answer.
+    let stop = cancel.clone();
+    let part = block_on(engine.generate(&ask(&prompt, 60), &mut |_| stop.cancel(), &cancel)).unwrap();
+    assert!(part.tokens.len() < 60);
+    let longer = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
+    assert_eq!(run(&mut engine, &ask(&longer, 10)).tokens, fresh(&longer, 10).tokens);
+    let cancelled = Cancel::new();
+    cancelled.cancel();
+    let other = ids(90, 5);
+    assert!(block_on(engine.generate(&ask(&other, 5), &mut |_| {}, &cancelled)).unwrap().tokens.is_empty());
+    assert_eq!(run(&mut engine, &ask(&other, 10)).tokens, fresh(&other, 10).tokens);
+}
+
+#[test]
+fn forks_go_on_from_a_shared_beginning_and_do_not_disturb_one_another() {
+    let mut engine = load(&LoadOptions { cache_start: Some(64), ..exact() });
+    let start = ids(40, 6);
+    run(&mut engine, &ask(&start, 1));
+    let forks = [0, engine.fork(0).unwrap(), engine.fork(0).unwrap()];
+    let mut texts: Vec<Vec<u32>> = (0..3).map(|i| [&start[..], &ids(4, 10 + i)].concat()).collect();
+    // The second round outgrows the cache that the forks were made in.
+    for round in 0..3 {
+        for (id, text) in forks.iter().zip(&mut texts) {
+            let result = run(&mut engine, &Request { conversation: *id, ..ask(text, 30) });
+            assert!(result.cached_tokens >= if round == 0 { start.len() } else { text.len() - 6 }, "{}", result.cached_tokens);
+            assert_eq!(result.tokens, fresh(text, 30).tokens, "fork {id}, round {round}");
+            text.extend(result.tokens);
+            text.extend(ids(5, 20));
+        }
+    }
+    // A fork of a conversation that does not have the cache.
+    let late = engine.fork(forks[1]).unwrap();
+    let result = run(&mut engine, &Request { conversation: late, ..ask(&texts[1], 5) });
+    assert!(result.cached_tokens >= texts[1].len() - 6);
+    engine.release(forks[1]);
+    let error = block_on(engine.generate(&Request { conversation: forks[1], ..ask(&start, 1) }, &mut |_| {}, &Cancel::new())).err().unwrap();
+    assert!(error.code() == "BAD_OPTION" && error.message().contains("released"), "{error}");
+    assert_eq!(run(&mut engine, &Request { conversation: late, ..ask(&texts[1], 5) }).tokens, result.tokens);
+}
+
+#[test]
+fn a_parked_conversation_takes_memory_only_for_what_it_holds() {
+    let mut engine = load(&exact());
+    run(&mut engine, &ask(&ids(10, 1), 1));
+    let bytes = |engine: &Engine| engine.info().memory.total;
+    let before = bytes(&engine);
+    let fork = engine.fork(0).unwrap();
+    let parked = bytes(&engine) - before;
+    assert!(parked > 0 && parked < engine.info().memory.kv / 40, "{parked} of {}", engine.info().memory.kv);
+    engine.release(fork);
+    assert_eq!(bytes(&engine), before);
+}
+
+#[test]
+fn a_full_context_is_an_error_or_a_shift() {
+    let options = LoadOptions { context: Some(64), ..exact() };
+    let mut engine = load(&options);
+    let prompt = ids(50, 8);
+    // Without the option the answer ends with the context.
+    let ended = run(&mut engine, &ask(&prompt, 40));
+    assert_eq!((ended.tokens.len(), ended.shifts), (14, 0));
+    let shifting = |prompt: &[u32], n| Request { overflow: Overflow::Shift, ..ask(prompt, n) };
+    let result = run(&mut engine, &shifting(&prompt, 40));
+    assert_eq!((result.tokens.len(), result.shifts), (40, 1));
+    // As a fresh run on the first token and the younger half.
+    let all = [&prompt[..], &ended.tokens].concat();
+    let remaining = [&all[..1], &all[64 - 32..]].concat();
+    let rest = run(&mut load(&options), &ask(&remaining, 26));
+    assert_eq!(result.tokens, [ended.tokens, rest.tokens].concat());
+
+    let long = ids(100, 9);
+    let error = block_on(engine.generate(&ask(&long, 4), &mut |_| {}, &Cancel::new())).err().unwrap();
+    assert_eq!(error.code(), "CONTEXT_FULL");
+    let result = run(&mut engine, &shifting(&long, 4));
+    let remaining = [&long[..1], &long[100 - 32..]].concat();
+    assert_eq!((result.shifts, result.tokens), (1, run(&mut load(&options), &ask(&remaining, 4)).tokens));
+}
+
+#[test]
+fn what_is_measured_does_not_stay_in_the_cache() {
+    let mut engine = try_load(&exact()).unwrap();
+    let prompt = ids(30, 2);
+    run(&mut engine, &Request { profile: true, ..ask(&prompt, 4) });
+    let result = run(&mut engine, &ask(&prompt, 8));
+    assert_eq!((result.cached_tokens, result.tokens), (0, fresh(&prompt, 8).tokens));
+    let scored = run(&mut engine, &Request { logits_from: Some(3), ..ask(&prompt, 8) });
+    assert_eq!(scored.tokens, fresh(&prompt, 8).tokens);
+}
