@@ -15,7 +15,7 @@ use crate::plan::Role;
 use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
-use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, now_ms, open_session};
+use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, now_ms, open_empty, open_session};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -154,7 +154,14 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     };
     let context = options.load.context.unwrap_or(options.prompt + options.gen_tokens + 1).max(options.prompt + options.gen_tokens + 1);
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
-    let (mut session, self_test) = open_session(&checkpoint, &load, None, progress, cancel).await?;
+    let (mut session, self_test) = match model {
+        Some(_) => open_session(&checkpoint, &load, None, progress, cancel).await?,
+        None => {
+            let opened = open_empty(&checkpoint, &load, None, progress, cancel).await?;
+            opened.0.randomize().await?;
+            opened
+        }
+    };
     let load_ms = now_ms() - started;
     let mut tuning = options.load.tuning.clone();
     let tuned = if options.tune { session.tune(TUNE_MS, cancel).await? } else { Tuned::default() };

@@ -2,18 +2,12 @@
 //!
 //! Every shape runs as a Llama-like plan: norms of queries and keys, biases and second norms of some families are left out.
 
-use std::rc::Rc;
-
-use futures_util::future::LocalBoxFuture;
-use half::f16;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, DType, HfMetadata, Metadata, TensorInfo};
-use crate::kernels::check::random::Random;
 use crate::model::Names;
-use crate::source::{ByteSource, check_range};
 
 /// Dimensions of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +107,7 @@ impl Quant {
     }
 }
 
-/// A checkpoint of that shape whose bytes are made up as they are read.
+/// A checkpoint of that shape, all header: its weights are made on the GPU ([`crate::decode::Session::randomize`]).
 pub fn checkpoint(shape: &Shape, quant: Quant) -> Checkpoint {
     let Shape { layers, width: d, heads: h, kv_heads: g, head: e, ff: f, vocab: v, tied, .. } = *shape;
     let names = Names::hf();
@@ -154,84 +148,7 @@ pub fn checkpoint(shape: &Shape, quant: Quant) -> Checkpoint {
         Value::Object(map) => map,
         _ => unreachable!("an object is an object"),
     };
-    let source = RandomSource::new(tensors.values().cloned().collect(), offset);
-    Checkpoint { files: vec![Rc::new(source)], tensors, metadata: Metadata::Hf(HfMetadata { config, ..HfMetadata::default() }), tokenizer_files: None }
-}
-
-/// A file of random tensors that exists only as it is read: each type repeats a pattern of whole blocks.
-struct RandomSource {
-    tensors: Vec<TensorInfo>,
-    len: u64,
-    patterns: Vec<(DType, Vec<u8>)>,
-}
-
-/// Blocks of a pattern: not a power of two, so that rows do not repeat each other.
-const PATTERN_BLOCKS: u64 = 1021;
-
-impl RandomSource {
-    fn new(tensors: Vec<TensorInfo>, len: u64) -> Self {
-        let mut patterns: Vec<(DType, Vec<u8>)> = Vec::new();
-        for tensor in &tensors {
-            if patterns.iter().all(|p| p.0 != tensor.dtype) {
-                patterns.push((tensor.dtype, pattern(tensor.dtype)));
-            }
-        }
-        Self { tensors, len, patterns }
-    }
-}
-
-impl ByteSource for RandomSource {
-    fn name(&self) -> &str {
-        "random weights"
-    }
-    fn len(&self) -> u64 {
-        self.len
-    }
-    fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>> {
-        Box::pin(async move {
-            check_range(self.name(), self.len, offset, len)?;
-            // A read never spans two tensors: `Checkpoint::read` is the only caller.
-            let i = self.tensors.partition_point(|t| t.end() <= offset);
-            let tensor = &self.tensors[i];
-            let (_, pattern) = self.patterns.iter().find(|p| p.0 == tensor.dtype).ok_or_else(|| Error::internal("a random tensor has no pattern"))?;
-            let mut at = ((offset - tensor.offset) % pattern.len() as u64) as usize;
-            let mut out = Vec::with_capacity(len);
-            while out.len() < len {
-                let take = (pattern.len() - at).min(len - out.len());
-                out.extend_from_slice(&pattern[at..at + take]);
-                at = 0;
-            }
-            Ok(out)
-        })
-    }
-}
-
-/// Random blocks whose values are about 0.02 in size, so that activations stay finite through all layers. Vectors (F32) are ones.
-fn pattern(dtype: DType) -> Vec<u8> {
-    let mut random = Random::new(dtype.name());
-    let size = dtype.block_bytes() as usize;
-    let mut bytes: Vec<u8> = (0..PATTERN_BLOCKS as usize * size).map(|_| random.u32() as u8).collect();
-    for block in bytes.chunks_exact_mut(size) {
-        let value = if block[0] & 1 == 0 { 0.02 } else { -0.02 };
-        if dtype == DType::F32 {
-            block.copy_from_slice(&1.0f32.to_le_bytes());
-            continue;
-        }
-        let mut put = |at: usize, value: f32| block[at..at + 2].copy_from_slice(&f16::from_f32(value).to_le_bytes());
-        match dtype {
-            DType::F16 => put(0, value),
-            DType::Q4_0 => put(0, 0.004),
-            DType::Q5_0 => put(0, 0.002),
-            DType::Q8_0 => put(0, 0.0003),
-            DType::Q4_K | DType::Q5_K => {
-                put(0, 0.0001);
-                put(2, 0.0007);
-            }
-            DType::Q6_K => put(size - 2, 0.000_015),
-            _ => {}
-        }
-    }
-    bytes
+    Checkpoint { files: Vec::new(), tensors, metadata: Metadata::Hf(HfMetadata { config, ..HfMetadata::default() }), tokenizer_files: None }
 }
 
 #[cfg(test)]

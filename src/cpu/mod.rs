@@ -12,6 +12,7 @@ mod norm;
 mod pick;
 mod product;
 pub(crate) mod quantize;
+mod random;
 mod rope;
 pub(crate) mod sampling;
 mod stream_read;
@@ -49,6 +50,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("pick", pick::run),
     ("advance", advance::run),
     ("stream_read", stream_read::run),
+    ("random", random::run),
 ];
 
 /// One dispatch: what the GPU gets, with buffers as words on the host.

@@ -5,6 +5,7 @@ mod chunk;
 mod conversation;
 mod generate;
 mod profile;
+mod random;
 mod reference;
 mod session;
 mod tune;

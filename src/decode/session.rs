@@ -225,6 +225,10 @@ impl Session {
         self.write_at(id, 0, bytes)
     }
 
+    pub(super) fn buffer_of(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0 as usize]
+    }
+
     pub(super) fn buffer(&self, label: &str) -> Result<&Buffer> {
         let id = self.layout.find(label).ok_or_else(|| Error::internal(format!("no buffer {label}")))?;
         Ok(&self.buffers[id.0 as usize])

@@ -298,6 +298,30 @@ pub(crate) async fn open_session(
     progress: &dyn Fn(Progress),
     cancel: &Cancel,
 ) -> Result<(Session, SelfTestInfo)> {
+    let (session, self_test) = open_empty(checkpoint, options, tokens, progress, cancel).await?;
+    let total = checkpoint.tensors.values().map(|t| t.bytes).sum();
+    progress(Progress::new(Phase::Upload, 0, total));
+    let mut loaded = 0;
+    let model = session.model();
+    let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
+    weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
+        loaded += bytes;
+        progress(Progress::new(Phase::Upload, loaded, total));
+    })
+    .await?;
+    session.gpu().idle().await?;
+    progress(Progress::new(Phase::Upload, total, total));
+    Ok((session, self_test))
+}
+
+/// The same without weights.
+pub(crate) async fn open_empty(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<(Session, SelfTestInfo)> {
     check(options)?;
     let wanted = GpuOptions {
         adapter: options.adapter.clone(),
@@ -308,23 +332,10 @@ pub(crate) async fn open_session(
     };
     let gpu = Rc::new(Gpu::open(&wanted).await?);
     cancel.check()?;
-    let total = checkpoint.tensors.values().map(|t| t.bytes).sum();
     progress(Progress::new(Phase::Compile, 0, 1));
     let (session, self_test) = plan_session(checkpoint, options, tokens, &gpu).await?;
     progress(Progress::new(Phase::Compile, 1, 1));
     gpu.check()?;
-
-    progress(Progress::new(Phase::Upload, 0, total));
-    let mut loaded = 0;
-    let model = session.model();
-    let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
-    weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
-        loaded += bytes;
-        progress(Progress::new(Phase::Upload, loaded, total));
-    })
-    .await?;
-    gpu.idle().await?;
-    progress(Progress::new(Phase::Upload, total, total));
     Ok((session, self_test))
 }
 

@@ -11,6 +11,7 @@ pub mod random;
 mod sampler;
 mod stream_read;
 mod swiglu;
+mod weights;
 
 use std::cell::RefCell;
 
@@ -71,6 +72,7 @@ const CASES: &[(&str, Cases)] = &[
     ("pick", sampler::pick),
     ("advance", sampler::advance),
     ("stream_read", stream_read::cases),
+    ("random", weights::random),
 ];
 
 /// How a case ended.

@@ -1,0 +1,23 @@
+// Fills `words` with bits of a hash of their place, for weights that need no download: (hash & KEEP) | SET. 16 words an invocation.
+{% include "common/state.wgsl" %}
+override WORDS: u32;
+override SEED: u32;
+override KEEP: u32;   // bits that are random
+override SET: u32;    // bits that are always there: an exponent
+@group(0) @binding(1) var<storage, read_write> words: array<u32>;   // [WORDS]
+
+fn mix(v: u32) -> u32 {
+    var x = (v ^ (v >> 16u)) * 0x7feb352du;
+    x = (x ^ (x >> 15u)) * 0x846ca68bu;
+    return x ^ (x >> 16u);
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    let first = (wid.x + wid.y * grid.x) * 4096u + li;
+    for (var i = 0u; i < 16u; i++) {
+        let at = first + i * 256u;
+        if (at < WORDS) { words[at] = (mix(at + SEED) & KEEP) | SET; }
+    }
+}

@@ -1,0 +1,69 @@
+//! Weights that nobody trained, made on the GPU: for measuring a shape without its file.
+
+use bytemuck::{bytes_of, cast_slice};
+
+use super::session::Session;
+use crate::error::Result;
+use crate::kernels::{self, State};
+use crate::plan::{BufferId, Grid};
+use crate::weights::{Sink, VectorSource, WeightType};
+
+/// Bits of a word that are random, and bits that are set, of a type's `wq`: any bits are quants, numbers need an exponent.
+const fn numbers(kind: WeightType) -> (u32, u32) {
+    match kind {
+        WeightType::F32 => (0x807f_ffff, 0x3c00_0000),
+        WeightType::F16 => (0x83ff_83ff, 0x2000_2000),
+        WeightType::Bf16 => (0x807f_807f, 0x3c00_3c00),
+        _ => (u32::MAX, 0),
+    }
+}
+
+/// The same of `ws`: halves of a size that makes weights of a few hundredths, and where there are mins, mins in their middle.
+const fn scales(kind: WeightType) -> (u32, u32) {
+    let set = match kind {
+        WeightType::Q8_0 => 0x0c00_0c00,
+        WeightType::Q5_0 => 0x1800_1800,
+        WeightType::Q6K => 0x1400_1400,
+        WeightType::Q4K => 0x2800_1c00,
+        WeightType::Q5K => 0x2800_1800,
+        _ => 0x1c00_1c00,
+    };
+    (0x03ff_03ff, set)
+}
+
+impl Session {
+    /// Fills all weights: matrices at random, norms with ones.
+    pub async fn randomize(&self) -> Result<()> {
+        let mut fills: Vec<(BufferId, (u32, u32))> = Vec::new();
+        for part in self.model().matrices().iter().flat_map(|m| &m.parts) {
+            fills.push((part.wq, numbers(part.kind)));
+            fills.extend(part.ws.map(|ws| (ws, scales(part.kind))));
+        }
+        let variant = kernels::by_name("random", "default")?;
+        let state = self.gpu.buffer_with("random.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM);
+        for (i, (id, (keep, set))) in fills.into_iter().enumerate() {
+            let buffer = self.buffer_of(id);
+            let words = buffer.bytes() / 4;
+            let overrides = [("WORDS", words as f64), ("SEED", (i * 0x0100_0193 % (1 << 31)) as f64), ("KEEP", f64::from(keep)), ("SET", f64::from(set))];
+            let bound = self.gpu.bind("random", variant, &overrides, &[("state", state.clone()), ("words", buffer.clone())])?;
+            let mut encoder = self.gpu.encoder("random");
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.gpu.dispatch(&mut pass, &bound, Grid::folded(words.div_ceil(4096) as u32).at(1));
+            }
+            self.gpu.submit(encoder);
+        }
+        for (id, source) in self.model().vectors() {
+            let ones;
+            let values = match source {
+                VectorSource::Tensor { len, .. } => {
+                    ones = vec![1.0_f32; *len];
+                    &ones
+                }
+                VectorSource::Values(values) => values,
+            };
+            self.write(*id, 0, cast_slice(values))?;
+        }
+        self.gpu.idle().await
+    }
+}
