@@ -38,7 +38,7 @@ pub struct Run<'a> {
 pub struct Timings {
     /// Opening, downloading and uploading the model, before this generation.
     pub load_ms: f64,
-    /// From the first pass's recording to the end of the last on the GPU.
+    /// From the first pass's recording to the end of the last on the GPU, as the host learns of it.
     pub prefill_ms: f64,
     /// From the call to the first token on the host.
     pub ttft_ms: f64,
@@ -96,13 +96,18 @@ impl Session {
         let started = now_ms();
         let before = self.gpu.counters().snapshot();
         let known = if run.afresh { 0 } else { self.known_prefix(run.prompt) };
-        if let Err(e) = self.prefill(&run.prompt[known..], known as u32, cancel).await {
-            if e.kind() != ErrorKind::Aborted {
-                self.cached.clear();
+        let last_pass = match self.begin_prefill(&run.prompt[known..], known as u32, cancel).await {
+            Ok(fence) => fence,
+            Err(e) => {
+                if e.kind() != ErrorKind::Aborted {
+                    self.cached.clear();
+                }
+                return Err(e);
             }
-            return Err(e);
-        }
-        let prefilled = now_ms();
+        };
+        // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
+        let mut last_pass = Some(last_pass);
+        let mut prefilled = now_ms();
         let after_prefill = self.gpu.counters().snapshot();
 
         let prompt = run.prompt.len() as u32;
@@ -124,7 +129,11 @@ impl Session {
             while going && flights.len() < AHEAD && recorded < run.limit {
                 let n = policy.next().min(run.limit - recorded);
                 // Step `recorded` runs at position prompt - 1 + recorded; room is made before the chunk, never within.
-                self.ensure(prompt + recorded + n - 1)?;
+                if let Err(e) = self.ensure(prompt + recorded + n - 1) {
+                    failure.get_or_insert(e);
+                    going = false;
+                    break;
+                }
                 let recording = now_ms();
                 let flight = self.record(recorded, n, staging, greedy);
                 record_ms += now_ms() - recording;
@@ -137,6 +146,14 @@ impl Session {
                 }
                 recorded += n;
                 staging = (staging + 1) % self.staging.len();
+            }
+            if let Some(fence) = last_pass.take() {
+                if let Err(e) = self.passed(fence).await {
+                    failure.get_or_insert(e);
+                    going = false;
+                }
+                prefilled = now_ms();
+                last_read = prefilled;
             }
             let Some(flight) = flights.pop_front() else { break };
             let bytes = match self.gpu.take(&self.staging[flight.staging], u64::from(flight.tokens) * 4, flight.pending).await {

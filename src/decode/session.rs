@@ -45,6 +45,8 @@ pub struct Session {
     pub(super) prefill: Vec<Encoded>,
     pub(super) tail: Vec<Encoded>,
     pub(super) staging: Vec<Buffer>,
+    /// Where passes of prefill tell that they have run.
+    fences: [Buffer; 2],
     /// Whether variants must pass the self-test before they are used.
     pub(super) self_tested: bool,
     /// How long a token took, for the next generation's chunks.
@@ -57,6 +59,9 @@ pub struct Session {
     pub(super) parked: BTreeMap<u32, Parked>,
     pub(super) next_conversation: u32,
 }
+
+/// A pass of prefill under way.
+pub(super) struct Fence(usize, Pending);
 
 /// How the self-test went.
 pub struct SelfTest {
@@ -95,7 +100,9 @@ impl Session {
         let sizes = Sizes { rows, capacity: cache_start.min(context).next_multiple_of(64), ring: MOST };
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * 4, usage)).collect::<Result<_>>()?;
+        let fence = || gpu.buffer("fence", 4, usage);
         let mut session = Self {
+            fences: [fence()?, fence()?],
             gpu,
             model,
             select,
@@ -294,6 +301,12 @@ impl Session {
 
     /// Reads tokens into the cache from position `from` on, which is at most what it holds, in passes of up to the chunk's rows, and leaves the last position's logits on the GPU.
     pub async fn prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<()> {
+        let last = self.begin_prefill(tokens, from, cancel).await?;
+        self.passed(last).await
+    }
+
+    /// The same, but for the wait for the last pass.
+    pub(super) async fn begin_prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<Fence> {
         let end = from as usize + tokens.len();
         let end = u32::try_from(end).map_err(|_| context_full(u32::MAX, self.context))?;
         if tokens.is_empty() {
@@ -313,7 +326,7 @@ impl Session {
         let last = passes.len() - 1;
         let prefill_state = self.buffer(labels::PREFILL)?.clone();
         // One pass runs while the next is recorded: a long prompt neither floods the queue nor outlives its cancellation by more than two passes.
-        let mut before: Option<(usize, Pending)> = None;
+        let mut before: Option<Fence> = None;
         for (i, pass) in passes.enumerate() {
             let rows = pass.len() as u32;
             let state = State { pos: from + i as u32 * self.sizes.rows, rows, ..State::default() };
@@ -331,21 +344,29 @@ impl Session {
             // Valid for whatever is submitted from here on.
             self.cached.extend_from_slice(pass);
             // A readback of four bytes tells when the pass has run, sooner than the queue's own notice does.
-            let at = i % self.staging.len();
-            encoder.copy_buffer_to_buffer(prefill_state.raw(), 0, self.staging[at].raw(), 0, 4);
+            let at = i % self.fences.len();
+            encoder.copy_buffer_to_buffer(prefill_state.raw(), 0, self.fences[at].raw(), 0, 4);
             let submission = self.gpu.submit(encoder);
-            let pending = self.gpu.map(&self.staging[at], 4, submission);
-            if let Some((at, earlier)) = before.replace((at, pending)) {
-                self.gpu.take(&self.staging[at], 4, earlier).await?;
+            let pending = self.gpu.map(&self.fences[at], 4, submission);
+            if let Some(earlier) = before.replace(Fence(at, pending)) {
+                self.passed(earlier).await?;
             }
             if cancel.is_cancelled() {
                 break;
             }
         }
-        if let Some((at, pending)) = before {
-            self.gpu.take(&self.staging[at], 4, pending).await?;
+        let last = before.ok_or_else(|| Error::internal("a prompt without a pass"))?;
+        if cancel.is_cancelled() {
+            self.passed(last).await?;
+            cancel.check()?;
+            return Err(Error::internal("a cancellation that was taken back"));
         }
-        cancel.check()
+        Ok(last)
+    }
+
+    /// Waits for a pass of prefill.
+    pub(super) async fn passed(&self, Fence(at, pending): Fence) -> Result<()> {
+        self.gpu.take(&self.fences[at], 4, pending).await.map(|_| ())
     }
 
     fn head_steps(&self) -> usize {
