@@ -65,17 +65,8 @@ export interface Tuned {
   times: Record<string, [variant: string, us: number][]>;
 }
 
-/** One kernel, or one use of it, in a pass of prefill. */
-export interface PrefillRow {
-  step: string;
-  kernel: string;
-  variant: string;
-  calls: number;
-  /** GPU time of one dispatch, microseconds. */
-  us: number;
-  /** GPU time a pass, ms. */
-  ms: number;
-  percent: number;
+/** One kernel, or one use of it, in a pass of prefill; `ms` is of a pass. */
+export interface PrefillRow extends Pick<ProfileRow, 'step' | 'kernel' | 'variant' | 'calls' | 'us' | 'ms' | 'percent'> {
   /** Multiplications and additions over time, in 10^12 a second. */
   tops: number;
 }

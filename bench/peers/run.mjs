@@ -80,7 +80,9 @@ async function runInPage({ peer, model, dtype, prompt, gen, runs }) {
           temp: 0,
           ignore_eos: true,
           stream: true,
-          onData() {
+          // The last piece only says why it ended.
+          onData({ choices }) {
+            if (choices[0]?.finish_reason) return;
             tokens += 1;
             arrived();
           },

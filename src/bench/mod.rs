@@ -271,7 +271,8 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &
     let at = |q: f64| latencies.get((latencies.len() as f64 * q) as usize).or(latencies.last()).copied().unwrap_or_default();
     Ok(BenchRun {
         prefill_tok_s: outcome.timings.prefill_tok_s,
-        decode_tok_s: f64::from(options.gen_tokens) * 1000.0 / outcome.timings.decode_ms,
+        // The first token comes from prefill's logits: the time is that of the others' steps.
+        decode_tok_s: outcome.timings.decode_tok_s,
         ttft_ms: outcome.timings.ttft_ms,
         latency_ms: [at(0.5), at(0.95)],
         record_us: outcome.record_ms * 1000.0 / f64::from(options.gen_tokens),
