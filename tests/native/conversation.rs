@@ -10,6 +10,11 @@ fn exact() -> LoadOptions {
     LoadOptions { lane: Lane::Exact, ..LoadOptions::default() }
 }
 
+fn box_model() -> Engine {
+    let files = millrace::source::disk::open_path(&millrace::source::native::builtin_path().unwrap()).unwrap();
+    block_on(Engine::load(&files, &exact(), &|_| {}, &Cancel::new())).unwrap()
+}
+
 fn ids(n: usize, seed: u32) -> Vec<u32> {
     (0..n as u32).map(|i| (i * 37 + seed * 101) % 290 + 1).collect()
 }
@@ -139,4 +144,25 @@ fn what_is_measured_does_not_stay_in_the_cache() {
     assert_eq!((result.cached_tokens, result.tokens), (0, fresh(&prompt, 8).tokens));
     let scored = run(&mut engine, &Request { logits_from: Some(3), ..ask(&prompt, 8) });
     assert_eq!(scored.tokens, fresh(&prompt, 8).tokens);
+}
+
+#[test]
+fn reading_a_prompt_equals_decoding_it_token_by_token() {
+    // Around the edges of tiles of rows and keys, and of a pass.
+    for n in [1, 2, 31, 32, 33, 64, 65, 513] {
+        // The small model ends at 512 positions, the one in the box at 1,024.
+        let mut engine = if n < 511 { load(&exact()) } else { box_model() };
+        let prompt = ids(n, 11);
+        let logits = |engine: &mut Engine, from: u32| {
+            let all = run(engine, &Request { logits_from: Some(from), afresh: true, ..ask(&prompt, 1) }).all_logits.unwrap();
+            all.last().unwrap().clone()
+        };
+        let read = logits(&mut engine, n as u32 - 1);
+        let decoded = logits(&mut engine, 0);
+        let largest = read.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
+        let error = read.iter().zip(&decoded).fold(0.0_f32, |m, (a, b)| m.max((a - b).abs())) / largest;
+        assert!(error < 1e-3, "{n} tokens: {error}");
+        let best = |l: &[f32]| (0..l.len()).max_by(|a, b| l[*a].total_cmp(&l[*b]));
+        assert_eq!(best(&read), best(&decoded), "{n} tokens");
+    }
 }
