@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType, quants
 
+from . import k_quants
 from .errors import BadArguments
 from .shapes import Shape
 
@@ -26,6 +27,15 @@ def mixed(name: str) -> GGMLQuantizationType:
     return Q.Q4_0
 
 
+def q4_k_m(name: str) -> GGMLQuantizationType:
+    """As llama.cpp's Q4_K_M: the head, and V and down of some layers, have six bits; here layer 1's have five, which is Q5_K_M's own."""
+    if name in ("token_embd.weight", "output.weight") or name in ("blk.0.attn_v.weight", "blk.0.ffn_down.weight"):
+        return Q.Q6_K
+    return Q.Q5_K if name.startswith("blk.1.") and name.endswith(("attn_v.weight", "ffn_gate.weight", "ffn_up.weight")) else Q.Q4_K
+
+
+K_QUANTS = {Q.Q4_K: k_quants.q4_k, Q.Q5_K: k_quants.q5_k, Q.Q6_K: k_quants.q6_k}
+
 # name -> (type of a matrix by its GGUF name, the file type that GGUF records)
 TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = {
     "f32": (lambda _: Q.F32, LlamaFileType.ALL_F32),
@@ -33,6 +43,7 @@ TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = 
     "bf16": (lambda _: Q.BF16, LlamaFileType.MOSTLY_BF16),
     "q8_0": (lambda _: Q.Q8_0, LlamaFileType.MOSTLY_Q8_0),
     "q4_0": (lambda _: Q.Q4_0, LlamaFileType.MOSTLY_Q4_0),
+    "q4_k_m": (q4_k_m, LlamaFileType.MOSTLY_Q4_K_M),
     "mixed": (mixed, LlamaFileType.MOSTLY_Q4_0),
 }
 
@@ -51,7 +62,7 @@ def check(weight_type: str, file_format: str, shape: Shape) -> None:
         raise BadArguments(f"no type is called {weight_type!r}; there are {', '.join(TYPES)}")
     if file_format == "safetensors" and weight_type not in SAFETENSORS_TYPES:
         raise BadArguments(f"safetensors holds {', '.join(SAFETENSORS_TYPES)}; {weight_type} needs --format gguf")
-    block = 32 if weight_type in ("q8_0", "q4_0", "mixed") else 1
+    block = {"q8_0": 32, "q4_0": 32, "mixed": 32, "q4_k_m": k_quants.SUPER}.get(weight_type, 1)
     for letter, k in shape.reduced_widths().items():
         if k % block:
             raise BadArguments(f"{weight_type} has blocks of {block}, and {letter} = {k} of shape {shape.name} is no multiple")
@@ -61,7 +72,7 @@ def pack(weights: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
     """(N, K) f32 -> the array that GGUFWriter stores: (N, K) f32 or f16, or (N, bytes of a row) u8."""
     weights = np.ascontiguousarray(weights, dtype=np.float32)
     assert weights.shape[-1] % GGML_QUANT_SIZES[kind][0] == 0
-    return quants.quantize(weights, kind)
+    return k_quants.rows(weights, K_QUANTS[kind]) if kind in K_QUANTS else quants.quantize(weights, kind)
 
 
 def unpack(stored: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
