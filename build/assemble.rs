@@ -111,9 +111,11 @@ impl Assembled {
     }
 }
 
+/// Names, relative to shaders/, and texts.
+pub type Templates = Vec<(String, String)>;
+
 /// Every variant of every kernel, in the order of variants.toml, and the templates they are rendered from, without their comments.
-#[expect(clippy::type_complexity, reason = "a name and a text each")]
-pub fn variants(shaders: &Path) -> Result<(Vec<Assembled>, Vec<(String, String)>), String> {
+pub fn variants(shaders: &Path) -> Result<(Vec<Assembled>, Templates), String> {
     let path = shaders.join("variants.toml");
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -138,7 +140,7 @@ pub fn variants(shaders: &Path) -> Result<(Vec<Assembled>, Vec<(String, String)>
 }
 
 /// Template name (path below shaders/, with forward slashes) and text of every .wgsl file.
-fn templates(shaders: &Path) -> Result<Vec<(String, String)>, String> {
+fn templates(shaders: &Path) -> Result<Templates, String> {
     let mut found = Vec::new();
     for folder in ["", "common/"] {
         let path = shaders.join(folder);
@@ -248,9 +250,9 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
 fn strip(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
-        let comment = if line.contains('{') && (line.contains("{{") || line.contains("{%")) { None } else { line.split_once("//") };
+        let comment = if line.contains("{{") || line.contains("{%") { None } else { line.split_once("//") };
         let code = comment.map_or(line, |(code, _)| code).trim();
-        if !code.trim_start().is_empty() {
+        if !code.is_empty() {
             out.push_str(code);
             out.push('\n');
         }

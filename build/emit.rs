@@ -2,6 +2,7 @@
 //! texts would be most of what a page downloads. One WGSL file a variant lies beside it, for tools that check shaders.
 
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use crate::assemble::{Argument, Assembled};
@@ -37,6 +38,10 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &[(String, String)], 
         );
     }
     let _ = writeln!(code, "];\nstatic KERNELS: &[&str] = &{names:?};");
+    // Which kernels these are: what was found out about others does not count for them.
+    let mut hasher = DefaultHasher::new();
+    table.iter().for_each(|(v, _)| (&v.kernel, &v.name, &v.source).hash(&mut hasher));
+    let _ = writeln!(code, "/// Differs where any variant's text differs.\npub const EDITION: &str = \"{:016x}\";", hasher.finish());
     let _ = writeln!(code, "static TEMPLATES: &[(&str, &str)] = &{templates:?};");
     let path = out.join("kernels.rs");
     std::fs::write(&path, code).map_err(|e| format!("{}: {e}", path.display()))

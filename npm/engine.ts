@@ -180,6 +180,7 @@ export class Engine {
   }
 }
 
+/** What a conversation can ask of its engine. */
 interface Place {
   generate: (input: Input, options: GenerateOptions) => Generation;
   fork: () => Promise<Conversation>;
@@ -188,40 +189,42 @@ interface Place {
 
 /** A conversation of its own in a loaded engine, from {@link Engine.fork}. */
 export class Conversation {
-  #engine: Place | null;
+  #place: Place | null;
 
   /** @internal */
-  constructor(engine: Place) {
-    this.#engine = engine;
+  constructor(place: Place) {
+    this.#place = place;
   }
 
   /** As {@link Engine.generate}. */
   generate(input: Input, options: GenerateOptions = {}): Generation {
-    return this.#alive().generate(input, options);
+    return this.#place?.generate(input, options) ?? new Generation(() => ({ result: Promise.reject(released()), stop: () => {} }));
   }
 
   /** As {@link Engine.fork}, from this conversation. */
-  async fork(): Promise<Conversation> {
-    return this.#alive().fork();
+  fork(): Promise<Conversation> {
+    return this.#place?.fork() ?? Promise.reject(released());
   }
 
   /** Frees its GPU memory, when what it was asked for before has ended. The engine stays. */
   dispose(): void {
-    this.#engine?.release();
-    this.#engine = null;
-  }
-
-  #alive(): Place {
-    if (!this.#engine) throw new MillraceError('DISPOSED', 'the conversation was disposed of: fork another one');
-    return this.#engine;
+    this.#place?.release();
+    this.#place = null;
   }
 }
 
 // `using engine = …` where the browser has it; elsewhere the symbols do not exist.
-for (const symbol of [Symbol.dispose, Symbol.asyncDispose]) {
-  if (symbol) Object.defineProperty(Engine.prototype, symbol, { value(this: Engine) { this.dispose(); }, configurable: true, writable: true });
+for (const { prototype } of [Engine, Conversation]) {
+  for (const symbol of [Symbol.dispose, Symbol.asyncDispose]) {
+    if (symbol) Object.defineProperty(prototype, symbol, { value(this: Engine | Conversation) { this.dispose(); }, configurable: true, writable: true });
+  }
 }
 export interface Engine extends Disposable, AsyncDisposable {}
+export interface Conversation extends Disposable, AsyncDisposable {}
+
+function released(): MillraceError {
+  return new MillraceError('DISPOSED', 'the conversation was disposed of: fork another one');
+}
 
 function disposed(): MillraceError {
   return new MillraceError('DISPOSED', 'the engine was disposed of: load it again');

@@ -48,9 +48,10 @@ export class WasmEngine {
   generate(request: WasmRequest, onDelta: (delta: { text: string; tokens: Uint32Array }) => void, signal: AbortSignal): Promise<GenerateResult>;
   /** A new conversation that begins as another is: its number. The engine's own is 0. */
   fork(conversation: number): number;
+  /** Forgets a conversation and frees its memory. */
   release(conversation: number): void;
-  /** Measures variants of kernels for at most about `budgetMs`; aborting ends it early. */
-  tune(budgetMs: number, signal: AbortSignal): Promise<Tuned>;
+  /** Measures variants of kernels for two seconds at most; aborting ends it early. */
+  tune(signal: AbortSignal): Promise<Tuned>;
   info(): EngineInfo;
   dispose(): void;
 }

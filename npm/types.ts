@@ -115,10 +115,14 @@ export interface GenerateOptions {
   ignoreEos?: boolean;
   /**
    * What happens when prompt and answer fill the context. `error`, the default: a prompt that leaves no room rejects with CONTEXT_FULL, an
-   * answer ends with `length`. `shift`: the older half of what follows the system prompt is left out, and what remains is read again.
+   * answer ends with `length`. `shift`: the older half of what follows the system prompt is left out, and what remains is read again; without
+   * `maxTokens` the answer then goes on until the model ends it.
    */
   overflow?: 'error' | 'shift';
-  /** Default true: what the engine has read of the prompt's beginning for the generation before is not read again. */
+  /**
+   * Default true: what the engine has read of the prompt's beginning for the generation before is not read again. An earlier answer's part of it
+   * was made by decoding and not by reading, which may round otherwise: where a seed must give the same text after any history, use false.
+   */
   reuse?: boolean;
   /** Tools (JSON schemas) for the chat template. */
   tools?: readonly object[];
@@ -199,7 +203,8 @@ export interface EngineInfo {
     types: Record<string, number>;
     chat: boolean;
   };
-  adapter: AdapterInfo;
+  /** `software`: it computes on the CPU. */
+  adapter: AdapterInfo & { software: boolean };
   lane: Lane;
   /** The lanes that this device offers. */
   lanes: Lane[];

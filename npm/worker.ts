@@ -7,11 +7,8 @@ import type { FromWorker, ToWorker } from './protocol.ts';
 declare const self: DedicatedWorkerGlobalScope;
 
 let engine: WasmEngine | null = null;
-/** How long nobody must have wanted anything before the tuner starts, and the most that it takes, in milliseconds. */
+/** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
 const TUNE_AFTER_MS = 300;
-const TUNE_MS = 2000;
-/** Adapters that compute on the CPU: there it would cost more than it gains. */
-const SOFTWARE = /swiftshader|llvmpipe|basic render/i;
 let idleSince = 0;
 let tuning: { stop: () => Promise<void> } | null = null;
 const running = new Map<number, AbortController>();
@@ -38,7 +35,8 @@ async function answer(message: Exclude<ToWorker, { type: 'abort' }>): Promise<vo
       engine = await WasmEngine.load(message.options, (progress) => post({ type: 'progress', id, progress }), controller.signal);
       const info = engine.info();
       post({ type: 'loaded', id, info });
-      if (message.tune ?? !SOFTWARE.test(info.adapter.name)) setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
+      // On a GPU in software it would cost more than it gains.
+      if (message.tune ?? !info.adapter.software) setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
     } else {
       if (!engine) throw new MillraceError('INTERNAL', `the Worker was asked to ${message.type} before it had loaded a model`);
       idleSince = 0;
@@ -72,7 +70,7 @@ async function tuneWhenIdle(): Promise<void> {
     return;
   }
   const controller = new AbortController();
-  const done = engine.tune(TUNE_MS, controller.signal).then(
+  const done = engine.tune(controller.signal).then(
     ({ left }) => {
       tuning = null;
       if (engine) post({ type: 'tuned', info: engine.info() });

@@ -10,7 +10,7 @@ const HELP = `npm run bench -- OPTIONS     a model, or random weights in a known
   --model builtin | PATH | URL     a .gguf file, a folder with safetensors, or a manifest.json, instead of a shape
   --shape NAME     qwen3-0.6b, gemma-3-270m, gemma-3-1b, llama-3.2-1b (default), qwen2.5-0.5b, qwen2.5-1.5b, llama-3.2-3b, phi-3.5-mini, mistral-7b, llama-3.1-8b
   --quant NAME     q4_0 (default), q4_k_m, q8_0, f16
-  --prompt N (512)   --gen N (128)   --runs N (5)   --lane exact|fast   --context N   --chunk N   --adapter NAME   --kernel OPERATION=VARIANT
+  --prompt N (512)   --gen N (128)   --runs N (5)   --lane exact|f16|fast   --context N   --chunk N   --adapter NAME   --kernel OPERATION=VARIANT
   --profile        also GPU time, bytes and busy threads of each kernel
   --kernels        also every variant that a step could run: compared with its twin, then measured
   --no-tune        plan with what is known instead of measuring variants first

@@ -1,10 +1,13 @@
-// Fills `words` with bits of a hash of their place, for weights that need no download: (hash & KEEP) | SET. 16 words an invocation.
+// Fills `words` with bits of a hash of their place, for weights that need no download: (hash & keep) | fixed. 16 words an invocation.
 {% include "common/state.wgsl" %}
-override WORDS: u32;
-override SEED: u32;
-override KEEP: u32;   // bits that are random
-override SET: u32;    // bits that are always there: an exponent
-@group(0) @binding(1) var<storage, read_write> words: array<u32>;   // [WORDS]
+struct Fill {
+    seed: u32,
+    keep: u32,   // bits that are random
+    fixed: u32,  // bits that are always there: an exponent
+    unused: u32,
+}
+@group(0) @binding(1) var<uniform> params: Fill;
+@group(0) @binding(2) var<storage, read_write> words: array<u32>;
 
 fn mix(v: u32) -> u32 {
     var x = (v ^ (v >> 16u)) * 0x7feb352du;
@@ -18,6 +21,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let first = (wid.x + wid.y * grid.x) * 4096u + li;
     for (var i = 0u; i < 16u; i++) {
         let at = first + i * 256u;
-        if (at < WORDS) { words[at] = (mix(at + SEED) & KEEP) | SET; }
+        if (at < arrayLength(&words)) { words[at] = (mix(at + params.seed) & params.keep) | params.fixed; }
     }
 }

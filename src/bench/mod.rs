@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::decode::{self, KernelRow, PrefillRow, ProfileRow, Run, Session, Tuned};
 use crate::error::{Error, Result};
-use crate::format::{Checkpoint, Metadata};
+use crate::format::Checkpoint;
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::Role;
 use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
-use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, now_ms, open_empty, open_session};
+use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, describe, now_ms, open_empty, open_session};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -129,8 +129,6 @@ pub struct Report {
     pub tuning: Tuning,
 }
 
-/// The tuner's time, as an engine's in idle time.
-pub const TUNE_MS: f64 = 2000.0;
 /// Two runs that agree this well end the warm-up.
 const STABLE: f64 = 0.05;
 /// Warm-up runs at most, and ms of work at least.
@@ -164,7 +162,7 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     };
     let load_ms = now_ms() - started;
     let mut tuning = options.load.tuning.clone();
-    let tuned = if options.tune { session.tune(TUNE_MS, cancel).await? } else { Tuned::default() };
+    let tuned = if options.tune { session.tune(decode::BUDGET_MS, cancel).await? } else { Tuned::default() };
     tuning.set(session.gpu().caps(), session.known().clone());
 
     let vocab = session.model().config().vocab as u32;
@@ -199,12 +197,17 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
     let prefill_profile = if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
     let kernels = if options.kernels { session.kernel_bench(position, streaming_gb_s).await? } else { Vec::new() };
+    // A model's name, or else that of its first file, and its tensors' types.
+    let about = model.map(|files| {
+        let about = describe(&checkpoint, session.model(), false);
+        (about.name.or_else(|| files.keys().next().cloned()).unwrap_or_default(), about.types.into_keys().collect::<Vec<_>>().join("+"))
+    });
     let per_token = |n: u64| n as f64 / f64::from(options.gen_tokens);
     let last = &runs[runs.len() - 1];
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
-        shape: name(&checkpoint, model).unwrap_or_else(|| options.shape.clone()),
-        quant: if model.is_some() { types(&checkpoint) } else { options.quant.clone() },
+        shape: about.as_ref().map_or_else(|| options.shape.clone(), |(name, _)| name.clone()),
+        quant: about.map_or_else(|| options.quant.clone(), |(_, types)| types),
         lane: session.lane().name(),
         plan: if model.is_some() { session.model().config().architecture } else { "llama-like" },
         adapter: session.gpu().caps().clone(),
@@ -233,23 +236,6 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
         runs,
         tuning,
     })
-}
-
-/// What a model calls itself.
-fn name(checkpoint: &Checkpoint, model: Option<&Files>) -> Option<String> {
-    let named = match &checkpoint.metadata {
-        Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
-        Metadata::Hf(_) => None,
-    };
-    named.filter(|_| model.is_some()).or_else(|| model?.keys().next().cloned())
-}
-
-/// The types of its tensors.
-fn types(checkpoint: &Checkpoint) -> String {
-    let mut types: Vec<&str> = checkpoint.tensors.values().map(|t| t.dtype.name()).collect();
-    types.sort_unstable();
-    types.dedup();
-    types.join("+")
 }
 
 async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &Cancel) -> Result<BenchRun> {
@@ -292,17 +278,19 @@ mod plans {
     /// Every kernel of every shape: at least half of the threads that it launches have something to do.
     #[test]
     fn no_kernel_of_any_shape_leaves_most_threads_idle() {
-        let with = |subgroup: [u32; 2], max_invocations| Caps { features: vec!["subgroups".into()], subgroup, max_invocations, ..Caps::least() };
+        let features = || vec!["subgroups".into(), "shader-f16".into()];
+        let with = |subgroup: [u32; 2], max_invocations| Caps { features: features(), subgroup, max_invocations, ..Caps::least() };
         let devices = [with([32, 32], 512), with([32, 32], 256), with([8, 32], 256), with([4, 4], 256), Caps::least()];
         let mut idle = Vec::new();
         for (shape, quant) in shapes::SHAPES.iter().flat_map(|s| ["q4_0", "q4_k_m", "q8_0", "f16"].map(|q| (s, q))) {
             let checkpoint = shapes::checkpoint(shape, shapes::Quant::parse(quant).unwrap());
-            for (caps, lane) in devices.iter().flat_map(|c| [Lane::Fast, Lane::Exact].map(|l| (c, l))) {
+            let every = devices.iter().flat_map(|c| [Lane::Fast, Lane::F16, Lane::Exact].map(|l| (c, l)));
+            for (caps, lane) in every.filter(|(c, l)| *l != Lane::F16 || c.f16()) {
                 let mut layout = Layout::default();
                 let mut reserve = Reserve { max_binding: u64::MAX, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, &[]).unwrap();
-                let sizes = Sizes { rows: 256, capacity: 1152, ring: 32 };
+                let sizes = Sizes { rows: 512, capacity: 1152, ring: 32 };
                 let [_, decode] = build_plans(model.as_ref(), &mut layout, &select, sizes).unwrap();
                 for step in &decode.steps {
                     let active = step.active(1088);

@@ -3,7 +3,7 @@
 /// Most tokens between two readbacks, and the length of the ring.
 pub const MOST: u32 = 32;
 /// Text appears at least this often, in ms, as long as one token takes less.
-const PATIENCE_MS: f64 = 60.0;
+const PATIENCE_MS: f64 = 50.0;
 
 /// Chooses the length of the next chunk from measured time.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn slow_gpus_read_every_token_and_fast_ones_every_32() {
-        for (tokens, ms, chunk) in [(1, 90.0, 1), (4, 2.8, MOST), (2, 20.0, 6)] {
+        for (tokens, ms, chunk) in [(1, 90.0, 1), (4, 2.8, MOST), (2, 20.0, 5)] {
             let mut policy = ChunkPolicy::new(None, None);
             assert_eq!([policy.next(), policy.next()], [1, 1], "nothing is known yet");
             policy.measured(tokens, ms);

@@ -96,8 +96,9 @@ impl Session {
         let started = now_ms();
         let before = self.gpu.counters().snapshot();
         let known = if run.afresh { 0 } else { self.known_prefix(run.prompt) };
-        let last_pass = match self.begin_prefill(&run.prompt[known..], known as u32, cancel).await {
-            Ok(fence) => fence,
+        // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
+        let mut last_pass = match self.begin_prefill(&run.prompt[known..], known as u32, cancel).await {
+            Ok(fence) => Some(fence),
             Err(e) => {
                 if e.kind() != ErrorKind::Aborted {
                     self.cached.clear();
@@ -105,8 +106,6 @@ impl Session {
                 return Err(e);
             }
         };
-        // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
-        let mut last_pass = Some(last_pass);
         let mut prefilled = now_ms();
         let after_prefill = self.gpu.counters().snapshot();
 

@@ -13,36 +13,9 @@ use crate::kernels::{self, State, check};
 use crate::plan::{Choice, Step, labels};
 use crate::stream::now_ms;
 
-/// One kernel, or one use of it, in a decode step.
+/// One kernel, or one use of it, in a pass: of prefill, or a decode step.
 #[derive(Debug, Clone, Serialize)]
-pub struct ProfileRow {
-    /// What the step does in a layer, e.g. `qkv`.
-    pub step: String,
-    /// Kernel.
-    pub kernel: &'static str,
-    /// Variant.
-    pub variant: &'static str,
-    /// Dispatches a token.
-    pub calls: usize,
-    /// GPU time of one dispatch, microseconds.
-    pub us: f64,
-    /// GPU time a token, ms.
-    pub ms: f64,
-    /// Of all rows' time.
-    pub percent: f64,
-    /// Bytes of weights and cache read a token.
-    pub bytes: u64,
-    /// Bytes over time.
-    pub gb_s: f64,
-    /// Of the device's streaming read.
-    pub percent_of_streaming: f64,
-    /// Threads with something to do over threads launched.
-    pub active: f64,
-}
-
-/// One kernel, or one use of it, in a pass of prefill.
-#[derive(Debug, Clone, Serialize)]
-pub struct PrefillRow {
+pub struct Use {
     /// What the step does in a layer, e.g. `qkv`.
     pub step: String,
     /// Kernel.
@@ -55,8 +28,32 @@ pub struct PrefillRow {
     pub us: f64,
     /// GPU time a pass, ms.
     pub ms: f64,
-    /// Of all rows' time.
+    /// Of all uses' time.
     pub percent: f64,
+}
+
+/// A use in a decode step, whose work is to read.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProfileRow {
+    /// Which, and its time a token.
+    #[serde(flatten)]
+    pub of: Use,
+    /// Bytes of weights and cache read a token.
+    pub bytes: u64,
+    /// Bytes over time.
+    pub gb_s: f64,
+    /// Of the device's streaming read.
+    pub percent_of_streaming: f64,
+    /// Threads with something to do over threads launched.
+    pub active: f64,
+}
+
+/// A use in a pass of prefill, whose work is arithmetic.
+#[derive(Debug, Clone, Serialize)]
+pub struct PrefillRow {
+    /// Which, and its time a pass.
+    #[serde(flatten)]
+    pub of: Use,
     /// Multiplications and additions over time, in 10^12 a second.
     pub tops: f64,
 }
@@ -139,33 +136,15 @@ impl Session {
         self.cached.clear();
         self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
         // Greedy decoding does without filters.
-        let groups = grouped(&self.plans()[1].steps, |i| !self.decode[i].filter);
-        let mut rows = Vec::new();
-        for steps in &groups {
-            let encoded: Vec<&Encoded> = steps.iter().map(|i| &self.decode[*i]).collect();
-            let ms = self.time(&encoded, 1, LEAST_MS).await?;
+        let uses = self.uses(1, &self.decode, 1, |step| !step.filter).await?;
+        let rows = uses.into_iter().map(|(of, steps)| {
             let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[1].steps[*i]).collect();
             let bytes = steps.iter().map(|s| s.bytes_at(position)).sum::<u64>();
-            let gb_s = bytes as f64 / ms / 1e6;
-            rows.push(ProfileRow {
-                step: kind(&steps[0].name).to_owned(),
-                kernel: steps[0].variant.kernel,
-                variant: steps[0].variant.name,
-                calls: steps.len(),
-                us: ms * 1000.0 / steps.len() as f64,
-                ms,
-                percent: 0.0,
-                bytes,
-                gb_s,
-                percent_of_streaming: 100.0 * gb_s / streaming_gb_s,
-                active: steps.iter().map(|s| s.active(position)).sum::<f64>() / steps.len() as f64,
-            });
-        }
-        let total: f64 = rows.iter().map(|r| r.ms).sum();
-        for row in &mut rows {
-            row.percent = 100.0 * row.ms / total;
-        }
-        Ok(rows)
+            let gb_s = bytes as f64 / of.ms / 1e6;
+            let active = steps.iter().map(|s| s.active(position)).sum::<f64>() / steps.len() as f64;
+            ProfileRow { of, bytes, gb_s, percent_of_streaming: 100.0 * gb_s / streaming_gb_s, active }
+        });
+        Ok(rows.collect())
     }
 
     /// Measures every kernel of a prefill pass over the last `rows` positions before `end`. The cache is scratch afterwards.
@@ -175,27 +154,34 @@ impl Session {
         self.ensure(end)?;
         self.cached.clear();
         self.put(labels::PREFILL, bytes_of(&State { pos, rows, ..State::default() }))?;
-        let mut table = Vec::new();
-        for steps in &grouped(&self.plans()[0].steps, |_| true) {
-            let encoded: Vec<&Encoded> = steps.iter().map(|i| &self.prefill[*i]).collect();
-            let ms = self.time(&encoded, rows, LEAST_MS).await?;
-            let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[0].steps[*i]).collect();
-            table.push(PrefillRow {
-                step: kind(&steps[0].name).to_owned(),
-                kernel: steps[0].variant.kernel,
-                variant: steps[0].variant.name,
-                calls: steps.len(),
-                us: ms * 1000.0 / steps.len() as f64,
-                ms,
-                percent: 0.0,
-                tops: steps.iter().map(|s| s.operations(pos, rows)).sum::<f64>() / ms / 1e9,
-            });
+        let uses = self.uses(0, &self.prefill, rows, |_| true).await?;
+        let tops = |of: &Use, steps: &[usize]| steps.iter().map(|i| self.plans()[0].steps[*i].operations(pos, rows)).sum::<f64>() / of.ms / 1e9;
+        Ok(uses.into_iter().map(|(of, steps)| PrefillRow { tops: tops(&of, &steps), of }).collect())
+    }
+
+    /// Measures the uses of kernels in plan `plan`, whose steps are `encoded`, with that many rows; each with its steps.
+    async fn uses(&self, plan: usize, encoded: &[Encoded], rows: u32, wanted: impl Fn(&Encoded) -> bool) -> Result<Vec<(Use, Vec<usize>)>> {
+        let steps = &self.plans()[plan].steps;
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        for (i, step) in steps.iter().enumerate().filter(|(i, _)| wanted(&encoded[*i])) {
+            let name = format!("{} {}", kind(&step.name), step.variant);
+            match groups.iter_mut().find(|g| g.0 == name) {
+                Some(group) => group.1.push(i),
+                None => groups.push((name, vec![i])),
+            }
         }
-        let total: f64 = table.iter().map(|r| r.ms).sum();
-        for row in &mut table {
-            row.percent = 100.0 * row.ms / total;
+        let mut uses = Vec::new();
+        for (_, of_one) in groups {
+            let ms = self.time(&of_one.iter().map(|i| &encoded[*i]).collect::<Vec<_>>(), rows, LEAST_MS).await?;
+            let (step, calls) = (&steps[of_one[0]], of_one.len());
+            let (kernel, variant) = (step.variant.kernel, step.variant.name);
+            uses.push((Use { step: kind(&step.name).to_owned(), kernel, variant, calls, us: ms * 1000.0 / calls as f64, ms, percent: 0.0 }, of_one));
         }
-        Ok(table)
+        let total: f64 = uses.iter().map(|u| u.0.ms).sum();
+        for (of, _) in &mut uses {
+            of.percent = 100.0 * of.ms / total;
+        }
+        Ok(uses)
     }
 
     /// Milliseconds of one pass over `steps`, with that many rows, by the wall clock, with the GPU kept busy for at least `least_ms`.
@@ -301,17 +287,4 @@ fn kind(name: &str) -> &str {
         Some((_, part)) => part,
         None => name,
     }
-}
-
-/// The steps by what they do in a layer and by variant.
-fn grouped(steps: &[Step], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
-    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-    for (i, step) in steps.iter().enumerate().filter(|(i, _)| wanted(*i)) {
-        let name = format!("{} {}", kind(&step.name), step.variant);
-        match groups.iter_mut().find(|g| g.0 == name) {
-            Some(group) => group.1.push(i),
-            None => groups.push((name, vec![i])),
-        }
-    }
-    groups.into_iter().map(|g| g.1).collect()
 }

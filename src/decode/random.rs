@@ -43,13 +43,14 @@ impl Session {
         let state = self.gpu.buffer_with("random.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM);
         for (i, (id, (keep, set))) in fills.into_iter().enumerate() {
             let buffer = self.buffer_of(id);
-            let words = buffer.bytes() / 4;
-            let overrides = [("WORDS", words as f64), ("SEED", (i * 0x0100_0193 % (1 << 31)) as f64), ("KEEP", f64::from(keep)), ("SET", f64::from(set))];
-            let bound = self.gpu.bind("random", variant, &overrides, &[("state", state.clone()), ("words", buffer.clone())])?;
+            let fill = [(i as u32).wrapping_mul(0x0100_0193), keep, set, 0];
+            let params = self.gpu.buffer_with("random.params", bytes_of(&fill), wgpu::BufferUsages::UNIFORM);
+            // Numbers of a dispatch, not constants of the pipeline: one pipeline fills every buffer.
+            let bound = self.gpu.bind("random", variant, &[], &[("state", state.clone()), ("params", params), ("words", buffer.clone())])?;
             let mut encoder = self.gpu.encoder("random");
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.gpu.dispatch(&mut pass, &bound, Grid::folded(words.div_ceil(4096) as u32).at(1));
+                self.gpu.dispatch(&mut pass, &bound, Grid::folded(buffer.bytes().div_ceil(4096 * 4) as u32).at(1));
             }
             self.gpu.submit(encoder);
         }

@@ -299,7 +299,8 @@ impl Session {
         self.gpu.idle().await
     }
 
-    /// Reads tokens into the cache from position `from` on, which is at most what it holds, in passes of up to the chunk's rows, and leaves the last position's logits on the GPU.
+    /// Reads tokens into the cache from position `from` on, which is at most what it holds, in passes of up to the session's rows, and leaves the
+    /// last position's logits on the GPU.
     pub async fn prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<()> {
         let last = self.begin_prefill(tokens, from, cancel).await?;
         self.passed(last).await
@@ -319,6 +320,9 @@ impl Session {
         let vocab = self.model.config().vocab as u32;
         if let Some(bad) = tokens.iter().find(|t| **t >= vocab) {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
+        }
+        if from as usize > self.cached.len() {
+            return Err(Error::internal(format!("reading from position {from} of a cache that holds {}", self.cached.len())));
         }
         cancel.check()?;
         self.cached.truncate(from as usize);
@@ -356,10 +360,9 @@ impl Session {
             }
         }
         let last = before.ok_or_else(|| Error::internal("a prompt without a pass"))?;
-        if cancel.is_cancelled() {
+        if let Err(cancelled) = cancel.check() {
             self.passed(last).await?;
-            cancel.check()?;
-            return Err(Error::internal("a cancellation that was taken back"));
+            return Err(cancelled);
         }
         Ok(last)
     }

@@ -1,5 +1,6 @@
-//! The tuner: measures, by wall clock on a busy GPU, the variants among which nothing but speed decides, and plans with the fastest.
+//! The tuner: measures, on a busy GPU, the variants among which nothing but speed decides, and plans with the fastest.
 
+use bytemuck::bytes_of;
 use serde::Serialize;
 
 use super::session::{Encoded, Session, build_decode};
@@ -8,8 +9,6 @@ use crate::kernels::State;
 use crate::plan::tuning::Measurements;
 use crate::plan::{Choice, labels};
 use crate::stream::{Cancel, now_ms};
-
-use bytemuck::bytes_of;
 
 /// How a tuning went.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -26,6 +25,8 @@ pub struct Tuned {
     pub times: Measurements,
 }
 
+/// How long a tuning may take in idle time, ms.
+pub const BUDGET_MS: f64 = 2000.0;
 /// How long a variant's turn lasts, ms.
 const SLICE_MS: f64 = 8.0;
 /// How many turns each has.
@@ -82,18 +83,15 @@ impl Session {
             let names = choice.variants.iter().map(|v| v.name.to_owned());
             let us = |ms: f64| (ms * 1e5 / steps.len() as f64).round() / 100.0;
             let mut times: Vec<(String, f64)> = names.zip(ms.into_iter().map(us)).collect();
-            // What the planner would take anyway goes first unless it is clearly slower.
-            times[0].1 *= 1.0 - MARGIN;
-            let usual = times[0].0.clone();
-            times.sort_by(|a, b| a.1.total_cmp(&b.1));
-            if let Some(time) = times.iter_mut().find(|t| t.0 == usual) {
-                time.1 /= 1.0 - MARGIN;
-                time.1 = (time.1 * 100.0).round() / 100.0;
+            // What the planner would take anyway goes first unless another is clearly faster.
+            times[1..].sort_by(|a, b| a.1.total_cmp(&b.1));
+            if times[1].1 < times[0].1 * (1.0 - MARGIN) {
+                times.sort_by(|a, b| a.1.total_cmp(&b.1));
             }
             tuned.measured += 1;
             tuned.times.insert(choice.operation.clone(), times.clone());
             let before = self.plans()[1].steps[steps[0]].variant.name;
-            tuned.changed += usize::from(times.first().is_some_and(|best| best.0 != before));
+            tuned.changed += usize::from(times[0].0 != before);
             self.select.learn(choice.operation, times);
         }
         tuned.left = wanted - tuned.measured;

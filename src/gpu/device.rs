@@ -53,6 +53,8 @@ pub struct Caps {
     pub max_workgroups: u32,
     /// Invocations of a workgroup, at least 256.
     pub max_invocations: u32,
+    /// Whether it computes on the CPU.
+    pub software: bool,
     /// Whether `unpack2x16float` keeps subnormal halves, as seen when the device was opened; kernels do it by hand where it does not.
     pub native_halves: bool,
 }
@@ -71,6 +73,7 @@ impl Caps {
             max_binding: limits.max_storage_buffer_binding_size,
             max_workgroups: limits.max_compute_workgroups_per_dimension,
             max_invocations: limits.max_compute_invocations_per_workgroup,
+            software: false,
             native_halves: false,
         }
     }
@@ -85,11 +88,6 @@ impl Caps {
     /// Whether kernels may use `f16`.
     pub fn f16(&self) -> bool {
         self.features.iter().any(|f| f == "shader-f16")
-    }
-    /// Whether it computes on the CPU.
-    pub fn software(&self) -> bool {
-        let name = self.name.to_lowercase();
-        ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| name.contains(known))
     }
     /// Whether compute passes can be timed on the GPU.
     pub fn timestamps(&self) -> bool {
@@ -268,6 +266,7 @@ fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Feat
         max_binding,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
         max_invocations: limits.max_compute_invocations_per_workgroup,
+        software: info.device_type == wgpu::DeviceType::Cpu,
         native_halves: false,
     }
 }
@@ -302,6 +301,8 @@ fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Fe
     let names = OPTIONAL.iter().map(|(_, name)| (*name).to_owned()).filter(|name| about.features.contains(name)).collect::<Vec<_>>();
     let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
     let limits = device.limits();
+    // The browser does not say; these are the names of those that it has.
+    let software = ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
     Caps {
         vendor: about.vendor,
         name: about.name,
@@ -312,6 +313,7 @@ fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Fe
         max_binding,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
         max_invocations: limits.max_compute_invocations_per_workgroup,
+        software,
         native_halves: false,
     }
 }

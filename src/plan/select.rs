@@ -144,7 +144,7 @@ impl Selector {
     pub fn avoid(&mut self, broken: &[&'static Variant]) {
         self.broken.extend(broken);
     }
-    /// Takes over an operation's measurements, fastest first.
+    /// Takes over an operation's measurements, the variant to use first.
     pub fn learn(&mut self, operation: String, times: Vec<Measured>) {
         self.known.measurements.insert(operation, times);
     }

@@ -6,18 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::Caps;
+use crate::kernels::EDITION;
 
 /// A variant's name and how long a dispatch of it takes, microseconds.
 pub type Measured = (String, f64);
 
-/// Measurements of one device, by operation: `matvec q4_0-q8 K=2048 N=2048` -> variants, fastest first.
+/// Measurements of one device, by operation: `matvec q4_0-q8 K=2048 N=2048` -> variants, the one to use first.
 pub type Measurements = BTreeMap<String, Vec<Measured>>;
 
 /// What is known of every device that was met, as they are kept between loads.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Tuning {
-    /// The engine's version: another version's kernels are other kernels.
-    version: String,
+    /// [`EDITION`]: what is known of other kernels says nothing about these.
+    kernels: String,
     devices: BTreeMap<String, Known>,
 }
 
@@ -34,10 +35,10 @@ pub struct Known {
 pub const FILE: &str = "tuning.json";
 
 impl Tuning {
-    /// What `text` holds; nothing where it is of another version or damaged: it is measured again.
+    /// What `text` holds; nothing where it is of other kernels or damaged: it is measured again.
     pub fn parse(text: &str) -> Self {
         let parsed: Self = serde_json::from_str(text).unwrap_or_default();
-        if parsed.version == env!("CARGO_PKG_VERSION") { parsed } else { Self::default() }
+        if parsed.kernels == EDITION { parsed } else { Self::default() }
     }
 
     /// As [`Tuning::parse`] reads it.
@@ -52,7 +53,7 @@ impl Tuning {
 
     /// Replaces what is known of a device.
     pub fn set(&mut self, caps: &Caps, known: Known) {
-        env!("CARGO_PKG_VERSION").clone_into(&mut self.version);
+        EDITION.clone_into(&mut self.kernels);
         self.devices.insert(name(caps), known);
     }
 }
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measurements_come_back_for_the_same_device_and_version_only() {
+    fn measurements_come_back_for_the_same_device_and_kernels_only() {
         let (one, other) = (Caps::least(), Caps { name: "another".into(), ..Caps::least() });
         let measurements = Measurements::from([("matvec q4_0-q8 K=64 N=32".to_owned(), vec![("q4_0-q8-wg".to_owned(), 2.5)])]);
         let known = Known { measurements, proven: BTreeSet::from(["matvec=q4_0-q8-wg".to_owned()]) };
@@ -76,7 +77,7 @@ mod tests {
         let again = Tuning::parse(&tuning.text());
         assert_eq!(again.of(&one), known);
         assert_eq!(again.of(&other), Known::default());
-        assert_eq!(Tuning::parse(&tuning.text().replace(env!("CARGO_PKG_VERSION"), "0.0.0")), Tuning::default());
+        assert_eq!(Tuning::parse(&tuning.text().replace(EDITION, "0")), Tuning::default());
         assert_eq!(Tuning::parse("nonsense"), Tuning::default());
     }
 }

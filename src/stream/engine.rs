@@ -359,7 +359,7 @@ async fn plan_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Op
             other => other?,
         };
         session.warm_up().await?;
-        if !options.self_test.unwrap_or(!gpu.caps().software()) {
+        if !options.self_test.unwrap_or(!gpu.caps().software) {
             about.skipped = Some(if options.self_test.is_some() { "switched off" } else { "a GPU in software" });
             return Ok((session, about));
         }
@@ -468,7 +468,7 @@ pub(crate) fn check(options: &LoadOptions) -> Result<()> {
     range("cache start", options.cache_start, 1, 1 << 24)
 }
 
-fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: bool) -> ModelInfo {
+pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: bool) -> ModelInfo {
     let config = model.config();
     let mut types: BTreeMap<&str, usize> = BTreeMap::new();
     for tensor in checkpoint.tensors.values() {

@@ -13,6 +13,7 @@ use super::abort::Abort;
 use super::options::{self, Load, Source};
 use super::panic::promise;
 use super::{BlobStore, FetchTransport, OpfsStore, js, tuning};
+use crate::decode::BUDGET_MS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
 use crate::kernels::check;
@@ -105,31 +106,35 @@ impl WasmEngine {
         })
     }
 
-    /// A new conversation that begins as another is now; resolves with its number.
-    #[wasm_bindgen(unchecked_return_type = "number")]
+    /// A new conversation that begins as another is now: its number.
     pub fn fork(&self, conversation: u32) -> std::result::Result<u32, JsValue> {
         let mut state = self.state.borrow_mut();
         let engine = state.engine.as_mut().ok_or_else(|| Error::bad_option("fork: a generation is running; wait for it or abort it"))?;
         let forked = engine.fork(conversation)?;
+        let info = engine.info();
+        state.report.info = info;
         Ok(forked)
     }
 
     /// Forgets a conversation and frees its memory.
     pub fn release(&self, conversation: u32) {
-        if let Some(engine) = &mut self.state.borrow_mut().engine {
+        let mut state = self.state.borrow_mut();
+        if let Some(engine) = state.engine.as_mut() {
             engine.release(conversation);
+            let info = engine.info();
+            state.report.info = info;
         }
     }
 
-    /// Measures variants of kernels that were not measured on this device yet, for at most about `budget_ms`, and keeps what it finds in the
-    /// browser's storage. For idle time: aborting it ends it within one measurement. Resolves with `{measured, left, changed, ms}`.
+    /// Measures variants of kernels that were not measured on this device yet, for two seconds at most, and keeps what it finds in the browser's
+    /// storage. For idle time: aborting it ends it within one measurement. Resolves with `{measured, left, changed, ms, times}`.
     #[wasm_bindgen(unchecked_return_type = "Promise<Tuned>")]
-    pub fn tune(&self, budget_ms: f64, signal: AbortSignal) -> Promise {
+    pub fn tune(&self, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
         promise(async move {
             let abort = Abort::follow(signal);
             let mut engine = take(&state, &abort)?;
-            let tuned = engine.tune(budget_ms, &abort.cancel).await;
+            let tuned = engine.tune(BUDGET_MS, &abort.cancel).await;
             // Another tab may have measured something else meanwhile.
             let mut known = tuning::read().await;
             engine.remember(&mut known);

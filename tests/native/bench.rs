@@ -68,7 +68,7 @@ fn a_generation_is_profiled_at_its_end() {
     let profiled = decode_loop::run(&mut engine, &request);
     assert_eq!(profiled.tokens, plain.tokens);
     let rows = profiled.profile.unwrap();
-    assert!(rows.iter().any(|r| r.kernel == "attention") && rows.iter().all(|r| r.ms > 0.0 && r.active > 0.0), "{rows:?}");
+    assert!(rows.iter().any(|r| r.of.kernel == "attention") && rows.iter().all(|r| r.of.ms > 0.0 && r.active > 0.0), "{rows:?}");
     assert_eq!(decode_loop::run(&mut engine, &decode_loop::ask(6)).tokens, plain.tokens, "measuring leaves nothing behind");
 }
 
@@ -114,11 +114,11 @@ fn every_mix_of_weight_types_runs_and_is_profiled() {
         assert!(report.bytes_per_token > report.weight_bytes / 2, "{quant}");
         let layer = ["qkv", "attention", "attention.merge", "o", "gate_up", "down"];
         for name in layer {
-            let calls: usize = report.profile.iter().filter(|r| r.step == name).map(|r| r.calls).sum();
+            let calls: usize = report.profile.iter().filter(|r| r.of.step == name).map(|r| r.of.calls).sum();
             assert!(calls >= 2, "{quant}: {name} has {calls} calls in two layers");
         }
-        let percent: f64 = report.profile.iter().map(|r| r.percent).sum();
+        let percent: f64 = report.profile.iter().map(|r| r.of.percent).sum();
         assert!((percent - 100.0).abs() < 0.1, "{percent}");
-        assert!(report.profile.iter().all(|r| r.ms > 0.0 && r.active > 0.0 && r.active <= 1.0), "{quant}");
+        assert!(report.profile.iter().all(|r| r.of.ms > 0.0 && r.active > 0.0 && r.active <= 1.0), "{quant}");
     }
 }

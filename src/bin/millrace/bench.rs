@@ -2,14 +2,12 @@
 
 use clap::Args;
 use millrace::bench::{self, Options};
-use millrace::plan::Lane;
 use millrace::source::{ModelSpec, native};
-use millrace::store::disk::{read_tuning, write_tuning};
-use millrace::stream::{Cancel, LoadOptions, Progress};
+use millrace::stream::{Cancel, Progress};
 use millrace::{Error, Result};
 use serde::Serialize;
 
-use crate::cli::{forced, show_download};
+use crate::cli::{How, keep, show_download};
 use crate::tables;
 
 #[derive(Args)]
@@ -32,22 +30,9 @@ pub struct Bench {
     /// Measured runs.
     #[arg(long, default_value_t = 5)]
     runs: u32,
-    /// exact: f32; fast: int8 activations and a packed-half cache.
-    #[arg(long, default_value = "fast")]
-    lane: String,
-    /// Positions that the cache holds; prompt and decoded tokens if not given.
-    #[arg(long)]
-    context: Option<u32>,
-    /// Only a GPU whose name contains this.
-    #[arg(long)]
-    adapter: Option<String>,
-    /// Tokens between two readbacks, 1 to 32; follows the measured speed if not given.
-    #[arg(long)]
-    chunk: Option<u32>,
-    /// Force a kernel's variant, OP=VARIANT; may be given several times.
-    #[arg(long = "kernel", value_name = "OP=VARIANT")]
-    kernels: Vec<String>,
-    /// Also measure each kernel of a decode step.
+    #[command(flatten)]
+    how: How,
+    /// Also measure each kernel of a decode step and of a prefill pass.
     #[arg(long)]
     profile: bool,
     /// Also compare every variant that a step could run with its twin, and measure it.
@@ -70,15 +55,7 @@ pub struct Bench {
 impl Bench {
     /// Runs the command.
     pub async fn run(self) -> Result<()> {
-        let load = LoadOptions {
-            lane: Lane::parse(&self.lane)?,
-            context: self.context,
-            chunk: self.chunk,
-            adapter: self.adapter.clone(),
-            kernels: forced(&self.kernels)?,
-            tuning: read_tuning(),
-            ..LoadOptions::default()
-        };
+        let load = self.how.options()?;
         let cancel = Cancel::new();
         let progress = |p: Progress| show_download(&p);
         let model = if self.quality { Some(self.model.clone().unwrap_or_else(|| "builtin".into())) } else { self.model.clone() };
@@ -106,7 +83,7 @@ impl Bench {
             load,
         };
         let report = bench::run(&options, files.as_ref(), &progress, &cancel).await?;
-        write_tuning(&report.tuning)?;
+        keep(&report.tuning);
         println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
         println!(
             "decode       {:.1} tok/s after {} tokens of prompt, {} tokens, median of {}",

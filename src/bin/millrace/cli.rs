@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use millrace::plan::Lane;
+use millrace::plan::tuning::Tuning;
 use millrace::source::{ModelSpec, native};
 use millrace::store::disk::{read_tuning, write_tuning};
 use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Overflow, Phase, Progress, Prompt, Request};
@@ -37,10 +38,17 @@ struct Load {
     /// builtin, or a .gguf file, a folder with safetensors, or a URL of either.
     #[arg(long, default_value = "builtin")]
     model: String,
-    /// exact: f32; fast: int8 activations and a packed-half cache.
+    #[command(flatten)]
+    how: How,
+}
+
+/// On which GPU a model runs, and how.
+#[derive(Args)]
+pub struct How {
+    /// exact: f32; f16: half activations where the GPU has them; fast: int8 activations and a packed-half cache.
     #[arg(long, default_value = "fast")]
     lane: String,
-    /// Most positions, prompt and answer together.
+    /// Most positions, prompt and answer together; bench: at least those it needs.
     #[arg(long)]
     context: Option<u32>,
     /// Only a GPU whose name contains this.
@@ -150,7 +158,7 @@ pub async fn run(cli: Cli) -> Result<()> {
 }
 
 /// `OP=VARIANT` pairs.
-pub fn forced(kernels: &[String]) -> Result<Vec<(String, String)>> {
+fn forced(kernels: &[String]) -> Result<Vec<(String, String)>> {
     let pair = |k: &String| match k.split_once('=') {
         Some((op, variant)) => Ok((op.to_owned(), variant.to_owned())),
         None => Err(Error::bad_option(format!("--kernel {k} is not OP=VARIANT"))),
@@ -158,8 +166,9 @@ pub fn forced(kernels: &[String]) -> Result<Vec<(String, String)>> {
     kernels.iter().map(pair).collect()
 }
 
-impl Load {
-    fn options(&self) -> Result<LoadOptions> {
+impl How {
+    /// What the engine gets.
+    pub fn options(&self) -> Result<LoadOptions> {
         Ok(LoadOptions {
             lane: Lane::parse(&self.lane)?,
             context: self.context,
@@ -170,9 +179,11 @@ impl Load {
             ..LoadOptions::default()
         })
     }
+}
 
+impl Load {
     async fn engine(&self, model: &str) -> Result<Engine> {
-        let options = self.options()?;
+        let options = self.how.options()?;
         let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
         let spec = ModelSpec::parse(model)?;
@@ -187,12 +198,19 @@ impl Load {
         if info.self_test.checked > 0 {
             let mut tuning = options.tuning;
             engine.remember(&mut tuning);
-            write_tuning(&tuning)?;
+            keep(&tuning);
         }
         for warning in &info.warnings {
             eprintln!("millrace: {warning}");
         }
         Ok(engine)
+    }
+}
+
+/// Keeps what was found out about this GPU. Where that fails it is found out again the next time: no reason to end.
+pub fn keep(tuning: &Tuning) {
+    if let Err(e) = write_tuning(tuning) {
+        eprintln!("millrace: measurements of this GPU cannot be kept: {e}");
     }
 }
 

@@ -11,13 +11,13 @@ pub fn profile(rows: &[ProfileRow]) {
     for r in rows {
         println!(
             "{:<18} {:<14} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2} {:>8.0} {:>7.1} {:>7.2}",
-            r.step,
-            r.kernel,
-            r.variant,
-            r.calls,
-            r.us,
-            r.ms,
-            r.percent,
+            r.of.step,
+            r.of.kernel,
+            r.of.variant,
+            r.of.calls,
+            r.of.us,
+            r.of.ms,
+            r.of.percent,
             r.bytes as f64 / 1e6,
             r.gb_s,
             r.percent_of_streaming,
@@ -30,7 +30,8 @@ pub fn profile(rows: &[ProfileRow]) {
 pub fn prefill(rows: &[PrefillRow]) {
     println!("\n{:<18} {:<18} {:<18} {:>5} {:>9} {:>9} {:>6} {:>9}", "prefill step", "kernel", "variant", "calls", "us", "ms/pass", "%", "TOPS");
     for r in rows {
-        println!("{:<18} {:<18} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2}", r.step, r.kernel, r.variant, r.calls, r.us, r.ms, r.percent, r.tops);
+        let u = &r.of;
+        println!("{:<18} {:<18} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2}", u.step, u.kernel, u.variant, u.calls, u.us, u.ms, u.percent, r.tops);
     }
 }
 
