@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { main, root } from '../../scripts/lib/env.mjs';
-import { CodedError, localModel, openPage } from '../../scripts/lib/headless.mjs';
+import { Failure, main, root } from '../../scripts/lib/env.mjs';
+import { localModel, openPage } from '../../scripts/lib/headless.mjs';
 
 const HELP = `node bench/peers/run.mjs OPTIONS     first: npm install --prefix bench/peers --no-package-lock --ignore-scripts
 
@@ -13,28 +13,25 @@ const HELP = `node bench/peers/run.mjs OPTIONS     first: npm install --prefix b
   --prompt N (1024)   words of the prompt     --gen N (128)     --runs N (5)     --headed
 `;
 
-const { values: given } = parseArgs({
-  options: {
-    peer: { type: 'string', default: '' },
-    model: { type: 'string', default: 'builtin' },
-    dtype: { type: 'string', default: 'q4' },
-    prompt: { type: 'string', default: '1024' },
-    gen: { type: 'string', default: '128' },
-    runs: { type: 'string', default: '5' },
-    headed: { type: 'boolean' },
-    help: { type: 'boolean' },
-  },
-});
+const OPTIONS = {
+  peer: { type: 'string', default: '' },
+  model: { type: 'string', default: 'builtin' },
+  dtype: { type: 'string', default: 'q4' },
+  prompt: { type: 'string', default: '1024' },
+  gen: { type: 'string', default: '128' },
+  runs: { type: 'string', default: '5' },
+  headed: { type: 'boolean' },
+  help: { type: 'boolean' },
+};
 
 main(async () => {
-  if (given.help || !['wllama', 'transformers', 'millrace'].includes(given.peer)) {
-    process.stdout.write(HELP);
-    process.exitCode = given.help ? 0 : 2;
-    return;
-  }
+  const given = said(() => parseArgs({ options: OPTIONS }).values);
+  if (given.help) return void process.stdout.write(HELP);
+  if (!['wllama', 'transformers', 'millrace'].includes(given.peer)) throw new Failure(`--peer is "${given.peer}"; use wllama, transformers or millrace`);
+  for (const name of ['prompt', 'gen', 'runs']) if (!/^[1-9]\d{0,5}$/.test(given[name])) throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
   const modules = join(root, 'bench', 'peers', 'node_modules');
-  if (given.peer !== 'millrace' && !existsSync(modules)) throw new CodedError('NOT_FOUND', 'the peers are not installed: npm install --prefix bench/peers --no-package-lock --ignore-scripts');
-  const local = localModel(given.model);
+  if (given.peer !== 'millrace' && !existsSync(modules)) throw new Failure('the peers are not installed: npm install --prefix bench/peers --no-package-lock --ignore-scripts');
+  const local = said(() => localModel(given.model));
   const { page, model, close } = await openPage({ local, headed: given.headed, mounts: { '/peers/': modules } });
   try {
     const job = {
@@ -54,6 +51,15 @@ main(async () => {
     await close();
   }
 });
+
+/** What `work` gives; its complaints without their stack. */
+function said(work) {
+  try {
+    return work();
+  } catch (error) {
+    throw new Failure(error.message);
+  }
+}
 
 /** In the page: per run, tokens and the time from the first to the last of them. One run before them does not count. */
 async function runInPage({ peer, model, dtype, prompt, gen, runs }) {

@@ -13,6 +13,7 @@ test('measures a tiny shape, shows the kernels and sends the report', async ({ p
   await expect(page.locator('#status')).toHaveText(/tiny q4_k_m, fast: [\d.,]+ tokens a second/, { timeout: 280_000 });
   await expect(page.locator('#figures tr')).toHaveCount(9);
   await expect(page.locator('#profile tbody tr')).not.toHaveCount(0);
+  await expect(page.locator('#prefill tbody tr')).not.toHaveCount(0);
   await expect(page.locator('#plot svg rect').first()).toBeVisible();
   expect(sent).toHaveLength(1);
   expect(sent[0]).toMatchObject({ shape: 'tiny', quant: 'q4_k_m', lane: 'fast', prompt: 8, gen: 3 });

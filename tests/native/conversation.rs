@@ -3,6 +3,7 @@
 use millrace::plan::Lane;
 use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Overflow, Prompt, Request};
 use pollster::block_on;
+use serde_json::json;
 
 use crate::decode_loop::{load, run, try_load};
 
@@ -10,9 +11,9 @@ fn exact() -> LoadOptions {
     LoadOptions { lane: Lane::Exact, ..LoadOptions::default() }
 }
 
-fn box_model() -> Engine {
+fn box_model(options: &LoadOptions) -> Engine {
     let files = millrace::source::disk::open_path(&millrace::source::native::builtin_path().unwrap()).unwrap();
-    block_on(Engine::load(&files, &exact(), &|_| {}, &Cancel::new())).unwrap()
+    block_on(Engine::load(&files, options, &|_| {}, &Cancel::new())).unwrap()
 }
 
 fn ids(n: usize, seed: u32) -> Vec<u32> {
@@ -136,6 +137,33 @@ fn a_full_context_is_an_error_or_a_shift() {
 }
 
 #[test]
+fn a_shift_keeps_the_system_prompt() {
+    let options = LoadOptions { context: Some(96), ..exact() };
+    let mut engine = box_model(&options);
+    let system = json!({ "role": "system", "content": "Answer in one word." });
+    let request = |user: &str| Request {
+        overflow: Overflow::Shift,
+        ignore_eos: true,
+        max_tokens: Some(6),
+        ..Request::new(Prompt::Messages(json!([system, { "role": "user", "content": user }])))
+    };
+    let long = request(&"Tuesday comes before Wednesday. ".repeat(40));
+    let ids = engine.prompt_tokens(&long).unwrap();
+    assert!(ids.len() > 96, "{}", ids.len());
+    // The beginning that any question shares.
+    let short = engine.prompt_tokens(&request("Why?")).unwrap();
+    let kept = short.iter().zip(&ids).take_while(|(a, b)| a == b).count();
+    let mut text = engine.tokenizer().stream();
+    let beginning: String = ids[..kept].iter().map(|id| text.push(*id).unwrap()).collect();
+    assert!(beginning.contains("Answer in one word."), "{beginning}");
+
+    let result = run(&mut engine, &long);
+    assert_eq!((result.shifts, result.tokens.len()), (1, 6));
+    let remaining = [&ids[..kept], &ids[ids.len() - (96 - kept).div_ceil(2)..]].concat();
+    assert_eq!(result.tokens, run(&mut box_model(&options), &ask(&remaining, 6)).tokens);
+}
+
+#[test]
 fn what_is_measured_does_not_stay_in_the_cache() {
     let mut engine = try_load(&exact()).unwrap();
     let prompt = ids(30, 2);
@@ -151,7 +179,7 @@ fn reading_a_prompt_equals_decoding_it_token_by_token() {
     // Around the edges of tiles of rows and keys, and of a pass.
     for n in [1, 2, 31, 32, 33, 64, 65, 513] {
         // The small model ends at 512 positions, the one in the box at 1,024.
-        let mut engine = if n < 511 { load(&exact()) } else { box_model() };
+        let mut engine = if n < 511 { load(&exact()) } else { box_model(&exact()) };
         let prompt = ids(n, 11);
         let logits = |engine: &mut Engine, from: u32| {
             let all = run(engine, &Request { logits_from: Some(from), afresh: true, ..ask(&prompt, 1) }).all_logits.unwrap();
