@@ -227,7 +227,7 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "weight" => &[],
             "act" | "out" => &["f32", "f16", "q8"],
             "tiles" => &["one", "many"],
-            "kv" => &["f32", "f16"],
+            "kv" => &["f32", "f16", "q8"],
             "width" => &["e64", "e128", "e256"],
             "span" => &["n64", "n128"],
             "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg"],

@@ -1,7 +1,7 @@
 import { MillraceError } from './errors.ts';
 import { aborted, Generation } from './generation.ts';
 import { Link } from './link.ts';
-import { checkGenerate, checkLoad } from './options.ts';
+import { checkGenerate, checkLoad, checkName } from './options.ts';
 import type { EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions } from './types.ts';
 import { missingWebGpu } from './webgpu.ts';
 
@@ -89,7 +89,30 @@ export class Engine {
    * again. Conversations take turns; each keeps its place in GPU memory until {@link Conversation.dispose}.
    */
   fork(): Promise<Conversation> {
-    return this.#fork(0);
+    return this.#enter({ type: 'fork', from: 0 });
+  }
+
+  /**
+   * Keeps what this conversation has read and written in this browser's storage, in place of what had the name: {@link Engine.restore} goes on
+   * from there without reading it again, in this engine or in a later one. Rejects with STORAGE where there is no room or no storage.
+   */
+  save(name: string): Promise<void> {
+    return this.#save(0, name);
+  }
+
+  /**
+   * A further conversation that begins as the saved one was. Rejects with NOT_FOUND where none has the name, with BAD_OPTION where it was saved
+   * with another model or other settings (`lane`, `kv`), with STORAGE where it is damaged.
+   */
+  async restore(name: string): Promise<Conversation> {
+    checkName('engine.restore', name);
+    return this.#enter({ type: 'restore', name });
+  }
+
+  /** Removes a saved conversation, if it is there. */
+  async forget(name: string): Promise<void> {
+    checkName('engine.forget', name);
+    return this.#settle({ type: 'forget', name });
   }
 
   /** Frees the GPU memory and ends the Worker. Whatever is pending, and all later calls, reject with DISPOSED. */
@@ -105,16 +128,29 @@ export class Engine {
     });
   }
 
-  async #fork(from: number): Promise<Conversation> {
+  /** A conversation of its own, from another or from storage. */
+  async #enter(request: { type: 'fork'; from: number } | { type: 'restore'; name: string }): Promise<Conversation> {
     if (this.#disposed) throw disposed();
-    const { conversation, info } = await this.#inTurn(() => this.#link.request<'forked'>({ type: 'fork', from }).answer);
+    const { conversation, info } = await this.#inTurn(() => this.#link.request<'forked'>(request).answer);
     this.#info = info;
     return new Conversation({
       generate: (input, options) => this.#start(conversation, input, options),
-      fork: () => this.#fork(conversation),
+      fork: () => this.#enter({ type: 'fork', from: conversation }),
+      save: (name) => this.#save(conversation, name),
       // Nobody waits for it; an engine that is gone has released everything.
-      release: () => void this.#inTurn(() => this.#link.request<'released'>({ type: 'release', conversation }).answer).then(({ info }) => (this.#info = info), () => {}),
+      release: () => void this.#settle({ type: 'release', conversation }).catch(() => {}),
     });
+  }
+
+  async #save(conversation: number, name: string): Promise<void> {
+    checkName('save', name);
+    return this.#settle({ type: 'save', conversation, name });
+  }
+
+  async #settle(request: { type: 'release'; conversation: number } | { type: 'save'; conversation: number; name: string } | { type: 'forget'; name: string }): Promise<void> {
+    if (this.#disposed) throw disposed();
+    const { info } = await this.#inTurn(() => this.#link.request<'settled'>(request).answer);
+    this.#info = info;
   }
 
   /** When the generations asked for before have ended. */
@@ -128,7 +164,7 @@ export class Engine {
   async #generate(conversation: number, input: Input, options: GenerateOptions, onDelta: (text: string) => void, halt: AbortController): Promise<GenerateResult> {
     const request = checkGenerate(input, options);
     if (this.#disposed) throw disposed();
-    const { signal } = options;
+    const { signal, onProgress } = options;
     const onAbort = (): void => halt.abort();
     if (signal?.aborted) throw aborted('generation', signal);
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -143,7 +179,9 @@ export class Engine {
       await Promise.race([before, new Promise((halted) => halt.signal.addEventListener('abort', halted, { once: true }))]);
       if (halt.signal.aborted) return this.#cutShort(signal, partial);
       const { id, answer } = this.#link.request<'done'>({ type: 'generate', request: { ...request, conversation } }, (message) => {
-        if (message.type !== 'delta' || halt.signal.aborted) return;
+        if (halt.signal.aborted) return;
+        if (message.type === 'progress') return onProgress?.(message.progress);
+        if (message.type !== 'delta') return;
         partial.text += message.text;
         partial.tokens.push(...message.tokens);
         onDelta(message.text);
@@ -184,6 +222,7 @@ export class Engine {
 interface Place {
   generate: (input: Input, options: GenerateOptions) => Generation;
   fork: () => Promise<Conversation>;
+  save: (name: string) => Promise<void>;
   release: () => void;
 }
 
@@ -204,6 +243,11 @@ export class Conversation {
   /** As {@link Engine.fork}, from this conversation. */
   fork(): Promise<Conversation> {
     return this.#place?.fork() ?? Promise.reject(released());
+  }
+
+  /** As {@link Engine.save}, this conversation. */
+  save(name: string): Promise<void> {
+    return this.#place?.save(name) ?? Promise.reject(released());
   }
 
   /** Frees its GPU memory, when what it was asked for before has ended. The engine stays. */

@@ -42,7 +42,7 @@ export class Link {
   }
 
   /** Sends a request; `on` sees what comes before the answer. */
-  request<T extends 'loaded' | 'done' | 'forked' | 'released'>(request: Unsent, on: Pending['on'] = () => {}): { id: number; answer: Promise<Answer<T>> } {
+  request<T extends 'loaded' | 'done' | 'forked' | 'settled'>(request: Unsent, on: Pending['on'] = () => {}): { id: number; answer: Promise<Answer<T>> } {
     const id = this.#next++;
     const answer = new Promise<Answer<T>>((resolve, reject) => {
       if (this.#gone) return reject(this.#gone);

@@ -1,5 +1,5 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
-import type { EngineInfo, GenerateResult, Lane, Message, ProfileRow, Progress } from './types.ts';
+import type { EngineInfo, GenerateResult, Lane, LoadOptions, Message, ProfileRow, Progress } from './types.ts';
 
 export type { ProfileRow };
 
@@ -11,6 +11,7 @@ export interface WasmModelFile {
 export interface WasmLoadOptions {
   model: string | { files: WasmModelFile[] };
   lane?: Lane;
+  kv?: LoadOptions['kv'];
   context?: number;
   chunk?: number;
   adapter?: string;
@@ -45,11 +46,21 @@ export class WasmEngine {
   private constructor();
   static load(options: WasmLoadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<WasmEngine>;
   /** An aborted generation resolves with finish_reason `abort`. */
-  generate(request: WasmRequest, onDelta: (delta: { text: string; tokens: Uint32Array }) => void, signal: AbortSignal): Promise<GenerateResult>;
+  generate(
+    request: WasmRequest,
+    onDelta: (delta: { text: string; tokens: Uint32Array }) => void,
+    onProgress: (progress: Progress) => void,
+    signal: AbortSignal,
+  ): Promise<GenerateResult>;
   /** A new conversation that begins as another is: its number. The engine's own is 0. */
   fork(conversation: number): number;
   /** Forgets a conversation and frees its memory. */
   release(conversation: number): void;
+  /** Keeps a conversation in this browser's storage. */
+  save(conversation: number, name: string, signal: AbortSignal): Promise<void>;
+  /** A new conversation that begins as the saved one was: its number. */
+  restore(name: string, signal: AbortSignal): Promise<number>;
+  forget(name: string): Promise<void>;
   /** Measures variants of kernels for two seconds at most; aborting ends it early. */
   tune(signal: AbortSignal): Promise<Tuned>;
   info(): EngineInfo;

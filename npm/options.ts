@@ -29,6 +29,7 @@ const LOAD: Schema<LoadOptions> = {
   onProgress: callback,
   signal,
   lane: oneOf('exact', 'f16', 'fast'),
+  kv: oneOf('f32', 'f16', 'q8'),
   context: integer(1, 2 ** 31),
   chunk: integer(1, 32),
   adapter: text,
@@ -39,6 +40,7 @@ const LOAD: Schema<LoadOptions> = {
 };
 
 const GENERATE: Schema<GenerateOptions> = {
+  onProgress: callback,
   signal,
   maxTokens: integer(1),
   temperature: number(0, 100),
@@ -72,10 +74,16 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
   return { ...rest, model: modelSource(model) };
 }
 
+/** Checks the name of a saved conversation. */
+export function checkName(where: string, name: unknown): void {
+  const wrong = text(name);
+  if (wrong) throw bad(`${where}: the name ${wrong}`);
+}
+
 /** Checks the arguments of `engine.generate` and makes of them what the Worker gets. */
 export function checkGenerate(input: Input, options: GenerateOptions): WasmRequest {
   check('engine.generate', options, GENERATE);
-  const { signal: _, stop, tools, seed, temperature = 0.7, ...rest } = options;
+  const { signal: _, onProgress: __, stop, tools, seed, temperature = 0.7, ...rest } = options;
   if (rest.logitsFrom !== undefined && !rest.logits) throw bad('engine.generate: logitsFrom needs logits: true');
   return {
     ...rest,

@@ -10,6 +10,10 @@ export type ToWorker =
   /** A new conversation that begins as `from` is. */
   | { type: 'fork'; id: number; from: number }
   | { type: 'release'; id: number; conversation: number }
+  /** Keeps a conversation in this browser's storage; a new one that begins as the kept one was; removes the kept one. */
+  | { type: 'save'; id: number; conversation: number; name: string }
+  | { type: 'restore'; id: number; name: string }
+  | { type: 'forget'; id: number; name: string }
   | { type: 'abort'; id: number };
 
 /** From the Worker. */
@@ -19,7 +23,8 @@ export type FromWorker =
   | { type: 'delta'; id: number; text: string; tokens: Uint32Array }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineInfo }
   | { type: 'forked'; id: number; conversation: number; info: EngineInfo }
-  | { type: 'released'; id: number; info: EngineInfo }
+  /** A release, save or forget. */
+  | { type: 'settled'; id: number; info: EngineInfo }
   | { type: 'error'; id: number; error: PackedError }
   /** The tuner has ended; the plan may be another. */
   | { type: 'tuned'; info: EngineInfo }

@@ -27,9 +27,12 @@ export type ModelFile = File | { name: string; data: Blob };
 /** How a model is named: a URL (relative ones against the page), or the files themselves. */
 export type ModelSource = string | URL | ModelFile | readonly ModelFile[];
 
-/** Where loading stands. `loaded` and `total` are bytes, or pipelines while compiling. `total` is 0 where it is not known yet. */
+/**
+ * Where loading, or the reading of a prompt, stands. `loaded` and `total` are bytes, pipelines while compiling, tokens of a prompt. `total` is 0
+ * where it is not known yet.
+ */
 export interface Progress {
-  phase: 'download' | 'read' | 'upload' | 'compile';
+  phase: 'download' | 'read' | 'upload' | 'compile' | 'prompt';
   loaded: number;
   total: number;
   /** The file at hand. */
@@ -50,6 +53,11 @@ export interface LoadOptions {
   signal?: AbortSignal;
   /** Default: the fastest lane that the device has. */
   lane?: Lane;
+  /**
+   * How the cache holds keys and values: `q8` (int8 with a scale for each 32) takes 56 % of the memory of `f16`. Default: `f32` in lane exact,
+   * `f16` in the others.
+   */
+  kv?: 'f32' | 'f16' | 'q8';
   /** Tokens of context to allow, at most what the model was trained for. */
   context?: number;
   /** Tokens a readback, 1 to 32. Default: follows the measured speed. */
@@ -95,6 +103,8 @@ export type Input = string | readonly Message[] | { tokens: readonly number[] };
 
 /** Options of {@link Engine.generate}. */
 export interface GenerateOptions {
+  /** Called as the prompt is read, phase `prompt`: after each few hundred tokens, and when all are. */
+  onProgress?: (progress: Progress) => void;
   /** Aborts the generation: iteration and promise reject with code ABORTED. */
   signal?: AbortSignal;
   /** Tokens to generate at most. Default: what the context has room for. */
@@ -175,7 +185,8 @@ export interface AdapterInfo {
 
 /** One dispatch of the plan. */
 export interface PlanStep {
-  pass: 'prefill' | 'decode';
+  /** `few`: prompts, and ends of prompts, of up to eight tokens, once the passes for them have been compiled in idle time. */
+  pass: 'prefill' | 'few' | 'decode';
   /** Where in the model. */
   step: string;
   kernel: string;

@@ -3,6 +3,7 @@
 import init, { WasmEngine } from './millrace.js';
 import { MillraceError, packError } from './errors.ts';
 import type { FromWorker, ToWorker } from './protocol.ts';
+import type { Progress } from './types.ts';
 
 declare const self: DedicatedWorkerGlobalScope;
 
@@ -41,16 +42,19 @@ async function answer(message: Exclude<ToWorker, { type: 'abort' }>): Promise<vo
       if (!engine) throw new MillraceError('INTERNAL', `the Worker was asked to ${message.type} before it had loaded a model`);
       idleSince = 0;
       await tuning?.stop();
-      if (message.type === 'fork') {
-        const conversation = engine.fork(message.from);
+      if (message.type === 'fork' || message.type === 'restore') {
+        const conversation = message.type === 'fork' ? engine.fork(message.from) : await engine.restore(message.name, controller.signal);
         return post({ type: 'forked', id, conversation, info: engine.info() });
       }
-      if (message.type === 'release') {
-        engine.release(message.conversation);
-        return post({ type: 'released', id, info: engine.info() });
+      if (message.type !== 'generate') {
+        if (message.type === 'release') engine.release(message.conversation);
+        if (message.type === 'save') await engine.save(message.conversation, message.name, controller.signal);
+        if (message.type === 'forget') await engine.forget(message.name);
+        return post({ type: 'settled', id, info: engine.info() });
       }
       const onDelta = ({ text, tokens }: { text: string; tokens: Uint32Array }): void => post({ type: 'delta', id, text, tokens }, [tokens.buffer]);
-      const result = await engine.generate(message.request, onDelta, controller.signal);
+      const onProgress = (progress: Progress): void => post({ type: 'progress', id, progress });
+      const result = await engine.generate(message.request, onDelta, onProgress, controller.signal);
       post({ type: 'done', id, result, info: engine.info() });
     }
   } catch (error) {
@@ -71,11 +75,11 @@ async function tuneWhenIdle(): Promise<void> {
   }
   const controller = new AbortController();
   const done = engine.tune(controller.signal).then(
-    ({ left }) => {
+    () => {
       tuning = null;
       if (engine) post({ type: 'tuned', info: engine.info() });
       // Interrupted: the next idle moment goes on where this one ended.
-      if (left > 0 && controller.signal.aborted) setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
+      if (controller.signal.aborted) setTimeout(tuneWhenIdle, TUNE_AFTER_MS);
     },
     (error) => {
       tuning = null;

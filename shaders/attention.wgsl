@@ -1,6 +1,7 @@
-// Attention of one row (decode) over one split of the cache: grid [G * ceil(H / G / 4), room for splits]; splits beyond pos return.
-// Queries and the new key are rotated here. The workgroups whose split the row's own position falls into append its key and value to the
-// cache: those of one kv head write the same bits, and none reads them from there.
+// Attention of few rows over one split of the cache: grid [G * ceil(H / G / 4), T * splits]; splits beyond pos return.
+// In decode, which has one row, queries and the new key are rotated here, and the workgroups whose split the row's own position falls
+// into append its key and value to the cache: those of one kv head write the same bits, and none reads them from there. Where there are
+// more rows (APPENDS is 0), `rope` has done both.
 // The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
 // Four query heads of the kv head share each read of K and V. Keys go through in tiles: eight lanes share a key, so that neighbouring
@@ -16,18 +17,27 @@
 {% set vectors = columns // pairs %}
 {% set V = "vec" ~ pairs ~ "<f32>" %}
 {% include "common/state.wgsl" %}
-{% include "common/kv_" ~ kv ~ ".wgsl" %}
+{% if kv != "q8" %}{% include "common/kv_" ~ kv ~ ".wgsl" %}{% endif %}
 {% include "common/splits.wgsl" %}
+{% include "common/window.wgsl" %}
 override H: u32;      // query heads
 override G: u32;      // kv heads; H / G query heads share one
 override E: u32;      // head width: a multiple of 4, at most {{ width }}
-override CAP: u32;    // positions that the cache holds
 override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
 override ROT: u32;          // rotated dimensions of a head, even, at most E
 override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
+override APPENDS: u32 = 1u;      // 1: keys and values of the row are appended here; 0: the cache holds them
+override QSTRIDE: u32 = 0u;      // f32 a row of qkv
+{% include "common/slots.wgsl" %}
 
-@group(0) @binding(1) var<storage, read> qkv: array<f32>;        // H*E queries, G*E keys, G*E values
-{% if f16 %}
+@group(0) @binding(1) var<storage, read> qkv: array<f32>;        // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
+{% if kv == "q8" %}
+{% set Column = "vec2<u32>" if columns == 8 else "u32" %}
+@group(0) @binding(2) var<storage, read_write> kc: array<vec2<u32>>;        // [G][CAP][EP/8]: int8, E padded to blocks of 32
+@group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [G][CAP][EP/{{ 8 if columns == 8 else 4 }}]
+@group(0) @binding(7) var<storage, read_write> ks: array<f32>;              // [G][CAP][EP/32]: the blocks' scales
+@group(0) @binding(8) var<storage, read_write> vs: array<f32>;              // [G][CAP][EP/32]
+{% elif f16 %}
 {% set Column = {2: "u32", 4: "vec2<u32>", 8: "vec4<u32>"}[columns] %}
 @group(0) @binding(2) var<storage, read_write> kc: array<vec4<u32>>;        // [G][CAP][EP/8]
 @group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [G][CAP][EP/{{ columns }}]
@@ -36,8 +46,8 @@ override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 @group(0) @binding(3) var<storage, read_write> vc: array<{{ V }}>;          // [G][CAP][EP/{{ pairs }}]
 {% endif %}
 @group(0) @binding(6) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
-@group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [splits][H][E]
-@group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;   // [splits][H]
+@group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [T][room for splits][H][E]
+@group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;   // [T][room for splits][H]
 
 const THREADS = 256u;
 const KEYS = {{ keys }}u;   // keys of a tile
@@ -57,18 +67,22 @@ var<workgroup> rescales: array<f32, 4>;                  // what earlier tiles' 
 var<workgroup> scores: array<f32, 256>;                  // [KEYS][HEADS], at the end a weight's sum a lane
 {% endif %}
 var<workgroup> summands: array<f32, 2048>;               // [8][heads at once][{{ width }}], of the output
-{% if f16 %}
+{% if kv == "q8" %}
+var<workgroup> appended: array<u32, {{ width // 2 }}>;          // the new key, then the new value, as the cache holds them
+var<workgroup> appended_scales: array<f32, {{ width // 16 }}>;
+{% elif f16 %}
 var<workgroup> appended: array<u32, {{ width }}>;        // the new key, then the new value, as the cache holds them
 {% else %}
 var<workgroup> appended: array<f32, {{ width * 2 }}>;
 {% endif %}
 
 {% include "common/rotate.wgsl" %}
+{% include "common/split_at.wgsl" %}
 
-// Elements 4i..4i+3 of head `head` of qkv, rotated for the row's position.
-fn rotated4(head: u32, i: u32) -> vec4<f32> {
+// Elements 4i..4i+3 of the head at `base` of qkv, rotated for `position`.
+fn rotated4(base: u32, position: u32, i: u32) -> vec4<f32> {
     var v = vec4<f32>();
-    for (var c = 0u; c < 4u; c++) { v[c] = rotated(head * E, state.pos, i * 4u + c); }
+    for (var c = 0u; c < 4u; c++) { v[c] = rotated(base, position, i * 4u + c); }
     return v;
 }
 
@@ -81,31 +95,36 @@ fn rotated4(head: u32, i: u32) -> vec4<f32> {
 {% endfor %}
 {% for u in range(units) %}
 {% for r in range(rounds) %}
-        var k{{ r }}_{{ u }} = load_k((cache + at{{ r }}) * eights + min(lane + {{ 8 * u }}u, eights - 1u));
+        var k{{ r }}_{{ u }} = load_k((cache + slot(at{{ r }}, first_key, first_slot, cap)) * eights + min(lane + {{ 8 * u }}u, eights - 1u));
 {% endfor %}
 {% endfor %}
 {% endmacro %}
 {% macro load_values() %}
 {% for k in range(keys // 8) %}
         let p{{ k }} = tile + min(part + {{ 8 * k }}u, count - 1u);
-        var v{{ k }} = load_v((cache + p{{ k }}) * row_columns + column);
+        var v{{ k }} = load_v((cache + slot(p{{ k }}, first_key, first_slot, cap)) * row_columns + column);
 {% endfor %}
 {% endmacro %}
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let pos = state.pos;
+    let splits = grid.y / state.rows;
+    let row = wid.y / splits;
+    let pos = state.pos + row;
     let shared_by = H / G;
     let passes = (shared_by + HEADS - 1u) / HEADS;
-    let split = keys_a_split(pos + 1u, G * passes);
-    let first_key = wid.y * split;
+    let split = keys_a_split(seen(pos), G * passes);
+    let first_key = pos + 1u - seen(pos) + wid.y % splits * split;
     let kv_head = wid.x / passes;
-    if (first_key > pos || kv_head >= G) { return; }
+    if (first_key > pos || kv_head >= G || row >= state.rows) { return; }
     let end_key = min(first_key + split, pos + 1u);
-    let appends = end_key > pos;
-    let eights = (E + 7u) / 8u;                     // of a row of the cache, whose width is E padded to EP
+    let appends = APPENDS == 1u && end_key > pos;
+    let eights = {{ "(E + 31u) / 32u * 4u" if kv == "q8" else "(E + 7u) / 8u" }};   // of a row of the cache, whose width is E padded to EP
+    let cap = arrayLength(&kc) / (G * eights{{ " * 2u" if kv == "f32" else "" }});
+    let first_slot = first_key % cap;
+    let at_split = split_at(row, wid.y % splits);
     let row_columns = eights * {{ 8 // columns }}u;
-    let cache = kv_head * CAP;
+    let cache = kv_head * cap;
 
     // Roles of this lane: for K a key of every 32, and an eighth of its elements; for V {{ columns }} elements of every eighth key.
     let lane = li % LANES;
@@ -124,27 +143,32 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let heads = min(HEADS, shared_by - h0);
     let head = kv_head * shared_by + h0;
     for (var i = li; i < (HEADS + 2u) * eights * 2u; i += THREADS) {
-        let row = i / (eights * 2u);
+        let which = i / (eights * 2u);
         let four = i % (eights * 2u);
         let inside = four * 4u < E;
-        if (row < HEADS) {
+        if (which < HEADS) {
             var x = vec4<f32>();
-            if (inside && row < heads) { x = rotated4(head + row, four) * SCALE; }
+            if (inside && which < heads) { x = rotated4(row * QSTRIDE + (head + which) * E, pos, four) * SCALE; }
             q[i] = x;
         } else if (appends) {
             var x = vec4<f32>();
-            if (inside && row == HEADS) { x = rotated4(H + kv_head, four); }
-            if (inside && row > HEADS) {
-                let value = (H + G + kv_head) * E + four * 4u;
+            if (inside && which == HEADS) { x = rotated4(row * QSTRIDE + (H + kv_head) * E, pos, four); }
+            if (inside && which > HEADS) {
+                let value = row * QSTRIDE + (H + G + kv_head) * E + four * 4u;
                 x = vec4<f32>(qkv[value], qkv[value + 1u], qkv[value + 2u], qkv[value + 3u]);
             }
-            append((row - HEADS) * {{ width }}u + four * 4u, x);
+            append((which - HEADS) * {{ width }}u + four * 4u, x);
         }
     }
     workgroupBarrier();
     if (appends) {
-        if (li < eights) { store_k((cache + pos) * eights + li, new_k(li)); }
-        if (part == 2u && li % 32u < row_columns) { store_v((cache + pos) * row_columns + column, new_v(column)); }
+{% if kv == "q8" %}
+        quantize_appended(li, eights * 2u);
+        workgroupBarrier();
+{% endif %}
+        let own = cache + slot(pos, first_key, first_slot, cap);
+        if (li < eights) { store_k(own * eights + li, new_k(li)); }
+        if (part == 2u && li % 32u < row_columns) { store_v(own * row_columns + column, new_v(column)); }
     }
 
     // The score that this lane finishes: of round own_round and head own_head.
@@ -210,7 +234,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         var s = select(two_sums.x, two_sums.y, (lane & 1u) != 0u);
         s += subgroupShuffleXor(select(two_sums.y, two_sums.x, (lane & 1u) != 0u), 1u);
 {% endif %}
-        s = select(LOWEST, s, counts);
+        s = select(LOWEST, capped0(s), counts);
 {% if reduce == "sg32" %}
         var most = max(s, subgroupShuffleXor(s, 8u));
         most = max(most, subgroupShuffleXor(most, 16u));
@@ -306,13 +330,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (g < heads && e < E) {
             var sum = 0.0;
             for (var k = 0u; k < 8u; k++) { sum += summands[k * 256u + li]; }
-            po[(wid.y * H + head + g) * E + e] = sum;
+            po[(at_split * H + head + g) * E + e] = sum;
         }
     }
 {% endfor %}
     if (li < heads) {
         var sum = 0.0;
         for (var k = li; k < 32u; k += HEADS) { sum += sums[k]; }
-        ml[wid.y * H + head + li] = vec2<f32>(own_m, sum);
+        ml[at_split * H + head + li] = vec2<f32>(own_m, sum);
     }
 }

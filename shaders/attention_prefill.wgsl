@@ -1,26 +1,44 @@
-// Causal attention of many rows: row t sees keys 0..=pos + t, which are in the cache already. Grid [H, ceil(T / ROWS)].
+// Causal attention of many rows: row t sees keys 0..=pos + t, or the last WINDOW of them, which are in the cache already.
+// Grid [H, ceil(T / ROWS)].
 // A workgroup takes {{ tile[1] }} rows of one head through the keys in tiles of {{ tile[0] }} with an online softmax. Queries, keys and values pass through
 // workgroup memory a slice of the head at a time, keys and values as the cache holds them: eight 16-byte words of a key. Each
 // invocation has {{ rows }} x 4 scores and {{ rows }} rows of a word of each slice of the output.
-{% set f16 = kv == "f16" %}
+{% set f16 = kv != "f32" %}{# q8 becomes halves on its way into workgroup memory #}
 {% set word = 8 if f16 else 4 %}{# elements of 16 bytes #}
 {% set span = word * 8 %}{# elements of a slice #}
 {% set slices = {"e64": 64, "e128": 128, "e256": 256}[width] // span %}
 {% set parts = word // 4 %}{# vec4 of a word #}
 {% set Word = "vec4<u32>" if f16 else "vec4<f32>" %}
 {% include "common/state.wgsl" %}
-{% include "common/kv_" ~ kv ~ ".wgsl" %}
+{% include "common/kv_" ~ ("f16" if f16 else "f32") ~ ".wgsl" %}
+{% include "common/window.wgsl" %}
 override H: u32;        // query heads
 override G: u32;        // kv heads; H / G query heads share one
 override E: u32;        // head width: a multiple of 4, at most {{ slices * span }}
-override CAP: u32;      // positions that the cache holds
 override SCALE: f32;    // of the scores, usually 1 / sqrt(E)
 override QSTRIDE: u32;  // f32 a row of qkv, a multiple of 4
 override KB: u32;       // blocks of 32 a row of y: ceil(H*E / 32)
+{% include "common/slots.wgsl" %}
 
 @group(0) @binding(1) var<storage, read> qkv: array<vec4<f32>>;  // [T][QSTRIDE/4]: H*E queries first, rotated
+{% if kv == "q8" %}
+@group(0) @binding(2) var<storage, read> kc: array<vec2<u32>>;   // [G][CAP][EP/8]: int8, E padded to blocks of 32
+@group(0) @binding(3) var<storage, read> vc: array<vec2<u32>>;   // [G][CAP][EP/8]
+@group(0) @binding(5) var<storage, read> ks: array<f32>;         // [G][CAP][EP/32]: the blocks' scales
+@group(0) @binding(6) var<storage, read> vs: array<f32>;         // [G][CAP][EP/32]
+fn word_of(q: vec2<u32>, d: f32) -> vec4<u32> {
+    let a = d * vec4<f32>(unpack4xI8(q.x));
+    let b = d * vec4<f32>(unpack4xI8(q.y));
+    return vec4<u32>(pack_halves(a.x, a.y), pack_halves(a.z, a.w), pack_halves(b.x, b.y), pack_halves(b.z, b.w));
+}
+fn k_word(i: u32) -> vec4<u32> { return word_of(kc[i], ks[i / 4u]); }
+fn v_word(i: u32) -> vec4<u32> { return word_of(vc[i], vs[i / 4u]); }
+{% else %}
 @group(0) @binding(2) var<storage, read> kc: array<{{ Word }}>;  // [G][CAP][EP/{{ word }}], EP = E padded to a multiple of 8
 @group(0) @binding(3) var<storage, read> vc: array<{{ Word }}>;  // [G][CAP][EP/{{ word }}]
+fn k_word(i: u32) -> {{ Word }} { return kc[i]; }
+fn v_word(i: u32) -> {{ Word }} { return vc[i]; }
+{% endif %}
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;  // [T][KB*8], zero beyond H*E
 
 const THREADS = {{ workgroup }}u;
@@ -52,14 +70,14 @@ fn as_floats(w: vec4<f32>) -> vec4<f32> { return w; }
 {# What the next slice needs is read from memory before the arithmetic of this one: nobody waits for it then. #}
 {% set held = tile[0] * 8 // workgroup %}
 {% set held_q = tile[1] * (span // 4) // workgroup %}
-{% macro fetch(cache, tile, slice) %}
+{% macro fetch(cache, tile, at, slice) %}
 {% for r in range(held) %}
                 {
                     let i = li + {{ r }}u * THREADS;
                     let word = {{ slice }} * 8u + i % 8u;
                     let key = {{ tile }} + i / 8u;
                     next{{ r }} = {{ Word }}();
-                    if (word < words && key < end_key) { next{{ r }} = {{ cache }}[cache + key * words + word]; }
+                    if (word < words && key < end_key) { next{{ r }} = {{ cache }}_word(cache + slot(key, {{ tile }}, {{ at }}, cap) * words + word); }
                 }
 {% endfor %}
 {% endmacro %}
@@ -87,9 +105,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     if (t0 >= state.rows || head >= H) { return; }
     let width = E / 4u;                           // of a head, in vec4
     let slices = (E + {{ span - 1 }}u) / {{ span }}u;
-    let words = (E + 7u) / 8u * {{ 8 // word }}u;        // of a row of the cache
-    let cache = head / (H / G) * CAP * words;
-    let end_key = min(state.pos + min(t0 + ROWS, state.rows), CAP);
+    let words = {{ "(E + 31u) / 32u * 4u" if kv == "q8" else "(E + 7u) / 8u * " ~ 8 // word ~ "u" }};   // of a row of the cache
+    let cap = arrayLength(&kc) / (G * words);
+    let cache = head / (H / G) * cap * words;
+    let end_key = state.pos + min(t0 + ROWS, state.rows);
+    // What the first row sees.
+    let first_key = state.pos + t0 + 1u - seen(state.pos + t0);
+    var tile_slot = first_key % cap;
     let tx = li % ACROSS;  // keys tx + 8 j of a tile, word tx of a slice of the output
     let ty = li / ACROSS;  // rows ty + DOWN i
 {% for i in range(rows) %}
@@ -105,8 +127,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% for r in range(held_q) %}
     var next_q{{ r }} = vec4<f32>();
 {% endfor %}
-{{ fetch("kc", "0u", "0u") }}{{ fetch_q("0u") }}
-    for (var tile = 0u; tile < end_key; tile += KEYS) {
+{{ fetch("k", "first_key", "tile_slot", "0u") }}{{ fetch_q("0u") }}
+    for (var tile = first_key; tile < end_key; tile += KEYS) {
 {% for i in range(rows) %}
         var s{{ i }} = vec4<f32>();
 {% endfor %}
@@ -115,16 +137,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             workgroupBarrier();
 {{ place() }}
             // One slice of the queries stays where it is.
-            if (slices > 1u || tile == 0u) {
+            if (slices > 1u || tile == first_key) {
 {% for r in range(held_q) %}
                 q[li + {{ r }}u * THREADS] = next_q{{ r }};
 {% endfor %}
             }
             workgroupBarrier();
             if (slice + 1u < slices) {
-{{ fetch("kc", "tile", "(slice + 1u)") }}{{ fetch_q("(slice + 1u)") }}
+{{ fetch("k", "tile", "tile_slot", "(slice + 1u)") }}{{ fetch_q("(slice + 1u)") }}
             } else {
-{{ fetch("vc", "tile", "0u") }}
+{{ fetch("v", "tile", "tile_slot", "0u") }}
             }
             for (var c = 0u; c < 8u; c++) {
 {% for j in range(4) %}
@@ -146,8 +168,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         let keys = vec4<u32>(tile + tx) + vec4<u32>(0u, 8u, 16u, 24u);
         var best = vec4<f32>(LOWEST);
 {% for i in range(rows) %}
-        let seen{{ i }} = keys <= vec4<u32>(state.pos + t0 + ty + {{ i }}u * DOWN);
-        s{{ i }} = select(vec4<f32>(LOWEST), s{{ i }}, seen{{ i }});
+        let pos{{ i }} = state.pos + t0 + ty + {{ i }}u * DOWN;
+        let seen{{ i }} = keys <= vec4<u32>(pos{{ i }}) & keys >= vec4<u32>(pos{{ i }} + 1u - seen(pos{{ i }}));
+        s{{ i }} = select(vec4<f32>(LOWEST), capped1(s{{ i }}), seen{{ i }});
         best[{{ i }}] = max(max(s{{ i }}.x, s{{ i }}.y), max(s{{ i }}.z, s{{ i }}.w));
 {% endfor %}
         // K has been read: its place is the rows'.
@@ -174,9 +197,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {{ place() }}
             workgroupBarrier();
             if ({{ s + 1 }}u < slices) {
-{{ fetch("vc", "tile", (s + 1) ~ "u") }}
+{{ fetch("v", "tile", "tile_slot", (s + 1) ~ "u") }}
             } else if (tile + KEYS < end_key) {
-{{ fetch("kc", "(tile + KEYS)", "0u") }}
+                tile_slot = (tile + KEYS) % cap;
+{{ fetch("k", "(tile + KEYS)", "tile_slot", "0u") }}
                 if (slices > 1u) {
 {{ fetch_q("0u") }}
                 }

@@ -1,24 +1,27 @@
 // Joins the splits of `attention`: y = sum of exp(m_s - m) po_s / sum of exp(m_s - m) l_s, m the largest m_s.
-// Works on blocks of 32 of the flattened H*E outputs, so that a block can be quantized whatever E is: one a workgroup, grid [KB]. Its
+// Works on blocks of 32 of the flattened H*E outputs, so that a block can be quantized whatever E is: one a workgroup, grid [KB, T]. Its
 // eight columns of four elements have {{ workgroup // 8 }} invocations each, which deal the splits out among themselves, because what takes time is the wait for loads.
 {% set sg = reduce == "sg16" %}
 {% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 {% include "common/splits.wgsl" %}
+{% include "common/window.wgsl" %}
 {% if out == "q8" %}{% if sg %}{% include "common/int8.wgsl" %}{% else %}{% include "common/quantize.wgsl" %}{% endif %}{% endif %}
 override H: u32;      // query heads
 override E: u32;      // head width, a multiple of 4
 override GROUPS: u32; // workgroups of attention that share a split's number
 override KB: u32;     // blocks of 32: ceil(H*E / 32)
 
-@group(0) @binding(1) var<storage, read> po: array<vec4<f32>>;  // [splits][H][E/4]
-@group(0) @binding(2) var<storage, read> ml: array<vec2<f32>>;  // [splits][H]
+@group(0) @binding(1) var<storage, read> po: array<vec4<f32>>;  // [T][room for splits][H][E/4]
+@group(0) @binding(2) var<storage, read> ml: array<vec2<f32>>;  // [T][room for splits][H]
 {% if out != "q8" %}
-@group(0) @binding(3) var<storage, read_write> y: array<vec4<{{ out }}>>;   // [KB*8], zero beyond H*E
+@group(0) @binding(3) var<storage, read_write> y: array<vec4<{{ out }}>>;   // [T][KB*8], zero beyond H*E
 {% else %}
-@group(0) @binding(3) var<storage, read_write> yq: array<u32>;        // [KB][8]
-@group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;  // [KB]
+@group(0) @binding(3) var<storage, read_write> yq: array<u32>;        // [T][KB][8]
+@group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;  // [T][KB]
 {% endif %}
+
+{% include "common/split_at.wgsl" %}
 
 const COLUMNS = 8u;  // vec4 of a block
 const PARTS = {{ workgroup }}u / COLUMNS;
@@ -33,7 +36,8 @@ var<workgroup> mls: array<vec2<f32>, {{ workgroup }}>;   // [PARTS][COLUMNS]
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-    if (state.done != 0u || wid.x >= KB) { return; }
+    let row = wid.y;
+    if (state.done != 0u || wid.x >= KB || row >= state.rows) { return; }
     let width = H * E / 4u;
 {% if sg %}
     // Sixteen lanes of a subgroup share a column.
@@ -44,7 +48,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let part = li / COLUMNS;
 {% endif %}
     let i = wid.x * COLUMNS + column;
-    let last = state.pos / keys_a_split(state.pos + 1u, GROUPS);
+    let keys = seen(state.pos + row);
+    let last = (keys - 1u) / keys_a_split(keys, GROUPS);
+    let splits = split_at(row, 0u);
+    let block = row * KB + wid.x;
     var sum = vec4<f32>();
     var m = LOWEST;
     var l = 0.0;
@@ -53,10 +60,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         for (var s = part; s <= last; s += 2u * PARTS) {
             // Two splits under way at once; one beyond the last weighs nothing.
             let t = min(s + PARTS, last);
-            let a = ml[s * H + head];
-            var b = ml[t * H + head];
-            let oa = po[s * width + i];
-            let ob = po[t * width + i];
+            let a = ml[(splits + s) * H + head];
+            var b = ml[(splits + t) * H + head];
+            let oa = po[(splits + s) * width + i];
+            let ob = po[(splits + t) * width + i];
             if (s + PARTS > last) { b = vec2<f32>(LOWEST, 0.0); }
             let m_before = m;
             m = max(m, max(a.x, b.x));
@@ -84,7 +91,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let at = li % COLUMNS;
     let value = values[at];
 {% if out != "q8" %}
-    if (li < COLUMNS) { y[wid.x * COLUMNS + at] = {{ stored('value') }}; }
+    if (li < COLUMNS) { y[block * COLUMNS + at] = {{ stored('value') }}; }
 {% else %}
     var largest = largest4(value);
 {% for x in [1, 2, 4] %}
@@ -96,8 +103,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% for x in [1, 2, 4] %}
     total += subgroupShuffleXor(total, {{ x }}u);
 {% endfor %}
-    if (li < COLUMNS) { yq[wid.x * COLUMNS + at] = packed; }
-    if (li == 0u) { ys[wid.x] = vec2<f32>(d, d * f32(total)); }
+    if (li < COLUMNS) { yq[block * COLUMNS + at] = packed; }
+    if (li == 0u) { ys[block] = vec2<f32>(d, d * f32(total)); }
 {% endif %}
 {% else %}
     sums[li] = sum;
@@ -117,12 +124,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         value /= l;
     }
 {% if out != "q8" %}
-    if (part == 0u) { y[i] = {{ stored('value') }}; }
+    if (part == 0u) { y[block * COLUMNS + column] = {{ stored('value') }}; }
 {% else %}
     let q = quantize(value, li);
     if (part == 0u) {
-        yq[i] = q.packed;
-        if (column == 0u) { ys[wid.x] = q.scale; }
+        yq[block * COLUMNS + column] = q.packed;
+        if (column == 0u) { ys[block] = q.scale; }
     }
 {% endif %}
 {% endif %}

@@ -1,20 +1,26 @@
 // Rotary position embedding of the queries (in place) and keys, and the append of keys and values to the cache.
-// One workgroup for one head of one row: grid [T, H + 2G].
+// One workgroup for one head of one row: grid [T, H + 2G]. Position p stands in slot p % CAP, where CAP is what the buffer has room for.
 {% include "common/state.wgsl" %}
 {% if kv == "f16" %}{% include "common/halves.wgsl" %}{% endif %}
+{% if kv == "q8" %}{% include "common/int8.wgsl" %}{% endif %}
 override H: u32;            // query heads
 override G: u32;            // kv heads
 override E: u32;            // head width, even
 override ROT: u32;          // rotated dimensions of a head, even, at most E
 override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 override QSTRIDE: u32;      // f32 a row of qkv
-override CAP: u32;          // positions that the cache holds
 
 @group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 @group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 {% if kv == "f32" %}
 @group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [G][CAP][EP], EP = E padded to a multiple of 8
 @group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [G][CAP][EP]
+{% elif kv == "q8" %}
+@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [G][CAP][EP/4], four int8 each; EP = E padded to blocks of 32
+@group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [G][CAP][EP/4]
+@group(0) @binding(5) var<storage, read_write> ks: array<f32>;   // [G][CAP][EP/32]: the blocks' scales
+@group(0) @binding(6) var<storage, read_write> vs: array<f32>;   // [G][CAP][EP/32]
+var<workgroup> fresh: array<f32, 256>;
 {% else %}
 @group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [G][CAP][EP/2], two halves each; EP = E padded to a multiple of 8
 @group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [G][CAP][E/2]
@@ -30,7 +36,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let t = wid.x;
     let head = wid.y;
     let position = state.pos + t;
-    if (t >= state.rows || head >= H + 2u * G || position >= CAP) { return; }
+    if (t >= state.rows || head >= H + 2u * G) { return; }
     let base = t * QSTRIDE + head * E;
 
     if (head < H) {
@@ -49,8 +55,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 
     let is_value = head >= H + G;
     let kv_head = select(head - H, head - H - G, is_value);
+    let words = {{ {"f32": "(E + 7u) / 8u * 8u", "f16": "(E + 7u) / 8u * 4u", "q8": "(E + 31u) / 32u * 8u"}[kv] }};
+    let cap = arrayLength(&kc) / (G * words);
+    let row = (kv_head * cap + position % cap) * words;
 {% if kv == "f32" %}
-    let row = (kv_head * CAP + position) * ((E + 7u) / 8u * 8u);
     for (var e = li; e < E; e += THREADS) {
         if (is_value) {
             vc[row + e] = qkv[base + e];
@@ -58,8 +66,25 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             kc[row + e] = rotated(base, position, e);
         }
     }
+{% elif kv == "q8" %}
+    for (var e = li; e < words * 4u; e += THREADS) {
+        var x = 0.0;
+        if (e < E && is_value) { x = qkv[base + e]; }
+        if (e < E && !is_value) { x = rotated(base, position, e); }
+        fresh[e] = x;
+    }
+    workgroupBarrier();
+    for (var w = li; w < words; w += THREADS) {
+        var largest = 0.0;
+        for (var e = w / 8u * 32u; e < (w / 8u + 1u) * 32u; e++) { largest = max(largest, abs(fresh[e])); }
+        let d = largest / 127.0;
+        let packed = quantize4(vec4<f32>(fresh[4u * w], fresh[4u * w + 1u], fresh[4u * w + 2u], fresh[4u * w + 3u]), d);
+        let word = row + w;
+        if (is_value) { vc[word] = packed; } else { kc[word] = packed; }
+        if (w % 8u == 0u && is_value) { vs[word / 8u] = d; }
+        if (w % 8u == 0u && !is_value) { ks[word / 8u] = d; }
+    }
 {% else %}
-    let row = (kv_head * CAP + position) * ((E + 7u) / 8u * 4u);
     for (var w = li; w < E / 2u; w += THREADS) {
         let e = 2u * w;
         if (is_value) {

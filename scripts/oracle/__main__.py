@@ -65,12 +65,14 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
         every = [
             (name, weight_type, file_format)
             for name in family.SHAPES
-            for file_format in ("gguf", "safetensors")
+            for file_format in families.formats(family)
             for weight_type in weight_types.TYPES
             if fits(weight_type, file_format, shapes.shape_named(name))
         ]
     else:
-        weight_type, file_format = options.weight_type or "f32", options.file_format or "gguf"
+        weight_type, file_format = options.weight_type or "f32", options.file_format or families.formats(family)[0]
+        if file_format not in families.formats(family):
+            raise BadArguments(f"{family.NAME} models are published as {', '.join(families.formats(family))} only")
         named = [options.shape] if options.shape else family.SHAPES
         for name in named:
             if name not in family.SHAPES:

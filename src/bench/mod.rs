@@ -244,8 +244,10 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &
     let mut arrivals: Vec<(f64, usize)> = Vec::new();
     let run = Run { prompt, sampling, limit: options.gen_tokens, afresh: true, chunk: options.load.chunk };
     let outcome = session
-        .generate(run, cancel, &mut |ids| {
-            arrivals.push((now_ms(), ids.len()));
+        .generate(run, cancel, &mut |step| {
+            if let decode::Progress::Tokens(ids) = step {
+                arrivals.push((now_ms(), ids.len()));
+            }
             true
         })
         .await?;
@@ -289,9 +291,9 @@ mod plans {
                 let mut layout = Layout::default();
                 let mut reserve = Reserve { max_binding: u64::MAX, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
-                let select = Selector::new(caps, lane, &[]).unwrap();
+                let select = Selector::new(caps, lane, None, &[]).unwrap();
                 let sizes = Sizes { rows: 512, capacity: 1152, ring: 32 };
-                let [_, decode] = build_plans(model.as_ref(), &mut layout, &select, sizes).unwrap();
+                let [_, decode, _] = build_plans(model.as_ref(), &mut layout, &select, sizes).unwrap();
                 for step in &decode.steps {
                     let active = step.active(1088);
                     assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);

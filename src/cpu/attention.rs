@@ -1,49 +1,55 @@
 use super::{Call, kv, rope};
 use crate::kernels::splits::keys_a_split;
 
-/// Rotates queries and the new key, appends key and value; then, per split of the cache and query head: po = sum of exp(s - m) v,
-/// ml = (m, sum of exp(s - m)) over the split's keys.
+/// Per row: rotates queries and the new key and appends key and value, unless that was done; then, per split of what the row sees and query
+/// head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
 pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
-    let (cap, scale) = (call.usize("CAP"), call.f64("SCALE"));
-    let pos = call.state().pos as usize;
-    let keys = pos + 1;
+    let (scale, cap) = (call.f64("SCALE"), call.f64("SOFTCAP"));
+    let state = call.state();
     let groups = g * (h / g).div_ceil(4);
-    let split = keys_a_split(keys as u32, groups as u32, call.u32("LEAST")) as usize;
-    let stride = e.next_multiple_of(8);
-    let mut qkv = call.view::<f32>("qkv").to_vec();
     let half = call.usize("ROT") / 2;
     let table = call.view::<[f32; 2]>("rot");
-    let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
-    for head in qkv.chunks_exact_mut(e).take(h + g) {
-        rope::rotate(head, angles, call.u32("INTERLEAVED") != 0);
-    }
-    let (mut kc, mut vc) = (call.write("kc"), call.write("vc"));
-    for i in 0..g * stride {
-        let (head, element) = (i / stride, i % stride);
-        // Rows are padded with zeros.
-        let of = |heads: usize| if element < e { qkv[(heads + head) * e + element] } else { 0.0 };
-        let at = (head * cap + pos) * stride + element;
-        kv::store(call.axis("kv"), &mut kc, at, of(h));
-        kv::store(call.axis("kv"), &mut vc, at, of(h + g));
-    }
-    let row = |head: usize, key: usize| ((head / (h / g)) * cap + key) * stride;
-    let score = |head: usize, key: usize| {
-        let dot: f64 = (0..e).map(|i| f64::from(qkv[head * e + i]) * f64::from(kv::load(call.axis("kv"), &kc, row(head, key) + i))).sum();
-        dot * scale
-    };
+    let all = call.view::<f32>("qkv");
+    let (mut kc, mut vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
     let (mut po, mut ml) = (call.view_mut::<f32>("po"), call.view_mut::<[f32; 2]>("ml"));
-    for s in 0..keys.div_ceil(split).min(call.grid[1] as usize) {
-        let range = s * split..keys.min((s + 1) * split);
-        for head in 0..h {
-            let scores: Vec<f64> = range.clone().map(|key| score(head, key)).collect();
-            let m = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weights: Vec<f64> = scores.iter().map(|s| (s - m).exp()).collect();
-            for i in 0..e {
-                let sum: f64 = range.clone().zip(&weights).map(|(key, w)| w * f64::from(kv::load(call.axis("kv"), &vc, row(head, key) + i))).sum();
-                po[(s * h + head) * e + i] = sum as f32;
+    let splits = (call.grid[1] / state.rows) as usize;
+    let room = ml.len() / (8 * h);
+    for t in 0..state.rows as usize {
+        let pos = state.pos as usize + t;
+        let mut qkv = all[t * call.usize("QSTRIDE")..][..(h + 2 * g) * e].to_vec();
+        let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
+        for head in qkv.chunks_exact_mut(e).take(h + g) {
+            rope::rotate(head, angles, call.u32("INTERLEAVED") != 0);
+        }
+        if call.u32("APPENDS") == 1 {
+            for head in 0..g {
+                kc.set(head, pos, &qkv[(h + head) * e..][..e], true);
+                vc.set(head, pos, &qkv[(h + g + head) * e..][..e], true);
             }
-            ml[s * h + head] = [m as f32, weights.iter().sum::<f64>() as f32];
+        }
+        let seen = kv::seen(call, pos);
+        let split = keys_a_split((pos + 1 - seen.start()) as u32, groups as u32, call.u32("LEAST")) as usize;
+        let starts = seen.clone().step_by(split).take(splits);
+        for (s, first) in starts.enumerate() {
+            let range = first..(first + split).min(pos + 1);
+            for head in 0..h {
+                let query = &qkv[head * e..][..e];
+                let score = |key: usize| {
+                    let dot: f64 = query.iter().zip(kc.get(head / (h / g), key)).map(|(q, k)| f64::from(*q) * k).sum();
+                    kv::capped(dot * scale, cap)
+                };
+                let scores: Vec<f64> = range.clone().map(score).collect();
+                let m = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let weights: Vec<f64> = scores.iter().map(|s| (s - m).exp()).collect();
+                let mut sums = vec![0.0; e];
+                for (key, weight) in range.clone().zip(&weights) {
+                    sums.iter_mut().zip(vc.get(head / (h / g), key)).for_each(|(sum, v)| *sum += weight * v);
+                }
+                let at = (t * room + s) * h + head;
+                po[at * e..][..e].iter_mut().zip(&sums).for_each(|(o, sum)| *o = *sum as f32);
+                ml[at] = [m as f32, weights.iter().sum::<f64>() as f32];
+            }
         }
     }
 }

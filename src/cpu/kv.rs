@@ -1,26 +1,107 @@
-//! Elements of the KV cache, stored in f32 or as two halves a word.
+//! The KV cache: f32, two halves a word, or int8 with a scale for each 32.
+
+use std::cell::RefMut;
 
 use half::f16;
+
+use super::Call;
+use super::quantize::quantize_block;
+use super::weight::BLOCK;
 
 /// The largest half: what is stored beyond it saturates.
 const MAX_HALF: f32 = 65504.0;
 
-/// Element `i` of a cache of type `kv`.
-pub fn load(kv: &str, cache: &[u32], i: usize) -> f32 {
-    match kv {
-        "f16" => f16::from_bits((cache[i / 2] >> (16 * (i % 2))) as u16).to_f32(),
-        _ => f32::from_bits(cache[i]),
+/// Keys or values of all heads, `[G][CAP][E padded]`; position p stands in slot p % capacity.
+pub struct Cache<'a> {
+    kv: &'static str,
+    words: RefMut<'a, Vec<u32>>,
+    scales: Option<RefMut<'a, Vec<u32>>>,
+    capacity: usize,
+    width: usize,
+}
+
+impl<'a> Cache<'a> {
+    /// The cache of keys (`k`) or values (`v`) of a call.
+    pub fn of(call: &'a Call, which: &str) -> Self {
+        let kv = call.axis("kv");
+        let scales = (kv == "q8").then(|| call.write(&format!("{which}s")));
+        let mut cache = Self { kv, words: call.write(&format!("{which}c")), scales, capacity: 0, width: call.usize("E") };
+        let per_word = match kv {
+            "q8" => 4,
+            "f16" => 2,
+            _ => 1,
+        };
+        cache.capacity = cache.words.len() * per_word / (call.usize("G") * cache.padded());
+        cache
+    }
+
+    /// Elements of a row.
+    fn padded(&self) -> usize {
+        self.width.next_multiple_of(if self.kv == "q8" { BLOCK } else { 8 })
+    }
+
+    /// Where the row of `position` begins, in elements.
+    fn row(&self, head: usize, position: usize) -> usize {
+        (head * self.capacity + position % self.capacity) * self.padded()
+    }
+
+    /// A head's row at a position.
+    pub fn get(&self, head: usize, position: usize) -> Vec<f64> {
+        let row = self.row(head, position);
+        let element = |i: usize| match &self.scales {
+            Some(scales) => f32::from((self.words[i / 4] >> (8 * (i % 4))) as i8) * f32::from_bits(scales[i / BLOCK]),
+            None => load(self.kv, &self.words, i),
+        };
+        (row..row + self.width).map(|i| f64::from(element(i))).collect()
+    }
+
+    /// Sets a head's row at a position, with the zeros that pad it where `padding` says so.
+    pub fn set(&mut self, head: usize, position: usize, values: &[f32], padding: bool) {
+        let row = self.row(head, position);
+        let Some(scales) = &mut self.scales else {
+            let padded = if padding { self.width.next_multiple_of(8) } else { self.width };
+            for i in 0..padded {
+                store(self.kv, &mut self.words, row + i, values.get(i).copied().unwrap_or(0.0));
+            }
+            return;
+        };
+        for (b, values) in values.chunks(BLOCK).enumerate() {
+            let mut block = [0.0; BLOCK];
+            block[..values.len()].copy_from_slice(values);
+            let quantized = quantize_block(&block);
+            scales[row / BLOCK + b] = quantized.scale.to_bits();
+            let first = row / 4 + b * BLOCK / 4;
+            bytemuck::cast_slice_mut(&mut self.words[first..first + BLOCK / 4]).copy_from_slice(&quantized.ints);
+        }
     }
 }
 
-/// Sets element `i` of a cache of type `kv`.
-pub fn store(kv: &str, cache: &mut [u32], i: usize, value: f32) {
-    match kv {
+/// Element `i` of words that hold f32 or halves.
+pub fn load(kind: &str, words: &[u32], i: usize) -> f32 {
+    match kind {
+        "f16" => f16::from_bits((words[i / 2] >> (16 * (i % 2))) as u16).to_f32(),
+        _ => f32::from_bits(words[i]),
+    }
+}
+
+/// Sets element `i` of words that hold f32 or halves.
+pub fn store(kind: &str, words: &mut [u32], i: usize, value: f32) {
+    match kind {
         "f16" => {
             let bits = f16::from_f32(value.clamp(-MAX_HALF, MAX_HALF)).to_bits();
             let shift = 16 * (i % 2);
-            cache[i / 2] = cache[i / 2] & !(0xffff << shift) | u32::from(bits) << shift;
+            words[i / 2] = words[i / 2] & !(0xffff << shift) | u32::from(bits) << shift;
         }
-        _ => cache[i] = value.to_bits(),
+        _ => words[i] = value.to_bits(),
     }
+}
+
+/// A score as the model caps it; 0 caps nothing.
+pub fn capped(score: f64, cap: f64) -> f64 {
+    if cap == 0.0 { score } else { cap * (score / cap).tanh() }
+}
+
+/// What the row at `position` sees.
+pub fn seen(call: &Call, position: usize) -> std::ops::RangeInclusive<usize> {
+    (position + 1).saturating_sub(call.usize("WINDOW"))..=position
 }

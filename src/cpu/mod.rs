@@ -38,6 +38,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("matvec", product::matvec),
     ("norm_matvec", product::norm_matvec),
     ("norm_gated", product::norm_gated),
+    ("matvec_rows", product::matmul),
     ("matmul", product::matmul),
     ("quantize", quantize::run),
     ("swiglu", swiglu::run),

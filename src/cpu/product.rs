@@ -1,4 +1,4 @@
-//! The twins of `matvec`, `matmul`, `norm_matvec` and `norm_gated`, which differ in how many rows of activations there are, where
+//! The twins of `matvec`, `matvec_rows`, `matmul`, `norm_matvec` and `norm_gated`, which differ in how many rows of activations there are, where
 //! they come from and what becomes of the products.
 
 use super::quantize::{quantize_block, write_rows};

@@ -3,17 +3,14 @@ use super::{Call, kv};
 /// Rotates queries in place, and rotates and appends keys, and appends values, to the cache at position pos + t.
 pub fn run(call: &Call) {
     let (h, g, e, rot) = (call.usize("H"), call.usize("G"), call.usize("E"), call.usize("ROT"));
-    let (stride, cap) = (call.usize("QSTRIDE"), call.usize("CAP"));
+    let stride = call.usize("QSTRIDE");
     let interleaved = call.u32("INTERLEAVED") != 0;
     let state = call.state();
     let table = call.view::<[f32; 2]>("rot");
     let mut qkv = call.view_mut::<f32>("qkv");
-    let (mut kc, mut vc) = (call.write("kc"), call.write("vc"));
+    let (mut kc, mut vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
     for t in 0..state.rows.min(call.grid[0]) as usize {
         let position = state.pos as usize + t;
-        if position >= cap {
-            break;
-        }
         for head in 0..h + 2 * g {
             let base = t * stride + head * e;
             let mut x = qkv[base..base + e].to_vec();
@@ -25,9 +22,7 @@ pub fn run(call: &Call) {
                 continue;
             }
             let (cache, kv_head) = if head < h + g { (&mut kc, head - h) } else { (&mut vc, head - h - g) };
-            for (i, value) in x.into_iter().enumerate() {
-                kv::store(call.axis("kv"), cache, (kv_head * cap + position) * e.next_multiple_of(8) + i, value);
-            }
+            cache.set(kv_head, position, &x, false);
         }
     }
 }

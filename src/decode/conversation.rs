@@ -1,36 +1,59 @@
 //! Which tokens the cache holds keys and values of, so that a prompt that begins with them is not read again; and conversations that take
 //! turns in it.
 
-use super::session::Session;
+use super::session::{Session, copy_rows};
 use crate::error::{Error, Result};
 use crate::gpu::Buffer;
-use crate::plan::Role;
+use crate::plan::CacheShape;
 
 /// The conversation that a session begins with.
 pub const FIRST: u32 = 0;
 
-/// A conversation that does not have the cache: its tokens, and its part of each cache buffer, `[G][tokens][EP]`. The buffers are never
-/// written again, so that forks share them.
+/// A conversation that does not have the cache: its tokens, and its part of each cache buffer, `[G][slots in use]` rows. The buffers are
+/// never written again, so that forks share them.
 #[derive(Clone)]
 pub(super) struct Parked {
-    tokens: Vec<u32>,
-    buffers: Vec<Buffer>,
+    pub(super) tokens: Vec<u32>,
+    pub(super) written: u32,
+    pub(super) buffers: Vec<Buffer>,
 }
 
 impl Session {
-    /// How many of the prompt's tokens need not be read: the cache holds them. The last one is read always, for its logits.
+    /// How many of the prompt's tokens need not be read: the cache holds them. The last one is read always, for its logits. Layers with a
+    /// window forget: where they no longer hold what the next position sees, everything is read again.
     pub(super) fn known_prefix(&self, prompt: &[u32]) -> usize {
         let common = self.cached.iter().zip(prompt).take_while(|(a, b)| a == b).count();
-        common.min(prompt.len().saturating_sub(1))
+        let known = common.min(prompt.len().saturating_sub(1));
+        // A slot holds the youngest position that was written to it.
+        let held = |shape: &CacheShape| {
+            let first = self.written.saturating_sub(shape.positions);
+            shape.window.is_none_or(|w| (known as u32 + 1).saturating_sub(w) >= first)
+        };
+        if self.cache_shapes().all(held) { known } else { 0 }
     }
 
     /// A new conversation that begins as `from` is now; only what differs later takes memory of its own.
     pub fn fork(&mut self, from: u32) -> Result<u32> {
-        let copy = if from == self.active { self.park()? } else { self.parked.get(&from).ok_or_else(|| unknown(from))?.clone() };
+        let copy = self.copy_of(from)?;
+        Ok(self.adopt(copy))
+    }
+
+    /// A conversation's tokens and cache.
+    pub(super) fn copy_of(&self, id: u32) -> Result<Parked> {
+        if id == self.active { self.park() } else { self.parked.get(&id).ok_or_else(|| unknown(id)).cloned() }
+    }
+
+    /// A new conversation that begins as this.
+    pub(super) fn adopt(&mut self, parked: Parked) -> u32 {
         let id = self.next_conversation;
         self.next_conversation += 1;
-        self.parked.insert(id, copy);
-        Ok(id)
+        self.parked.insert(id, parked);
+        id
+    }
+
+    /// The parts of the cache, in the order of their buffers.
+    pub(super) fn cache_shapes(&self) -> impl Iterator<Item = &CacheShape> {
+        self.layout().specs().iter().filter_map(|s| s.cache.as_ref())
     }
 
     /// Gives the cache to a conversation.
@@ -43,8 +66,9 @@ impl Session {
         let before = self.park()?;
         self.parked.remove(&to);
         self.parked.insert(std::mem::replace(&mut self.active, to), before);
-        self.copy_rows(&next.buffers, next.tokens.len(), false)?;
+        self.copy_parked(&next.buffers, next.tokens.len(), false)?;
         self.cached = next.tokens;
+        self.written = next.written;
         Ok(())
     }
 
@@ -59,41 +83,29 @@ impl Session {
 
     /// The conversation that has the cache, as a copy.
     fn park(&self) -> Result<Parked> {
-        let row = self.row_bytes();
-        let caches = self.layout().specs().iter().filter(|s| s.role == Role::Cache).count();
-        let bytes = self.model().config().heads.g as u64 * self.cached.len() as u64 * row;
+        let n = self.cached.len();
         let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let buffers = (0..caches).map(|_| self.gpu.buffer("parked", bytes.max(4), usage)).collect::<Result<Vec<_>>>()?;
-        self.copy_rows(&buffers, self.cached.len(), true)?;
-        Ok(Parked { tokens: self.cached.clone(), buffers })
+        let bytes = |shape: &CacheShape| u64::from(shape.heads) * u64::from(shape.used(n as u32)) * shape.row;
+        let buffers = self.cache_shapes().map(|shape| self.gpu.buffer("parked", bytes(shape).max(4), usage)).collect::<Result<Vec<_>>>()?;
+        self.copy_parked(&buffers, n, true)?;
+        Ok(Parked { tokens: self.cached.clone(), written: self.written, buffers })
     }
 
-    /// Copies the first `n` positions between the cache and buffers that hold nothing else.
-    fn copy_rows(&self, parked: &[Buffer], n: usize, out: bool) -> Result<()> {
+    /// Copies the slots that `n` positions use between the cache and buffers that hold nothing else.
+    fn copy_parked(&self, parked: &[Buffer], n: usize, out: bool) -> Result<()> {
         if n == 0 {
             return Ok(());
         }
-        let (row, capacity) = (self.row_bytes(), u64::from(self.sizes().capacity));
-        let bytes = n as u64 * row;
         let mut encoder = self.gpu.encoder("conversation");
-        let caches = self.layout().specs().iter().filter(|s| s.role == Role::Cache);
-        for (spec, parked) in caches.zip(parked) {
-            let cache = self.buffer(&spec.label)?;
-            for g in 0..self.model().config().heads.g as u64 {
-                if out {
-                    encoder.copy_buffer_to_buffer(cache.raw(), g * capacity * row, parked.raw(), g * bytes, bytes);
-                } else {
-                    encoder.copy_buffer_to_buffer(parked.raw(), g * bytes, cache.raw(), g * capacity * row, bytes);
-                }
-            }
+        let caches = self.layout().specs().iter().filter_map(|s| Some((&s.label, s.cache.as_ref()?)));
+        for ((label, shape), parked) in caches.zip(parked) {
+            let used = shape.used(n as u32);
+            let (cache, parked) = ((self.buffer(label)?, shape.positions), (parked, used));
+            let (from, to) = if out { (cache, parked) } else { (parked, cache) };
+            copy_rows(&mut encoder, shape, used, from, to);
         }
         self.gpu.submit(encoder);
         Ok(())
-    }
-
-    /// Bytes of a position's keys, or values, of one kv head.
-    pub(super) fn row_bytes(&self) -> u64 {
-        self.model().config().heads.cached() as u64 * self.lane().kv_bytes()
     }
 }
 

@@ -33,6 +33,19 @@ pub struct Run<'a> {
     pub chunk: Option<u32>,
 }
 
+/// What a generation has just done.
+pub enum Progress<'a> {
+    /// Read so many of the prompt's tokens, of those that it had to read.
+    Read {
+        /// Tokens read.
+        read: usize,
+        /// Tokens to read.
+        total: usize,
+    },
+    /// Sampled these.
+    Tokens(&'a [u32]),
+}
+
 /// Wall-clock times, ms, and speeds, tokens a second.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Timings {
@@ -91,13 +104,15 @@ struct Flight {
 }
 
 impl Session {
-    /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_tokens` returns false.
-    pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_tokens: &mut dyn FnMut(&[u32]) -> bool) -> Result<Outcome> {
+    /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_step`, which hears of each, returns false.
+    pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
         let before = self.gpu.counters().snapshot();
         let known = if run.afresh { 0 } else { self.known_prefix(run.prompt) };
         // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
-        let mut last_pass = match self.begin_prefill(&run.prompt[known..], known as u32, cancel).await {
+        let total = run.prompt.len() - known;
+        let mut on_read = |read| _ = on_step(Progress::Read { read, total });
+        let mut last_pass = match self.begin_prefill(&run.prompt[known..], known as u32, cancel, &mut on_read).await {
             Ok(fence) => Some(fence),
             Err(e) => {
                 if e.kind() != ErrorKind::Aborted {
@@ -133,6 +148,7 @@ impl Session {
                     going = false;
                     break;
                 }
+                self.written = self.written.max(prompt + recorded + n - 1);
                 let recording = now_ms();
                 let flight = self.record(recorded, n, staging, greedy);
                 record_ms += now_ms() - recording;
@@ -153,6 +169,7 @@ impl Session {
                 }
                 prefilled = now_ms();
                 last_read = prefilled;
+                on_step(Progress::Read { read: total, total });
             }
             let Some(flight) = flights.pop_front() else { break };
             let bytes = match self.gpu.take(&self.staging[flight.staging], u64::from(flight.tokens) * 4, flight.pending).await {
@@ -182,7 +199,7 @@ impl Session {
                 continue;
             }
             tokens.extend_from_slice(&fresh);
-            if !on_tokens(&fresh) || ended || cancel.is_cancelled() {
+            if !on_step(Progress::Tokens(&fresh)) || ended || cancel.is_cancelled() {
                 going = false;
             }
         }

@@ -7,12 +7,13 @@ mod generate;
 mod profile;
 mod random;
 mod reference;
+mod saved;
 mod session;
 mod tune;
 
 pub use chunk::MOST as RING;
 pub use conversation::FIRST;
-pub use generate::{Outcome, Run, Timings};
+pub use generate::{Outcome, Progress, Run, Timings};
 pub use profile::{KernelRow, PrefillRow, ProfileRow, Use};
 pub use reference::TwinSession;
 pub use session::{SelfTest, Session, build_plans};

@@ -19,14 +19,14 @@ pub struct TwinSession {
     model: Box<dyn Model>,
     layout: Layout,
     memory: Memory,
-    plans: [Plan; 2],
+    plans: [Plan; 3],
     sizes: Sizes,
 }
 
 impl TwinSession {
     /// Loads a checkpoint for passes of up to `rows` rows and a cache of `capacity` positions. `max_binding` as on a device, in bytes.
     pub async fn load(checkpoint: &Checkpoint, lane: Lane, rows: u32, capacity: u32, max_binding: u64) -> Result<Self> {
-        let select = Selector::new(&Caps::least(), lane, &[])?;
+        let select = Selector::new(&Caps::least(), lane, None, &[])?;
         let mut layout = Layout::default();
         let mut reserve = Reserve { max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
         let mut model = model::open(checkpoint, &mut reserve)?;
@@ -42,8 +42,8 @@ impl TwinSession {
         Ok(session)
     }
 
-    /// The plans of a prefill pass and of a decode step.
-    pub fn plans(&self) -> &[Plan; 2] {
+    /// The plans of a prefill pass, of a decode step, and of a prefill pass of few rows.
+    pub fn plans(&self) -> &[Plan; 3] {
         &self.plans
     }
 

@@ -11,7 +11,7 @@ use crate::gpu::{Bound, Buffer, Gpu, Pending};
 use crate::kernels::{State, Variant, check};
 use crate::model::Model;
 use crate::plan::tuning::Known;
-use crate::plan::{BufferId, Builder, Grid, Layout, Plan, Role, Selector, Sizes, Step, labels};
+use crate::plan::{BufferId, Builder, CacheShape, FEW, Grid, Layout, Pass, Plan, Role, Selector, Sizes, Step, labels};
 use crate::stream::{Cancel, now_ms};
 use crate::weights::Sink;
 
@@ -40,9 +40,11 @@ pub struct Session {
     buffers: Vec<Buffer>,
     sizes: Sizes,
     context: u32,
-    plans: [Plan; 2],
+    plans: [Plan; 3],
     pub(super) decode: Vec<Encoded>,
     pub(super) prefill: Vec<Encoded>,
+    /// Passes of few rows, once somebody has had time to compile them.
+    pub(super) few: Option<Vec<Encoded>>,
     pub(super) tail: Vec<Encoded>,
     pub(super) staging: Vec<Buffer>,
     /// Where passes of prefill tell that they have run.
@@ -53,6 +55,8 @@ pub struct Session {
     pub(super) ms_a_token: Option<f64>,
     /// The tokens whose keys and values the cache holds, from position 0 on.
     pub(super) cached: Vec<u32>,
+    /// Positions that steps may have written to since position 0 was: more than are valid where a generation ended early.
+    pub(super) written: u32,
     /// The conversation that has the cache.
     pub(super) active: u32,
     /// The others.
@@ -64,6 +68,7 @@ pub struct Session {
 pub(super) struct Fence(usize, Pending);
 
 /// How the self-test went.
+#[derive(Default)]
 pub struct SelfTest {
     /// Variants that ran; the others of the plans have passed on this device before.
     pub checked: usize,
@@ -73,17 +78,20 @@ pub struct SelfTest {
     pub ms: f64,
 }
 
-/// Plans of a prefill pass (with the sampling tail) and of a decode step, and the buffers they need after the weights.
-pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<[Plan; 2]> {
-    let mut b = Builder::new(layout, select, sizes, false);
-    model.forward(&mut b)?;
-    let prefill = b.finish();
-    Ok([prefill, build_decode(model, layout, select, sizes)?])
+/// Plans of a prefill pass, of a decode step, and of a prefill pass of few rows, and the buffers they need after the weights.
+pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<[Plan; 3]> {
+    let mut of = |pass| {
+        let mut b = Builder::new(layout, select, sizes, pass);
+        model.forward(&mut b)?;
+        Ok::<_, Error>(b.finish())
+    };
+    let (prefill, few) = (of(Pass::Prefill)?, of(Pass::Few)?);
+    Ok([prefill, build_decode(model, layout, select, sizes)?, few])
 }
 
 /// The plan of a decode step.
 pub(super) fn build_decode(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<Plan> {
-    let mut b = Builder::new(layout, select, sizes, true);
+    let mut b = Builder::new(layout, select, sizes, Pass::Decode);
     model.forward(&mut b)?;
     b.sample(model.config().vocab)?;
     Ok(b.finish())
@@ -111,14 +119,16 @@ impl Session {
             buffers: Vec::new(),
             sizes,
             context,
-            plans: [Plan::default(), Plan::default()],
+            plans: Default::default(),
             decode: Vec::new(),
             prefill: Vec::new(),
+            few: None,
             tail: Vec::new(),
             staging,
             self_tested: false,
             ms_a_token: None,
             cached: Vec::new(),
+            written: 0,
             active: FIRST,
             parked: BTreeMap::new(),
             next_conversation: FIRST + 1,
@@ -167,7 +177,28 @@ impl Session {
         let tail = Plan { steps: decode.steps[decode.steps.len() - TAIL..].to_vec() };
         self.decode = self.encode(decode)?;
         self.tail = self.encode(&tail)?;
+        if self.few.is_some() {
+            self.few = Some(self.encode(&self.plans[2])?);
+        }
         Ok(())
+    }
+
+    /// Whether prompts of few rows have passes of their own.
+    pub fn has_few(&self) -> bool {
+        self.few.is_some()
+    }
+
+    /// Compiles the passes of few rows, which are used from then on: for idle time, as nothing needs them. They must pass the self-test.
+    pub async fn prepare_few(&mut self) -> Result<()> {
+        if self.few.is_some() {
+            return Ok(());
+        }
+        self.few = Some(self.encode(&self.plans[2])?);
+        let test = if self.self_tested { self.self_test().await } else { Ok(SelfTest::default()) };
+        if !matches!(&test, Ok(test) if test.wrong.is_empty()) {
+            self.few = None;
+        }
+        test.map(drop)
     }
 
     /// What is known of this device.
@@ -180,7 +211,8 @@ impl Session {
         let started = now_ms();
         self.self_tested = true;
         let mut variants: Vec<&'static Variant> = Vec::new();
-        for step in self.plans.iter().flat_map(|p| &p.steps) {
+        let used = if self.few.is_some() { 3 } else { 2 };
+        for step in self.plans[..used].iter().flat_map(|p| &p.steps) {
             if !variants.contains(&step.variant) && !self.select.known().proven.contains(&step.variant.to_string()) {
                 variants.push(step.variant);
             }
@@ -203,8 +235,8 @@ impl Session {
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
-    /// The plans of a prefill pass and of a decode step.
-    pub fn plans(&self) -> &[Plan; 2] {
+    /// The plans of a prefill pass, of a decode step, and of a prefill pass of few rows.
+    pub fn plans(&self) -> &[Plan; 3] {
         &self.plans
     }
     /// What the plans are made for.
@@ -254,33 +286,32 @@ impl Session {
             capacity *= 2;
         }
         let capacity = capacity.min(self.context.next_multiple_of(64));
-        let heads = self.model.config().heads;
-        let old_capacity = self.sizes.capacity;
         // State too: the loop may be running.
-        let keep: Vec<(String, Role, Buffer)> = self
+        let keep: Vec<_> = self
             .layout
             .specs()
             .iter()
             .zip(&self.buffers)
             .filter(|(s, _)| matches!(s.role, Role::Cache | Role::State) || s.label == labels::LOGITS)
-            .map(|(s, b)| (s.label.clone(), s.role, b.clone()))
+            .map(|(s, b)| (s.label.clone(), s.cache, b.clone()))
             .collect();
         self.lay_out(Sizes { capacity, ..self.sizes })?;
-        let row = self.row_bytes();
         let mut encoder = self.gpu.encoder("grow");
-        for (label, role, old) in &keep {
+        for (label, cache, old) in &keep {
             let new = self.buffer(label)?;
-            if *role == Role::Cache {
-                for g in 0..heads.g as u64 {
-                    let (from, to) = (g * u64::from(old_capacity) * row, g * u64::from(capacity) * row);
-                    encoder.copy_buffer_to_buffer(old.raw(), from, new.raw(), to, u64::from(old_capacity) * row);
-                }
-            } else {
-                encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes());
+            match cache {
+                // Slots are positions as long as a part can grow.
+                Some(shape) => copy_rows(&mut encoder, shape, shape.positions, (old, shape.positions), (new, self.shape(label)?.positions)),
+                None => encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes()),
             }
         }
         self.gpu.submit(encoder);
         Ok(())
+    }
+
+    fn shape(&self, label: &str) -> Result<CacheShape> {
+        let spec = self.layout.specs().iter().find(|s| s.label == label);
+        spec.and_then(|s| s.cache).ok_or_else(|| Error::internal(format!("no cache {label}")))
     }
 
     /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.
@@ -302,12 +333,12 @@ impl Session {
     /// Reads tokens into the cache from position `from` on, which is at most what it holds, in passes of up to the session's rows, and leaves the
     /// last position's logits on the GPU.
     pub async fn prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<()> {
-        let last = self.begin_prefill(tokens, from, cancel).await?;
+        let last = self.begin_prefill(tokens, from, cancel, &mut |_| ()).await?;
         self.passed(last).await
     }
 
-    /// The same, but for the wait for the last pass.
-    pub(super) async fn begin_prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<Fence> {
+    /// The same, but for the wait for the last pass. `on_read` hears how many tokens the passes before it have read.
+    pub(super) async fn begin_prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel, on_read: &mut dyn FnMut(usize)) -> Result<Fence> {
         let end = from as usize + tokens.len();
         let end = u32::try_from(end).map_err(|_| context_full(u32::MAX, self.context))?;
         if tokens.is_empty() {
@@ -326,6 +357,7 @@ impl Session {
         }
         cancel.check()?;
         self.cached.truncate(from as usize);
+        self.written = if from == 0 { end } else { self.written.max(end) };
         let passes = tokens.chunks(self.sizes.rows as usize);
         let last = passes.len() - 1;
         let prefill_state = self.buffer(labels::PREFILL)?.clone();
@@ -336,12 +368,16 @@ impl Session {
             let state = State { pos: from + i as u32 * self.sizes.rows, rows, ..State::default() };
             self.put(labels::PREFILL, bytes_of(&state))?;
             self.put(labels::TOKENS, cast_slice(pass))?;
+            let (plan, all) = match &self.few {
+                Some(few) if rows <= FEW => (2, few),
+                _ => (0, &self.prefill),
+            };
             // The final norm and the head only matter for the last pass.
-            let steps = if i == last { self.prefill.len() } else { self.prefill.len() - self.head_steps() };
+            let steps = if i == last { all.len() } else { all.len() - self.head_steps(plan) };
             let mut encoder = self.gpu.encoder("prefill");
             {
                 let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for step in &self.prefill[..steps] {
+                for step in &all[..steps] {
                     self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows));
                 }
             }
@@ -354,6 +390,7 @@ impl Session {
             let pending = self.gpu.map(&self.fences[at], 4, submission);
             if let Some(earlier) = before.replace(Fence(at, pending)) {
                 self.passed(earlier).await?;
+                on_read(i * self.sizes.rows as usize);
             }
             if cancel.is_cancelled() {
                 break;
@@ -372,8 +409,8 @@ impl Session {
         self.gpu.take(&self.fences[at], 4, pending).await.map(|_| ())
     }
 
-    fn head_steps(&self) -> usize {
-        let steps = &self.plans[0].steps;
+    fn head_steps(&self, plan: usize) -> usize {
+        let steps = &self.plans[plan].steps;
         steps.iter().rev().position(|s| s.name == "output_norm").map_or(0, |p| p + 1)
     }
 
@@ -388,6 +425,7 @@ impl Session {
         self.ensure(pos + 1)?;
         self.cached.truncate(pos as usize);
         self.cached.push(token);
+        self.written = self.written.max(pos + 1);
         self.put(labels::STATE, bytes_of(&State { pos, token, rows: 1, ..State::default() }))?;
         let mut encoder = self.gpu.encoder("feed");
         {
@@ -407,6 +445,14 @@ impl Sink for Session {
     }
     fn flush(&self) -> LocalBoxFuture<'_, Result<()>> {
         Box::pin(self.gpu.idle())
+    }
+}
+
+/// Copies rows 0 to `n` of each head of a part of the cache between buffers, each with the positions that it holds.
+pub(super) fn copy_rows(encoder: &mut wgpu::CommandEncoder, shape: &CacheShape, n: u32, (from, of): (&Buffer, u32), (to, room): (&Buffer, u32)) {
+    for head in 0..u64::from(shape.heads) {
+        let at = |positions: u32| head * u64::from(positions) * shape.row;
+        encoder.copy_buffer_to_buffer(from.raw(), at(of), to.raw(), at(room), u64::from(n) * shape.row);
     }
 }
 

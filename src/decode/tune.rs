@@ -39,8 +39,8 @@ const WARM_UP_MS: f64 = 150.0;
 const MARGIN: f64 = 0.01;
 
 impl Session {
-    /// Measures what has not been measured on this device yet, for at most about `budget_ms`, and ends early when cancelled. Between
-    /// generations only: activations and the loop's state are scratch afterwards; the cache is not touched.
+    /// Measures what has not been measured on this device yet, for at most about `budget_ms`, ends early when cancelled, and compiles what can
+    /// wait until now: the passes of few rows. Between generations only: activations and the loop's state are scratch afterwards; the cache is not touched.
     pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
         let started = now_ms();
         let mut tuned = Tuned::default();
@@ -105,6 +105,9 @@ impl Session {
                     self.plan_again()?;
                 }
             }
+        }
+        if !cancel.is_cancelled() {
+            self.prepare_few().await?;
         }
         tuned.ms = now_ms() - started;
         Ok(tuned)

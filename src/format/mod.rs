@@ -28,6 +28,7 @@ mod tensor;
 use std::rc::Rc;
 
 use indexmap::IndexMap;
+use sha2::{Digest, Sha256};
 
 pub use dtype::DType;
 pub use hf::{HfMetadata, TokenizerFiles};
@@ -35,6 +36,11 @@ pub use tensor::TensorInfo;
 
 use crate::error::{Error, Result};
 use crate::source::{ByteSource, Files, check_range};
+
+/// Tensors that a fingerprint looks into.
+const SAMPLES: usize = 32;
+/// Bytes that it looks at in each.
+const SAMPLE: u64 = 256;
 
 /// What a checkpoint says about itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +76,21 @@ impl Checkpoint {
             }
             detect::Kind::Folder => hf::open(files).await,
         }
+    }
+
+    /// What tells this model from others, though they may have the same shape: 64 hexadecimal digits, of its tensors' names, types and shapes,
+    /// and of some bytes of some of them.
+    pub async fn fingerprint(&self) -> Result<String> {
+        let mut hash = Sha256::new();
+        for (name, tensor) in &self.tensors {
+            hash.update(format!("{name} {} {:?}\n", tensor.dtype.name(), tensor.shape));
+        }
+        let every = self.tensors.len().div_ceil(SAMPLES).max(1);
+        for tensor in self.tensors.values().step_by(every) {
+            let length = SAMPLE.min(tensor.bytes);
+            hash.update(self.read(tensor, (tensor.bytes - length) / 2, length as usize).await?);
+        }
+        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// The tensor called `name`; `BAD_MODEL` if there is none.

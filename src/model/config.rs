@@ -29,6 +29,8 @@ pub struct ModelConfig {
     pub context: u32,
     /// Rotary positions.
     pub rope: Rope,
+    /// Positions that a row sees, its own the last; `None`: all before it.
+    pub window: Option<u32>,
     /// Whether the head is the embedding; `None` where the file does not say.
     pub tied: Option<bool>,
 }
@@ -65,6 +67,7 @@ const HF_KEYS: &[&str] = &[
     "head_dim",
     "rms_norm_eps",
     "max_position_embeddings",
+    "sliding_window",
     "rope_theta",
     "rope_scaling",
     "rope_parameters",
@@ -199,6 +202,7 @@ fn from_gguf(checkpoint: &Checkpoint, m: &gguf::Metadata, name: &'static str) ->
             interleaved: true,
             scaling,
         },
+        window: None,
         tied: None,
     })
 }
@@ -234,6 +238,11 @@ fn from_hf(c: &Map<String, Value>, name: &'static str) -> Result<ModelConfig> {
     {
         return Err(Error::unsupported(format!("config.json: hidden_act {act}; this version runs silu")));
     }
+    let window = int("sliding_window")?.map(|w| w as u32);
+    // transformers ignores the key in a Llama's configuration; whoever wrote it there meant something.
+    if window.is_some() && c.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str) != Some("MistralForCausalLM") {
+        return Err(Error::unsupported(format!("config.json: sliding_window; this version runs it for MistralForCausalLM, not for {name}")));
+    }
     let (width, h) = (need("hidden_size")?, need("num_attention_heads")?);
     let e = match int("head_dim")? {
         Some(e) => e,
@@ -264,6 +273,7 @@ fn from_hf(c: &Map<String, Value>, name: &'static str) -> Result<ModelConfig> {
         eps: get("rms_norm_eps").and_then(Value::as_f64).ok_or_else(|| Error::bad_model("config.json: rms_norm_eps is missing or no number"))?,
         context: int("max_position_embeddings")?.unwrap_or(2048) as u32,
         rope: Rope { base, dims: e, interleaved: false, scaling: rope.map_or(Ok(Scaling::None), hf_scaling)? },
+        window,
         tied: Some(flag("tie_word_embeddings")?.unwrap_or(false)),
     })
 }

@@ -1,4 +1,5 @@
-//! Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. Also what files call llama: Mistral without window, SmolLM, TinyLlama.
+//! Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. Also what files call llama, SmolLM and TinyLlama
+//! among them, and Mistral, whose only difference is a sliding window.
 
 use super::config::{ModelConfig, Names};
 use super::{Model, Reserve};
@@ -105,7 +106,7 @@ impl Model for Llama {
         let qkv = b.scratch("qkv", c.heads.qkv()); // (T, (H + 2 G) E)
         let d = crate::plan::stride(c.width);
         let rope = Rotation { dims: c.rope.dims, interleaved: c.rope.interleaved };
-        let attention = Attention { heads: c.heads, rope, scale: 1.0 / (c.heads.e as f64).sqrt() };
+        let attention = Attention { heads: c.heads, rope, scale: 1.0 / (c.heads.e as f64).sqrt(), window: c.window, softcap: 0.0 };
         let norm = |name: String, weight| Norm { name, weight, eps: c.eps };
 
         b.embed("token_embd", &self.embed, h)?;

@@ -36,7 +36,7 @@ pub struct Reserve<'a> {
 type Open = fn(&Checkpoint, &mut Reserve<'_>) -> Result<Box<dyn Model>>;
 
 /// (GGUF's `general.architecture`, Hugging Face's `architectures[0]`, constructor): adding an architecture is one line here and one file.
-const ARCHITECTURES: &[(&str, &str, Open)] = &[("llama", "LlamaForCausalLM", llama::open)];
+const ARCHITECTURES: &[(&str, &str, Open)] = &[("llama", "LlamaForCausalLM", llama::open), ("llama", "MistralForCausalLM", llama::open)];
 
 /// Opens the checkpoint's architecture. An unknown one is an error that lists those that are known.
 pub fn open(checkpoint: &Checkpoint, reserve: &mut Reserve<'_>) -> Result<Box<dyn Model>> {

@@ -1,6 +1,6 @@
 //! The operations of which an architecture's forward pass is made: each appends the steps of one operation, for a prefill pass or a decode step.
 
-use super::{BufferId, Chosen, Extent, Grid, Lane, Layout, Plan, Role, Selector, Step};
+use super::{BufferId, CacheShape, Chosen, Extent, Grid, Lane, Layout, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
 use crate::kernels::splits::{keys_a_split, most_splits};
 use crate::kernels::{State, Variant};
@@ -63,10 +63,6 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Elements of a row of the cache: E padded to loads of eight.
-    pub const fn cached(&self) -> usize {
-        self.e.next_multiple_of(8)
-    }
     /// Elements of a row of queries, keys and values: `(H + 2 G) E`.
     pub const fn qkv(self) -> usize {
         (self.h + 2 * self.g) * self.e
@@ -102,7 +98,25 @@ pub struct Attention {
     pub rope: Rotation,
     /// Of the scores, usually 1 / sqrt(E).
     pub scale: f64,
+    /// Positions that a row sees, its own the last; `None`: all before it.
+    pub window: Option<u32>,
+    /// Scores s become `softcap tanh(s / softcap)`; 0: they stay.
+    pub softcap: f64,
 }
+
+/// What a plan is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// Up to `Sizes::rows` rows of a prompt.
+    Prefill,
+    /// Up to [`FEW`] rows of a prompt: each weight is read once for all of them, as in decode.
+    Few,
+    /// One row, and the token after it.
+    Decode,
+}
+
+/// Most rows of [`Pass::Few`].
+pub const FEW: u32 = 8;
 
 /// Buffers that every architecture shares, by their labels in the layout.
 pub mod labels {
@@ -127,7 +141,7 @@ pub struct Builder<'a> {
     layout: &'a mut Layout,
     select: &'a Selector,
     sizes: Sizes,
-    decode: bool,
+    pass: Pass,
     state: BufferId,
     plan: Plan,
 }
@@ -175,10 +189,14 @@ fn weight_bindings(part: &Part) -> Vec<(&'static str, BufferId)> {
 const STATE_BYTES: u64 = State::BYTES as u64;
 
 impl<'a> Builder<'a> {
-    /// A builder for a decode step, or for a prefill pass of up to `sizes.rows` rows.
-    pub fn new(layout: &'a mut Layout, select: &'a Selector, sizes: Sizes, decode: bool) -> Self {
-        let state = layout.shared(if decode { labels::STATE } else { labels::PREFILL }, STATE_BYTES, Role::State);
-        Self { layout, select, sizes, decode, state, plan: Plan::default() }
+    /// A builder for a pass.
+    pub fn new(layout: &'a mut Layout, select: &'a Selector, sizes: Sizes, pass: Pass) -> Self {
+        let state = layout.shared(if pass == Pass::Decode { labels::STATE } else { labels::PREFILL }, STATE_BYTES, Role::State);
+        Self { layout, select, sizes, pass, state, plan: Plan::default() }
+    }
+
+    fn decode(&self) -> bool {
+        self.pass == Pass::Decode
     }
 
     /// The finished plan.
@@ -197,7 +215,7 @@ impl<'a> Builder<'a> {
     }
 
     fn per_row(&self, per: u32) -> Extent {
-        if self.decode { Extent::Fixed(1) } else { Extent::Rows { per } }
+        if self.decode() { Extent::Fixed(1) } else { Extent::Rows { per } }
     }
 
     /// Where the producer of `matrix`'s input writes: in the fast lane int8 if every part of the matrix is quantized, in lane f16 halves for
@@ -206,14 +224,14 @@ impl<'a> Builder<'a> {
         let kb = matrix.kb();
         match self.select.lane() {
             Lane::Fast if matrix.quantized() => Act::Q8(self.scratch(&format!("{label}.q8"), kb * BLOCK / 4), self.scratch(&format!("{label}.scales"), kb * 2)),
-            Lane::F16 if self.decode => Act::F16(self.scratch(&format!("{label}.f16"), kb * BLOCK / 2)),
+            Lane::F16 if self.decode() => Act::F16(self.scratch(&format!("{label}.f16"), kb * BLOCK / 2)),
             _ => Act::F32(self.scratch(&format!("{label}.f32"), kb * BLOCK)),
         }
     }
 
     /// Whether a product with rows of `kb` blocks norms its own input. Halves do not: before it is normed the residual stream may exceed them.
     fn fuses_norm(&self, kb: usize) -> bool {
-        self.decode && kb <= PROLOGUE_BLOCKS && self.select.lane() != Lane::F16
+        self.decode() && kb <= PROLOGUE_BLOCKS && self.select.lane() != Lane::F16
     }
 
     fn push(&mut self, name: &str, chosen: Chosen, overrides: Vec<(&'static str, f64)>, bindings: Vec<(&'static str, BufferId)>, grid: Grid, bytes: u64) {
@@ -228,7 +246,8 @@ impl<'a> Builder<'a> {
     /// Gathers the embeddings of this pass's tokens into `h`, `[T, stride(D)]`.
     pub fn embed(&mut self, name: &str, table: &Matrix, h: BufferId) -> Result<()> {
         // In decode the token id is word 1 of the state, where the sampler put it.
-        let (tokens, at) = if self.decode { (self.state, 1.0) } else { (self.layout.shared(labels::TOKENS, u64::from(self.sizes.rows) * 4, Role::State), 0.0) };
+        let (tokens, at) =
+            if self.decode() { (self.state, 1.0) } else { (self.layout.shared(labels::TOKENS, u64::from(self.sizes.rows) * 4, Role::State), 0.0) };
         for part in &table.parts {
             let chosen = self.select.choose("embed", &[("weight", part.kind.axis())])?;
             let mut bindings = vec![("tokens", tokens), ("wq", part.wq), ("h", h)];
@@ -260,7 +279,7 @@ impl<'a> Builder<'a> {
             ("KB", d.div_ceil(BLOCK) as f64),
             ("STRIDE", stride(d) as f64),
             ("EPS", eps),
-            ("LAST", f64::from(u8::from(last && !self.decode))),
+            ("LAST", f64::from(u8::from(last && !self.decode()))),
         ];
         let grid = if last { Grid::folded(1) } else { Grid(self.per_row(1), Extent::Fixed(1)) };
         self.push(name, chosen, overrides, bindings, grid, d as u64 * 4);
@@ -269,27 +288,35 @@ impl<'a> Builder<'a> {
 
     /// `y = W x`, or `y += W x`. `y` has rows of `y_stride` f32. `one_row` computes row 0 only.
     pub fn linear(&mut self, matrix: &Matrix, x: Act, y: BufferId, y_stride: usize, add: bool, one_row: bool) -> Result<()> {
-        let vector = self.decode || one_row;
-        let kernel = if vector { "matvec" } else { "matmul" };
+        let kernel = match self.pass {
+            _ if one_row => "matvec",
+            Pass::Decode => "matvec",
+            Pass::Few => "matvec_rows",
+            Pass::Prefill => "matmul",
+        };
         for part in &matrix.parts {
             let axes = [("weight", part.kind.axis()), ("act", x.axis())];
-            let chosen = if vector {
-                self.select.choose_product(kernel, &axes, matrix.k, part.rows)?
-            } else {
-                let span = if x.axis() == "q8" && part.rows >= WIDE_ROWS { "n128" } else { "n64" };
-                self.select.choose(kernel, &[axes[0], axes[1], ("span", span)])?
+            let chosen = match kernel {
+                "matvec" => self.select.choose_product(kernel, &axes, matrix.k, part.rows)?,
+                "matvec_rows" => self.select.choose(kernel, &axes)?,
+                _ => {
+                    let span = if x.axis() == "q8" && part.rows >= WIDE_ROWS { "n128" } else { "n64" };
+                    self.select.choose(kernel, &[axes[0], axes[1], ("span", span)])?
+                }
             };
             let kb = matrix.kb();
             let mut overrides = part_overrides(matrix, part);
             overrides.push(("ADD", f64::from(u8::from(add))));
-            let grid = if vector {
+            if kernel != "matvec" {
+                overrides.push(("NSTRIDE", y_stride as f64));
+            }
+            let tile = chosen.variant.tile;
+            let grid = if kernel == "matmul" {
+                Grid(Extent::Fixed((part.rows as u32).div_ceil(tile[0])), Extent::Rows { per: tile[1] })
+            } else {
                 let split = split(chosen.variant, kb, part.rows);
                 overrides.push(("SPLIT", f64::from(split)));
-                Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0] / split))
-            } else {
-                overrides.push(("NSTRIDE", y_stride as f64));
-                let tile = chosen.variant.tile;
-                Grid(Extent::Fixed((part.rows as u32).div_ceil(tile[0])), Extent::Rows { per: tile[1] })
+                Grid::folded((part.rows as u32).div_ceil(tile[0] / split))
             };
             let mut bindings = weight_bindings(part);
             bindings.push(("y", y));
@@ -351,45 +378,51 @@ impl<'a> Builder<'a> {
         if self.select.lane() == Lane::Fast && part.kind.quantized() { "q8" } else { "f32" }
     }
 
-    /// Layer `layer`'s keys and values, `[G, C, E]` each.
-    fn cache(&mut self, layer: usize, heads: Heads) -> (BufferId, BufferId) {
-        let lane = self.select.lane();
-        let bytes = heads.g as u64 * u64::from(self.sizes.capacity) * heads.cached() as u64 * lane.kv_bytes();
-        let k = self.layout.shared(&format!("cache.{layer}.k"), bytes, Role::Cache);
-        let v = self.layout.shared(&format!("cache.{layer}.v"), bytes, Role::Cache);
-        (k, v)
+    /// Layer `layer`'s keys and values, by their bindings, and their shape. A window needs room for itself and for a pass of rows beside it.
+    fn cache(&mut self, layer: usize, heads: Heads, window: Option<u32>) -> (Vec<(&'static str, BufferId)>, CacheShape) {
+        let all = self.sizes.capacity;
+        let positions = window.map_or(all, |w| w.saturating_add(self.sizes.rows).next_multiple_of(64).min(all));
+        let mut whole = CacheShape { heads: heads.g as u32, positions, row: 0, window };
+        let mut buffers = Vec::new();
+        for (name, row) in self.select.kv().buffers(heads.e) {
+            buffers.push((name, self.layout.cache(&format!("cache.{layer}.{name}"), CacheShape { row, ..whole })));
+            whole.row += row;
+        }
+        (buffers, whole)
     }
 
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to layer `layer`'s cache, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the cache's splits.
     pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { heads, rope, scale } = shape;
-        let kv = self.select.lane().kv();
+        let Attention { heads, rope, scale, window, softcap } = shape;
+        let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
         if consumer.k != width {
             return Err(Error::internal(format!("{name}: the output product has K = {}, the heads give {width}", consumer.k)));
         }
-        let (kc, vc) = self.cache(layer, heads);
-        let capacity = self.sizes.capacity;
-        let rot = self.layout.shared(labels::ROTATIONS, u64::from(capacity) * rope.dims as u64 * 4, Role::Weight);
-        let cache_bytes = 2 * heads.g as u64 * u64::from(capacity) * heads.cached() as u64 * self.select.lane().kv_bytes();
-        let sizes = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("CAP", f64::from(capacity))];
+        let (cache, cached) = self.cache(layer, heads, window);
+        let rot = self.layout.shared(labels::ROTATIONS, u64::from(self.sizes.capacity) * rope.dims as u64 * 4, Role::Weight);
+        let key_bytes = u64::from(cached.heads) * cached.row;
+        let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
+        let sizes = [("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", heads.qkv() as f64)];
         let rotation = [("ROT", rope.dims as f64), ("INTERLEAVED", f64::from(u8::from(rope.interleaved)))];
-        let cached = [("qkv", qkv), ("kc", kc), ("vc", vc)];
-        let with = |more: &[(&'static str, f64)]| [&sizes, more].concat();
-        if !self.decode {
+        let mut scores = vec![("SCALE", scale)];
+        scores.extend((softcap != 0.0).then_some(("SOFTCAP", softcap)));
+        scores.extend(&seen);
+        let with = |more: &[&[(&'static str, f64)]]| sizes.iter().copied().chain(more.concat()).collect::<Vec<_>>();
+        let bound = |more: &[(&'static str, BufferId)]| [&[("qkv", qkv)], &cache[..], more].concat();
+        if !self.decode() {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
-            let overrides = with(&[rotation[0], rotation[1], ("QSTRIDE", heads.qkv() as f64)]);
             let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * heads.g) as u32));
-            self.push(&format!("{name}.rope"), chosen, overrides, [&cached[..], &[("rot", rot)]].concat(), grid, 0);
-
+            self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(&[("rot", rot)]), grid, 0);
+        }
+        if self.pass == Pass::Prefill {
             let y = self.scratch("attention.f32", kb * BLOCK);
             let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
             let per = chosen.variant.tile[1].max(1);
-            let overrides = with(&[("SCALE", scale), ("QSTRIDE", heads.qkv() as f64), ("KB", kb as f64)]);
             let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
-            self.push(name, chosen, overrides, [&cached[..], &[("y", y)]].concat(), grid, cache_bytes);
+            self.push(name, chosen, with(&[&scores, &[("KB", kb as f64)]]), bound(&[("y", y)]), grid, key_bytes * u64::from(cached.positions));
             let out = self.act("attention", consumer);
             if let Act::Q8(..) = out {
                 let chosen = self.select.choose("quantize", &[])?;
@@ -401,28 +434,34 @@ impl<'a> Builder<'a> {
             return Ok(out);
         }
         let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
+        let most_keys = cached.positions.min(window.unwrap_or(u32::MAX));
         let attention = |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
         let mut chosen = attention("one")?;
         let least = chosen.variant.tile[0];
-        if keys_a_split(capacity, groups, least) > least {
+        if keys_a_split(most_keys, groups, least) > least {
             chosen = attention("many")?;
         }
-        let splits = most_splits(capacity, groups, least);
-        let po = self.layout.shared("attention.partial", u64::from(splits) * width as u64 * 4, Role::Activation);
-        let ml = self.layout.shared("attention.weights", u64::from(splits) * heads.h as u64 * 8, Role::Activation);
-        let overrides = with(&[rotation[0], rotation[1], ("SCALE", scale), ("LEAST", f64::from(least))]);
-        let bindings = [&cached[..], &[("rot", rot), ("po", po), ("ml", ml)]].concat();
-        self.push(name, chosen, overrides, bindings, Grid(Extent::Fixed(groups), Extent::Fixed(splits)), cache_bytes);
+        let splits = most_splits(most_keys, groups, least);
+        let rows = u64::from(FEW);
+        let po = self.layout.shared("attention.partial", rows * u64::from(splits) * width as u64 * 4, Role::Activation);
+        let ml = self.layout.shared("attention.weights", rows * u64::from(splits) * heads.h as u64 * 8, Role::Activation);
+        // Of several rows, `rope` has rotated the queries and appended the keys.
+        let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
+        let own: &[_] = if self.decode() { &rotation } else { &unrotated };
+        let grid = Grid(Extent::Fixed(groups), if self.decode() { Extent::Fixed(splits) } else { Extent::Each { times: splits } });
+        self.push(name, chosen, with(&[own, &scores, &[("LEAST", f64::from(least))]]), bound(&[("rot", rot), ("po", po), ("ml", ml)]), grid, 0);
         if let Some(step) = self.plan.steps.last_mut() {
-            step.key_bytes = cache_bytes / u64::from(capacity);
+            step.bytes = key_bytes * u64::from(cached.positions);
+            step.key_bytes = key_bytes;
         }
 
         let out = self.act("attention", consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
-        let overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
+        let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
+        overrides.extend(&seen);
         let mut bindings = vec![("po", po), ("ml", ml)];
         bindings.extend(out.outputs());
-        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), Extent::Fixed(1)), 0);
+        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), self.per_row(1)), 0);
         Ok(out)
     }
 

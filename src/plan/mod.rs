@@ -9,9 +9,9 @@ pub mod tuning;
 pub mod twins;
 
 pub(crate) use builder::width_axis;
-pub use builder::{Act, Attention, Builder, Heads, Norm, Rotation, Sizes, labels, stride};
+pub use builder::{Act, Attention, Builder, FEW, Heads, Norm, Pass, Rotation, Sizes, labels, stride};
 pub use print::{PlanRow, rows};
-pub use select::{Choice, Chosen, Lane, Selector};
+pub use select::{Choice, Chosen, Kv, Lane, Selector};
 
 use serde::Serialize;
 
@@ -44,6 +44,28 @@ pub struct BufferSpec {
     pub bytes: u64,
     /// What it is for.
     pub role: Role,
+    /// How a part of the cache is laid out.
+    pub cache: Option<CacheShape>,
+}
+
+/// A part of the KV cache: `[heads][positions]` rows, position p in slot p % positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Key/value heads.
+    pub heads: u32,
+    /// Positions that it holds.
+    pub positions: u32,
+    /// Bytes of a row: what one head has of one position.
+    pub row: u64,
+    /// Positions that the model needs at one time; `None`: all.
+    pub window: Option<u32>,
+}
+
+impl CacheShape {
+    /// Rows that hold something when `n` positions from 0 on are used.
+    pub const fn used(&self, n: u32) -> u32 {
+        if n < self.positions { n } else { self.positions }
+    }
 }
 
 /// All buffers of an engine. Weights come first and keep their ids when the cache grows and the rest is laid out again.
@@ -55,16 +77,27 @@ pub struct Layout {
 impl Layout {
     /// Reserves a buffer.
     pub fn add(&mut self, label: impl Into<String>, bytes: u64, role: Role) -> BufferId {
-        self.specs.push(BufferSpec { label: label.into(), bytes, role });
+        self.specs.push(BufferSpec { label: label.into(), bytes, role, cache: None });
         BufferId(self.specs.len() as u32 - 1)
     }
 
-    /// The buffer of that name, reserved on first use: layers and both plans share their activations.
+    /// The buffer of that name, reserved on first use, as large as its largest user wants it: layers and plans share their activations.
     pub fn shared(&mut self, label: &str, bytes: u64, role: Role) -> BufferId {
         match self.find(label) {
-            Some(id) => id,
+            Some(id) => {
+                let spec = &mut self.specs[id.0 as usize];
+                spec.bytes = spec.bytes.max(bytes);
+                id
+            }
             None => self.add(label, bytes, role),
         }
+    }
+
+    /// A part of the KV cache, reserved on first use.
+    pub fn cache(&mut self, label: &str, shape: CacheShape) -> BufferId {
+        let id = self.shared(label, u64::from(shape.heads) * u64::from(shape.positions) * shape.row, Role::Cache);
+        self.specs[id.0 as usize].cache = Some(shape);
+        id
     }
 
     /// The buffer of that name.
@@ -99,6 +132,11 @@ pub enum Extent {
         /// Rows a workgroup.
         per: u32,
     },
+    /// So many workgroups for each of the T rows.
+    Each {
+        /// Workgroups a row.
+        times: u32,
+    },
 }
 
 /// Workgroups of a dispatch.
@@ -118,6 +156,7 @@ impl Grid {
         let size = |e| match e {
             Extent::Fixed(n) => n,
             Extent::Rows { per } => rows.div_ceil(per),
+            Extent::Each { times } => rows * times,
         };
         [size(self.0), size(self.1), 1]
     }

@@ -6,7 +6,13 @@ use crate::kernels::splits::keys_a_split;
 impl Step {
     /// Bytes of weights and cache that the step reads in a decode step at `position`.
     pub fn bytes_at(&self, position: u32) -> u64 {
-        if self.key_bytes > 0 { self.key_bytes * (u64::from(position) + 1) } else { self.bytes }
+        if self.key_bytes > 0 { self.key_bytes * u64::from(self.seen(position)) } else { self.bytes }
+    }
+
+    /// Positions that attention at `position` reads.
+    fn seen(&self, position: u32) -> u32 {
+        let window = self.overrides.iter().find(|o| o.0 == "WINDOW");
+        window.map_or(u32::MAX, |o| o.1 as u32).min(position + 1)
     }
 
     /// Multiplications and additions of products and attention in a pass over `rows` rows from `position` on; 0 for other kernels.
@@ -16,7 +22,11 @@ impl Step {
         match self.variant.kernel {
             "matmul" => 2.0 * number("N") * number("KB") * 32.0 * rows,
             "matvec" => 2.0 * number("N") * number("KB") * 32.0,
-            "attention_prefill" => 4.0 * number("H") * number("E") * rows * (f64::from(position) + (rows + 1.0) / 2.0),
+            "matvec_rows" => 2.0 * number("N") * number("KB") * 32.0 * rows,
+            "attention" | "attention_prefill" => {
+                let keys = (0..rows as u32).map(|t| f64::from(self.seen(position + t))).sum::<f64>();
+                4.0 * number("H") * number("E") * keys
+            }
             _ => 0.0,
         }
     }
@@ -27,6 +37,7 @@ impl Step {
         let fixed = |e: Extent| match e {
             Extent::Fixed(n) => f64::from(n),
             Extent::Rows { .. } => 1.0,
+            Extent::Each { times } => f64::from(times),
         };
         let groups = fixed(self.grid.0) * fixed(self.grid.1);
         let threads = f64::from(self.variant.workgroup.iter().product::<u32>());
@@ -47,10 +58,10 @@ impl Step {
                 share(number("KB") * pieces, lanes * number("SPLIT")) * rows / covered
             }
             "attention" => {
-                let keys = f64::from(position) + 1.0;
+                let keys = f64::from(self.seen(position));
                 let least = self.variant.tile[0];
                 let groups = fixed(self.grid.0);
-                let split = f64::from(keys_a_split(position + 1, groups as u32, least));
+                let split = f64::from(keys_a_split(self.seen(position), groups as u32, least));
                 // Lanes of a tile hold eight elements of a key, and of a value a 32nd of the class's width.
                 let wide = match self.variant.axis("width") {
                     Some("e64") => 64.0,
@@ -61,7 +72,7 @@ impl Step {
                 (keys / split).ceil() / fixed(self.grid.1) * share(keys.min(split), f64::from(least)) * width
             }
             "merge" => {
-                let keys = position + 1;
+                let keys = self.seen(position);
                 let splits = keys.div_ceil(keys_a_split(keys, number("GROUPS") as u32, number("LEAST") as u32));
                 share(f64::from(splits), threads / 8.0)
             }

@@ -8,6 +8,7 @@ use super::tuning::{Known, Measured};
 use crate::error::{Error, Result};
 use crate::gpu::Caps;
 use crate::kernels::{self, Variant};
+use crate::weights::BLOCK;
 
 /// How activations and the cache are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,19 +51,54 @@ impl Lane {
         }
     }
 
-    /// The `kv` axis: how the cache holds keys and values.
-    pub const fn kv(self) -> &'static str {
+    /// How the cache holds keys and values where nothing else is asked for.
+    pub const fn kv(self) -> Kv {
         match self {
-            Self::Exact => "f32",
-            Self::F16 | Self::Fast => "f16",
+            Self::Exact => Kv::F32,
+            Self::F16 | Self::Fast => Kv::F16,
+        }
+    }
+}
+
+/// How the cache holds keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kv {
+    /// f32.
+    F32,
+    /// Halves, two in a word.
+    F16,
+    /// int8, with an f32 scale for each 32 of a head.
+    Q8,
+}
+
+impl Kv {
+    /// The type of that name.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "f32" => Ok(Self::F32),
+            "f16" => Ok(Self::F16),
+            "q8" => Ok(Self::Q8),
+            other => Err(Error::bad_option(format!("kv {other:?} does not exist; use f32, f16 or q8"))),
         }
     }
 
-    /// Bytes of one element of the cache.
-    pub const fn kv_bytes(self) -> u64 {
+    /// Its name, and the value of the `kv` axis.
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Exact => 4,
-            Self::F16 | Self::Fast => 2,
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Q8 => "q8",
+        }
+    }
+
+    /// The buffers of a layer's cache, by their bindings, and the bytes of what they hold of a head of `e` elements at a position.
+    pub fn buffers(self, e: usize) -> Vec<(&'static str, u64)> {
+        let (eight, block) = (e.next_multiple_of(8) as u64, e.next_multiple_of(BLOCK) as u64);
+        match self {
+            Self::F32 => vec![("kc", eight * 4), ("vc", eight * 4)],
+            Self::F16 => vec![("kc", eight * 2), ("vc", eight * 2)],
+            Self::Q8 => vec![("kc", block), ("vc", block), ("ks", block / BLOCK as u64 * 4), ("vs", block / BLOCK as u64 * 4)],
         }
     }
 }
@@ -76,6 +112,7 @@ struct Forced {
 /// Chooses variants for one device and lane.
 pub struct Selector {
     lane: Lane,
+    kv: Kv,
     caps: Caps,
     forced: Vec<Forced>,
     known: Known,
@@ -105,8 +142,8 @@ pub struct Chosen {
 }
 
 impl Selector {
-    /// `forced` holds (kernel, variant) pairs: a variant's name or the value of one of its axes. One that does not exist is an error.
-    pub fn new(caps: &Caps, lane: Lane, forced: &[(String, String)]) -> Result<Self> {
+    /// `kv`: how the cache is held, where the lane shall not decide. `forced` holds (kernel, variant) pairs: a variant's name or the value of one of its axes. One that does not exist is an error.
+    pub fn new(caps: &Caps, lane: Lane, kv: Option<Kv>, forced: &[(String, String)]) -> Result<Self> {
         if lane == Lane::F16 && !caps.f16() {
             return Err(Error::bad_option("lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact or fast"));
         }
@@ -120,12 +157,17 @@ impl Selector {
             }
         }
         let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
-        Ok(Self { lane, caps: caps.clone(), forced, known: Known::default(), broken: Vec::new(), trial: None })
+        Ok(Self { lane, kv: kv.unwrap_or(lane.kv()), caps: caps.clone(), forced, known: Known::default(), broken: Vec::new(), trial: None })
     }
 
     /// The lane.
     pub fn lane(&self) -> Lane {
         self.lane
+    }
+
+    /// How the cache is held.
+    pub fn kv(&self) -> Kv {
+        self.kv
     }
 
     /// What is known of this device.

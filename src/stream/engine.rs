@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::clock::now_ms;
-use super::request::{Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo};
+use super::request::{
+    Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
+};
 use super::{Cancel, Phase, Progress, StopScanner};
 use crate::decode::{self, Outcome, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,6 +18,7 @@ use crate::plan::tuning::Tuning;
 use crate::plan::{self, Lane, Layout, Role, Selector};
 use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
+use crate::store::{Begin, ModelKey, Store};
 use crate::text::{ChatTemplate, StreamDecoder, Tokenizer};
 use crate::weights;
 
@@ -31,6 +34,7 @@ pub struct Engine {
     template: Result<ChatTemplate>,
     options: LoadOptions,
     model: ModelInfo,
+    fingerprint: String,
     self_test: SelfTestInfo,
     load_ms: f64,
 }
@@ -50,7 +54,8 @@ impl Engine {
 
         let (session, self_test) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
         let about = describe(&checkpoint, session.model(), template.is_ok());
-        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, self_test, load_ms: now_ms() - started })
+        let fingerprint = checkpoint.fingerprint().await?;
+        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, fingerprint, self_test, load_ms: now_ms() - started })
     }
 
     /// The tokenizer.
@@ -80,8 +85,8 @@ impl Engine {
         Ok(ids)
     }
 
-    /// Answers one request; `on_delta` sees each piece as it arrives. Cancelling ends it with what there is and [`FinishReason::Abort`].
-    pub async fn generate(&mut self, request: &Request, on_delta: &mut dyn FnMut(&Delta), cancel: &Cancel) -> Result<Generation> {
+    /// Answers one request; `on_event` hears of each piece as it arrives. Cancelling ends it with what there is and [`FinishReason::Abort`].
+    pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
         self.session.switch(request.conversation)?;
         let mut prompt = self.prompt_tokens(request)?;
         let context = self.session.context();
@@ -113,14 +118,14 @@ impl Engine {
         let (logits, all_logits) = self.score(request, &prompt, cancel).await?;
 
         let mut out =
-            Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_delta };
+            Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_event };
         let prompt_tokens = prompt.len();
         let mut outcome = Outcome::default();
         loop {
             let room = context - prompt.len() as u32;
             let wanted = request.max_tokens.unwrap_or(u32::MAX) - outcome.tokens.len() as u32;
             let run = Run { prompt: &prompt, sampling, limit: wanted.min(room), afresh: request.afresh, chunk: self.options.chunk };
-            let part = match self.session.generate(run, cancel, &mut |ids| out.push(ids)).await {
+            let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
                 Err(e) if e.kind() == ErrorKind::Aborted => break,
                 other => other?,
             };
@@ -173,6 +178,35 @@ impl Engine {
     /// A new conversation that begins as another is now: both go on from what was read and written until here.
     pub fn fork(&mut self, conversation: u32) -> Result<u32> {
         self.session.fork(conversation)
+    }
+
+    /// Keeps a conversation in a store under a name, in place of what had it: [`Engine::restore`] takes it back, in this engine or in a later one
+    /// with the same model and settings.
+    pub async fn save(&mut self, conversation: u32, store: &dyn Store, name: &str, cancel: &Cancel) -> Result<()> {
+        let key = saved_key(name)?;
+        store.remove(&key).await?;
+        match store.begin(&key, cancel).await? {
+            Begin::Write(mut writer) => {
+                self.session.save(conversation, &self.fingerprint, writer.as_mut()).await?;
+                writer.finish().await.map(drop)
+            }
+            Begin::Whole(_) => Err(Error::storage(format!("conversation {name:?} was saved by somebody else at the same moment; save it again"))),
+        }
+    }
+
+    /// A new conversation that begins as the saved one was.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where none has that name, `BAD_OPTION` where model or settings are others, `STORAGE` where it is damaged.
+    pub async fn restore(&mut self, store: &dyn Store, name: &str) -> Result<u32> {
+        let files = store.open(&saved_key(name)?).await?;
+        let files = files.ok_or_else(|| Error::not_found(format!("no conversation is saved as {name:?}")))?;
+        self.session.restore(&self.fingerprint, &files).await
+    }
+
+    /// Removes a saved conversation, if it is there.
+    pub async fn forget(store: &dyn Store, name: &str) -> Result<()> {
+        store.remove(&saved_key(name)?).await
     }
 
     /// Forgets a conversation and frees its memory.
@@ -238,8 +272,11 @@ impl Engine {
     /// What this engine is, where it runs and what it does there.
     pub fn info(&self) -> Info {
         let layout = self.session.layout();
-        let [prefill, decode] = self.session.plans();
+        let [prefill, decode, few] = self.session.plans();
         let mut plan = plan::rows("prefill", prefill, self.session.sizes().rows);
+        if self.session.has_few() {
+            plan.extend(plan::rows("few", few, plan::FEW));
+        }
         plan.extend(plan::rows("decode", decode, 1));
         let counters = self.session.gpu().counters();
         Info {
@@ -345,7 +382,7 @@ async fn plan_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Op
     let mut about = SelfTestInfo::default();
     let mut broken: Vec<&'static Variant> = Vec::new();
     loop {
-        let mut select = Selector::new(gpu.caps(), lane, &options.kernels)?;
+        let mut select = Selector::new(gpu.caps(), lane, options.kv, &options.kernels)?;
         select.remember(options.tuning.of(gpu.caps()));
         select.avoid(&broken);
         let mut session = match new_session(checkpoint, options, tokens, gpu, select).await {
@@ -397,6 +434,14 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
     Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))
 }
 
+/// What a saved conversation is kept under.
+fn saved_key(name: &str) -> Result<ModelKey> {
+    if name.is_empty() {
+        return Err(Error::bad_option("the name of a saved conversation is empty"));
+    }
+    Ok(ModelKey::new(format!("conversation:{name}")))
+}
+
 /// The first `kept` ids and the younger half of the others that `context` positions can hold.
 fn shifted(ids: &[u32], kept: usize, context: usize) -> Vec<u32> {
     let younger = (context - kept).div_ceil(2);
@@ -410,10 +455,19 @@ struct Output<'a> {
     text: String,
     failure: Option<Error>,
     stop: &'a [u32],
-    on_delta: &'a mut dyn FnMut(&Delta),
+    on_event: &'a mut dyn FnMut(Event<'_>),
 }
 
 impl Output<'_> {
+    /// Hears what the session does; false ends the generation.
+    fn hear(&mut self, step: decode::Progress<'_>) -> bool {
+        match step {
+            decode::Progress::Tokens(ids) => return self.push(ids),
+            decode::Progress::Read { read, total } => (self.on_event)(Event::Progress(Progress::new(Phase::Prompt, read as u64, total as u64))),
+        }
+        true
+    }
+
     /// Takes new ids; false ends the generation.
     fn push(&mut self, ids: &[u32]) -> bool {
         let mut piece = String::new();
@@ -452,7 +506,7 @@ impl Output<'_> {
 
     fn emit(&mut self, text: String, tokens: Vec<u32>) {
         self.text.push_str(&text);
-        (self.on_delta)(&Delta { text, tokens });
+        (self.on_event)(Event::Delta(&Delta { text, tokens }));
     }
 }
 

@@ -15,6 +15,6 @@ pub(crate) use engine::check;
 pub(crate) use engine::{describe, open_empty, open_session};
 pub use progress::{Phase, Progress};
 pub use request::{
-    AdapterInfo, Delta, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
+    AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
 };
 pub use stops::StopScanner;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What a load is doing.
+/// What a load, or a generation before its first token, is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -14,6 +14,8 @@ pub enum Phase {
     Upload,
     /// Pipelines are compiled.
     Compile,
+    /// The prompt's tokens are read: those that the cache does not hold.
+    Prompt,
 }
 
 /// One report. Within a phase `loaded` never falls; it reaches `total` when the phase ends.
@@ -21,9 +23,9 @@ pub enum Phase {
 pub struct Progress {
     /// What is being done.
     pub phase: Phase,
-    /// Bytes done so far (pipelines, in [`Phase::Compile`]).
+    /// Bytes done so far (pipelines in [`Phase::Compile`], tokens in [`Phase::Prompt`]).
     pub loaded: u64,
-    /// Bytes in all (pipelines, in [`Phase::Compile`]); 0 while not known. Of a folder: of the files whose length is known by now.
+    /// Bytes in all (or pipelines, or tokens); 0 while not known. Of a folder: of the files whose length is known by now.
     pub total: u64,
     /// The file that is being worked on.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,13 +9,17 @@ use crate::decode::{ProfileRow, Timings};
 use crate::error::{Error, Result};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::tuning::Tuning;
-use crate::plan::{Lane, PlanRow};
+use crate::plan::{Kv, Lane, PlanRow};
+
+use super::Progress;
 
 /// How to load a model.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// How activations and the cache are held.
     pub lane: Lane,
+    /// How the cache holds keys and values; as the lane has it if `None`: f32 in lane exact, f16 in the others.
+    pub kv: Option<Kv>,
     /// Most positions, prompt and answer together; the model's own context if `None`.
     pub context: Option<u32>,
     /// Tokens between two readbacks (1 to 32); follows measured time if `None`.
@@ -134,6 +138,14 @@ impl Overflow {
             _ => Err(Error::bad_option(format!("overflow {name} is not known; use error or shift"))),
         }
     }
+}
+
+/// What a caller hears of while a generation runs.
+pub enum Event<'a> {
+    /// How far the prompt is read ([`Phase::Prompt`](super::Phase::Prompt)).
+    Progress(Progress),
+    /// A piece of the answer.
+    Delta(&'a Delta),
 }
 
 /// A piece of the answer.

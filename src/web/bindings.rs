@@ -19,7 +19,7 @@ use crate::gpu::{Gpu, GpuOptions};
 use crate::kernels::check;
 use crate::source::{Files, Remote};
 use crate::store::{ModelKey, Storage, Store, fetch};
-use crate::stream::{Cancel, Delta, Engine, Generation, Info, Progress, check as check_options};
+use crate::stream::{Cancel, Delta, Engine, Event, Generation, Info, Progress, check as check_options};
 
 /// A loaded model, in its Worker.
 #[wasm_bindgen]
@@ -47,7 +47,7 @@ struct Report {
 
 #[wasm_bindgen]
 impl WasmEngine {
-    /// Loads a model: `{model, lane, context, chunk, adapter, kernels, cache, subgroups}`, a function that gets progress, a signal.
+    /// Loads a model: `{model, lane, kv, context, chunk, adapter, kernels, cache, subgroups}`, a function that gets progress, a signal.
     #[wasm_bindgen(unchecked_return_type = "Promise<WasmEngine>")]
     pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
         promise(async move {
@@ -55,11 +55,7 @@ impl WasmEngine {
             check_options(&load.options)?;
             Gpu::probe().await?;
             let abort = Abort::follow(signal.clone());
-            let report = |progress: Progress| {
-                if let Ok(value) = to_value(&progress) {
-                    tell(&on_progress, &value);
-                }
-            };
+            let report = |progress: Progress| tell_progress(&on_progress, &progress);
             load.options.tuning = tuning::read().await;
             let started = js::now_ms();
             let (files, storage, kept) = files(&load, &report, &abort.cancel, signal).await?;
@@ -91,15 +87,19 @@ impl WasmEngine {
         })
     }
 
-    /// Answers one request; `on_delta` gets `{text, tokens}`. One at a time. An aborted one resolves with finish_reason `abort`.
+    /// Answers one request; `on_delta` gets `{text, tokens}`, and before that `on_progress` how far the prompt is read. One at a time. An
+    /// aborted one resolves with finish_reason `abort`.
     #[wasm_bindgen(unchecked_return_type = "Promise<GenerateResult>")]
-    pub fn generate(&self, request: JsValue, on_delta: Function, signal: AbortSignal) -> Promise {
+    pub fn generate(&self, request: JsValue, on_delta: Function, on_progress: Function, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
         promise(async move {
             let request = options::request(&request)?;
             let abort = Abort::follow(signal);
             let mut engine = take(&state, &abort)?;
-            let mut deliver = |delta: &Delta| tell(&on_delta, &delta_value(delta));
+            let mut deliver = |event: Event<'_>| match event {
+                Event::Delta(delta) => tell(&on_delta, &delta_value(delta)),
+                Event::Progress(progress) => tell_progress(&on_progress, &progress),
+            };
             let result = engine.generate(&request, &mut deliver, &abort.cancel).await;
             put_back(&state, engine)?;
             generation_value(result?)
@@ -124,6 +124,40 @@ impl WasmEngine {
             let info = engine.info();
             state.report.info = info;
         }
+    }
+
+    /// Keeps a conversation in the origin's private file system under a name, in place of what had it.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn save(&self, conversation: u32, name: String, signal: AbortSignal) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let store = OpfsStore::conversations(Some(signal.clone())).await?;
+            let abort = Abort::follow(signal);
+            let mut engine = take(&state, &abort)?;
+            let saved = engine.save(conversation, &store, &name, &abort.cancel).await;
+            put_back(&state, engine)?;
+            saved.map(|()| JsValue::UNDEFINED)
+        })
+    }
+
+    /// A new conversation that begins as the saved one was: its number.
+    #[wasm_bindgen(unchecked_return_type = "Promise<number>")]
+    pub fn restore(&self, name: String, signal: AbortSignal) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let store = OpfsStore::conversations(Some(signal.clone())).await?;
+            let abort = Abort::follow(signal);
+            let mut engine = take(&state, &abort)?;
+            let restored = engine.restore(&store, &name).await;
+            put_back(&state, engine)?;
+            restored.map(JsValue::from)
+        })
+    }
+
+    /// Removes a saved conversation, if it is there.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn forget(&self, name: String) -> Promise {
+        promise(async move { Engine::forget(&OpfsStore::conversations(None).await?, &name).await.map(|()| JsValue::UNDEFINED) })
     }
 
     /// Measures variants of kernels that were not measured on this device yet, for two seconds at most, and keeps what it finds in the browser's
@@ -206,7 +240,7 @@ pub fn kernel_check(filter: String, on_row: Function) -> Promise {
     })
 }
 
-/// Measures a model, `{model}`, or random weights in a known model's shape, `{shape, quant}`: `{prompt, gen, runs, lane, context, chunk,
+/// Measures a model, `{model}`, or random weights in a known model's shape, `{shape, quant}`: `{prompt, gen, runs, lane, kv, context, chunk,
 /// profile, kernelBench, tune}`. With `{quality: N}` it compares the model's lane with the exact one at N positions instead.
 #[wasm_bindgen(unchecked_return_type = "Promise<BenchReport | QualityReport>")]
 pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
@@ -214,11 +248,7 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Pr
         let mut given = options::bench(&options)?;
         given.options.load.tuning = tuning::read().await;
         let abort = Abort::follow(signal.clone());
-        let report = |progress: Progress| {
-            if let Ok(value) = to_value(&progress) {
-                tell(&on_progress, &value);
-            }
-        };
+        let report = |progress: Progress| tell_progress(&on_progress, &progress);
         let files = match given.source {
             // A bench of one model keeps nothing: its bytes are read once.
             Some(source) => {
@@ -277,6 +307,12 @@ fn to_value(value: &impl Serialize) -> Result<JsValue> {
 fn tell(function: &Function, value: &JsValue) {
     if let Err(e) = function.call1(&JsValue::UNDEFINED, value) {
         web_sys::console::error_2(&"millrace: a callback threw".into(), &e);
+    }
+}
+
+fn tell_progress(function: &Function, progress: &Progress) {
+    if let Ok(value) = to_value(progress) {
+        tell(function, &value);
     }
 }
 

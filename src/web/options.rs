@@ -12,7 +12,7 @@ use super::BlobSource;
 use super::js;
 use crate::bench;
 use crate::error::{Error, Result};
-use crate::plan::Lane;
+use crate::plan::{Kv, Lane};
 use crate::source::{Files, ModelSpec, Remote};
 use crate::stream::{LoadOptions, Overflow, Prompt, Request};
 
@@ -92,9 +92,11 @@ pub(super) fn load(object: &JsValue) -> Result<Load> {
 /// The options of loading that do not say which model.
 fn load_options(fields: &mut Fields<'_>) -> Result<LoadOptions> {
     let lane = fields.get::<String>("lane")?.map(|name| Lane::parse(&name)).transpose()?.unwrap_or_default();
+    let kv = fields.get::<String>("kv")?.map(|name| Kv::parse(&name)).transpose()?;
     let kernels: std::collections::BTreeMap<String, String> = fields.get("kernels")?.unwrap_or_default();
     Ok(LoadOptions {
         lane,
+        kv,
         context: fields.get("context")?,
         chunk: fields.get("chunk")?,
         adapter: fields.get("adapter")?,

@@ -53,7 +53,7 @@ extern "C" {
     /// The class as JavaScript has it.
     type Engine;
     #[wasm_bindgen(method)]
-    fn generate(this: &Engine, request: &JsValue, on_delta: &Function, signal: &AbortSignal) -> Promise;
+    fn generate(this: &Engine, request: &JsValue, on_delta: &Function, on_progress: &Function, signal: &AbortSignal) -> Promise;
     #[wasm_bindgen(method)]
     fn info(this: &Engine) -> JsValue;
     #[wasm_bindgen(method)]
@@ -91,7 +91,7 @@ fn tokens(ids: &[u32]) -> JsValue {
 }
 
 async fn generate(engine: &Engine, request: &[(&str, JsValue)]) -> Result<JsValue, JsValue> {
-    JsFuture::from(engine.generate(&js::object(request), &ignore(), &signal())).await
+    JsFuture::from(engine.generate(&js::object(request), &ignore(), &ignore(), &signal())).await
 }
 
 fn ids(value: &JsValue) -> Vec<u32> {
@@ -163,7 +163,7 @@ async fn progress_info_and_deltas() {
 
     let (deliver, deltas) = collect();
     let request = js::object(&[("tokens", tokens(&e.prompt)), ("ignoreEos", true.into()), ("maxTokens", 20.into()), ("temperature", 0.into())]);
-    let result = JsFuture::from(engine.generate(&request, &deliver, &signal())).await.unwrap();
+    let result = JsFuture::from(engine.generate(&request, &deliver, &ignore(), &signal())).await.unwrap();
     let text: String = deltas.iter().map(|d| js::string(&d, "text")).collect();
     assert_eq!(text, js::string(&result, "text"));
     let seen: Vec<u32> = deltas.iter().flat_map(|d| js::get(&d, "tokens").unchecked_into::<Uint32Array>().to_vec()).collect();
@@ -200,7 +200,7 @@ async fn aborting_disposing_and_overlapping() {
     let result = generate(&engine, &short).await.unwrap();
     assert_eq!(ids(&js::get(&result, "tokens")), e.greedy[..3]);
 
-    let running = engine.generate(&js::object(&long), &ignore(), &signal());
+    let running = engine.generate(&js::object(&long), &ignore(), &ignore(), &signal());
     JsFuture::from(Promise::resolve(&JsValue::NULL)).await.unwrap();
     engine.dispose();
     assert_eq!(code(&JsFuture::from(running).await.unwrap_err()), "DISPOSED");

@@ -276,6 +276,44 @@ test('a second turn reads only what is new, and forks go on from a shared beginn
   expect(gone.map((error) => error?.code)).toEqual(['DISPOSED', 'DISPOSED']);
 });
 
+test('a saved conversation goes on in another engine; a long prompt tells how far it is; a cache of eight bits takes less', async ({ blank }) => {
+  const { first, expected, restored, again, kv, read, errors } = await blank.evaluate(async (model) => {
+    const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
+    const engine = await Engine.load({ model, kv: 'q8' });
+    const prompt = Array.from({ length: 40 }, (_, i) => (i * 37) % 290 + 1);
+    const first = await engine.generate({ tokens: prompt }, options);
+    await engine.save('tea & biscuits');
+    const longer = [...prompt, ...first.tokens, 33, 44];
+    const expected = await engine.generate({ tokens: longer }, options);
+    const kv = engine.info.memory.kv;
+    engine.dispose();
+
+    const other = await Engine.load({ model, kv: 'q8' });
+    const conversation = await other.restore('tea & biscuits');
+    const read: [string, number, number][] = [];
+    const restored = await conversation.generate({ tokens: longer }, { ...options, onProgress: ({ phase, loaded, total }) => read.push([phase, loaded, total]) });
+    await conversation.save('more tea');
+    const again = await (await other.restore('more tea')).generate({ tokens: longer }, options);
+    await other.forget('tea & biscuits');
+    const errors = [await failure(other.restore('tea & biscuits')), await failure(other.restore('')), await failure(other.save(7 as never))];
+    other.dispose();
+    const halves = await Engine.load({ model });
+    errors.push(await failure(halves.restore('more tea')));
+    await halves.forget('more tea');
+    const both = [kv, halves.info.memory.kv];
+    halves.dispose();
+    return { first, expected, restored, again, kv: both, read, errors };
+  }, TINY);
+  expect(restored.cached_tokens).toBe(45);
+  expect(again.cached_tokens).toBeGreaterThanOrEqual(45);
+  expect([Array.from(restored.tokens), Array.from(again.tokens)]).toEqual([Array.from(expected.tokens), Array.from(expected.tokens)]);
+  expect(first.cached_tokens).toBe(0);
+  expect(read).toEqual([['prompt', 3, 3]]);
+  expect(kv[0]! / kv[1]!).toBeCloseTo(18 / 32);
+  expect(errors.map((error) => error?.code)).toEqual(['NOT_FOUND', 'BAD_OPTION', 'BAD_OPTION', 'BAD_OPTION']);
+  expect(errors[3]?.message).toContain('another kv');
+});
+
 test('dispose rejects what is pending and all that comes later', async ({ blank }) => {
   const errors = await blank.evaluate(async (model) => {
     const engine = await Engine.load({ model });

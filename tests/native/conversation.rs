@@ -1,7 +1,8 @@
 //! What the cache holds is not read again, conversations take turns, and a full context is an error or a shift: with the tokens of a fresh run.
 
-use millrace::plan::Lane;
-use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::plan::{Kv, Lane};
+use millrace::store::{Begin, MemoryStore, ModelKey, Store as _};
+use millrace::stream::{Cancel, Engine, Event, Generation, LoadOptions, Overflow, Prompt, Request};
 use pollster::block_on;
 use serde_json::json;
 
@@ -60,7 +61,16 @@ fn what_is_stopped_half_way_is_not_taken_for_read() {
     let cancel = Cancel::new();
     // Ends after the first piece of the answer.
     let stop = cancel.clone();
-    let part = block_on(engine.generate(&ask(&prompt, 60), &mut |_| stop.cancel(), &cancel)).unwrap();
+    let part = block_on(engine.generate(
+        &ask(&prompt, 60),
+        &mut |event| {
+            if matches!(event, Event::Delta(_)) {
+                stop.cancel()
+            }
+        },
+        &cancel,
+    ))
+    .unwrap();
     assert!(part.tokens.len() < 60);
     let longer = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
     assert_eq!(run(&mut engine, &ask(&longer, 10)).tokens, fresh(&longer, 10).tokens);
@@ -193,4 +203,79 @@ fn reading_a_prompt_equals_decoding_it_token_by_token() {
         let best = |l: &[f32]| (0..l.len()).max_by(|a, b| l[*a].total_cmp(&l[*b]));
         assert_eq!(best(&read), best(&decoded), "{n} tokens");
     }
+}
+
+#[test]
+fn a_saved_conversation_goes_on_in_another_engine() {
+    let window = |kv| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-window/model");
+        let files = millrace::source::disk::open_path(&path).unwrap();
+        block_on(Engine::load(&files, &LoadOptions { prefill_rows: Some(16), kv, ..exact() }, &|_| {}, &Cancel::new())).unwrap()
+    };
+    let makers: [&dyn Fn() -> Engine; 3] = [&|| load(&exact()), &|| window(None), &|| window(Some(Kv::Q8))];
+    for make in makers {
+        let store = MemoryStore::new();
+        let mut engine = make();
+        let prompt = ids(130, 3);
+        let first = run(&mut engine, &ask(&prompt, 10));
+        block_on(engine.save(0, &store, "tea", &Cancel::new())).unwrap();
+        let longer = [&prompt[..], &first.tokens, &ids(6, 4)].concat();
+        let expected = run(&mut engine, &ask(&longer, 10));
+
+        let mut other = make();
+        run(&mut other, &ask(&ids(40, 9), 5));
+        let conversation = block_on(other.restore(&store, "tea")).unwrap();
+        let result = run(&mut other, &Request { conversation, ..ask(&longer, 10) });
+        assert_eq!((result.cached_tokens, &result.tokens), (139, &expected.tokens));
+        // It can be saved again under the same name, and a conversation that does not have the cache can be saved, too.
+        run(&mut other, &ask(&ids(40, 9), 5));
+        block_on(other.save(conversation, &store, "tea", &Cancel::new())).unwrap();
+        let again = block_on(other.restore(&store, "tea")).unwrap();
+        assert_eq!(run(&mut other, &Request { conversation: again, ..ask(&longer, 10) }).tokens, expected.tokens);
+        block_on(Engine::forget(&store, "tea")).unwrap();
+        assert_eq!(block_on(other.restore(&store, "tea")).unwrap_err().code(), "NOT_FOUND");
+    }
+}
+
+#[test]
+fn what_was_saved_elsewhere_or_is_damaged_is_not_taken() {
+    let store = MemoryStore::new();
+    let mut engine = load(&exact());
+    run(&mut engine, &ask(&ids(30, 3), 3));
+    block_on(engine.save(0, &store, "a", &Cancel::new())).unwrap();
+    for (what, mut other) in [
+        ("model", box_model(&exact())),
+        ("lane", load(&LoadOptions { kv: Some(Kv::F32), ..LoadOptions::default() })),
+        ("kv", load(&LoadOptions { kv: Some(Kv::F16), ..exact() })),
+    ] {
+        let error = block_on(other.restore(&store, "a")).unwrap_err();
+        assert!(error.code() == "BAD_OPTION" && error.message().contains(&format!("another {what}")), "{what}: {error}");
+    }
+    // Each file of the saved conversation, changed.
+    let files = block_on(store.open(&ModelKey::new("conversation:a"))).unwrap().unwrap();
+    for (victim, _) in &files {
+        for how in [0, 1, 2] {
+            let broken = MemoryStore::new();
+            let Begin::Write(mut writer) = block_on(broken.begin(&ModelKey::new("conversation:a"), &Cancel::new())).unwrap() else { panic!("whole") };
+            for (name, file) in &files {
+                let mut bytes = block_on(file.read(0, file.len() as usize)).unwrap();
+                if name == victim {
+                    let middle = bytes.len() / 2;
+                    match how {
+                        0 => bytes.truncate(middle),
+                        1 => bytes[middle] ^= 1,
+                        _ => continue,
+                    }
+                }
+                block_on(writer.create(name, None)).unwrap();
+                block_on(writer.append(&bytes)).unwrap();
+            }
+            block_on(writer.finish()).unwrap();
+            let error = block_on(engine.restore(&broken, "a")).unwrap_err();
+            assert!(matches!(error.code(), "STORAGE" | "BAD_OPTION"), "{victim} {how}: {error}");
+        }
+    }
+    assert_eq!(block_on(engine.save(99, &store, "b", &Cancel::new())).unwrap_err().code(), "BAD_OPTION");
+    assert_eq!(block_on(engine.restore(&store, "b")).unwrap_err().code(), "NOT_FOUND", "nothing half-written stays");
+    assert_eq!(block_on(engine.save(0, &store, "", &Cancel::new())).unwrap_err().code(), "BAD_OPTION");
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use millrace::stream::{Cancel, Engine, FinishReason, Generation, LoadOptions, Prompt, Request};
+use millrace::stream::{Cancel, Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
 use millrace::{ErrorKind, source::disk::open_path};
 use pollster::block_on;
 
@@ -92,7 +92,16 @@ fn a_stop_text_ends_the_answer_and_is_no_part_of_it() {
     let at = whole.text.find(&stop).expect("it is in there");
     let mut streamed = String::new();
     let request = Request { stop: vec![stop], ..ask(40) };
-    let result = block_on(engine.generate(&request, &mut |d| streamed.push_str(&d.text), &Cancel::new())).expect("a generation");
+    let result = block_on(engine.generate(
+        &request,
+        &mut |event| {
+            if let Event::Delta(d) = event {
+                streamed.push_str(&d.text)
+            }
+        },
+        &Cancel::new(),
+    ))
+    .expect("a generation");
     assert_eq!(result.finish_reason, FinishReason::Stop);
     assert_eq!(result.text, whole.text[..at]);
     assert_eq!(streamed, result.text);
@@ -105,7 +114,8 @@ fn a_signal_ends_it_with_what_there_is() {
     let mut seen = 0;
     let result = block_on(engine.generate(
         &ask(100),
-        &mut |delta| {
+        &mut |event| {
+            let Event::Delta(delta) = event else { return };
             seen += delta.tokens.len();
             if seen >= 8 {
                 cancel.cancel();

@@ -9,6 +9,7 @@ mod decode_loop;
 mod format;
 mod fuzz;
 mod kernels;
+mod long_context;
 mod memory;
 mod parity;
 mod quants;

@@ -33,7 +33,7 @@ fn fixtures() -> Vec<(String, PathBuf, Expected)> {
         })
         .collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
-    assert!(all.len() >= 9, "only {} fixtures", all.len());
+    assert!(all.len() >= 10, "only {} fixtures", all.len());
     all
 }
 
@@ -91,7 +91,7 @@ fn exact_lane_agrees_in_short_passes_and_with_split_tensors() {
     // 16 rows a pass: several passes for a prompt; 16 KiB a binding: every matrix in several parts.
     on_gpu(
         &LoadOptions { lane: Lane::Exact, prefill_rows: Some(16), max_binding: Some(16 << 10), ..LoadOptions::default() },
-        &["gguf-mixed", "gguf-q4_k_m", "gguf-q8_0", "hf-sharded"],
+        &["gguf-mixed", "gguf-q4_k_m", "gguf-q8_0", "hf-sharded", "hf-window"],
     );
 }
 

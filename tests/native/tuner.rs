@@ -33,7 +33,8 @@ fn what_is_measured_is_kept_and_the_plan_says_it() {
     let mut tuning = Tuning::default();
     engine.remember(&mut tuning);
     let again = load(&LoadOptions { tuning: Tuning::parse(&tuning.text()), ..LoadOptions::default() });
-    let plan = |info: &millrace::stream::Info| info.plan.iter().map(|r| (r.step.clone(), r.variant)).collect::<Vec<_>>();
+    // Passes of few rows wait for idle time.
+    let plan = |info: &millrace::stream::Info| info.plan.iter().filter(|r| r.pass != "few").map(|r| (r.step.clone(), r.variant)).collect::<Vec<_>>();
     assert_eq!(plan(&again.info()), plan(&info));
 }
 

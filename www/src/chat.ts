@@ -81,7 +81,10 @@ async function answer(): Promise<void> {
     if (!engine) throw new MillraceError('DISPOSED', 'no model is loaded');
     if (mine.stopped) throw new MillraceError('ABORTED', 'stopped before the model was loaded');
     const system = settings.systemPrompt();
-    mine.generation = engine.generate([...(system ? [{ role: 'system' as const, content: system }] : []), ...conversation], settings.generateOptions());
+    mine.generation = engine.generate([...(system ? [{ role: 'system' as const, content: system }] : []), ...conversation], {
+      ...settings.generateOptions(),
+      onProgress: ({ loaded, total }) => answerView.reading(loaded, total),
+    });
     for await (const delta of mine.generation) {
       text += delta;
       answerView.append(delta);

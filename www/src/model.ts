@@ -12,6 +12,7 @@ const PHASES: Record<Progress['phase'], string> = {
   read: 'Reading',
   upload: 'Moving onto the GPU',
   compile: 'Compiling kernels',
+  prompt: 'Reading the question',
 };
 
 /** The page's one engine. */

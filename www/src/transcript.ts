@@ -9,6 +9,8 @@ const announce = document.querySelector<HTMLElement>('#announce')!;
 
 /** The answer that is being written. */
 export interface AnswerView {
+  /** How far the question, and what came before it, is read. */
+  reading(tokens: number, total: number): void;
   append(text: string): void;
   /** Ends it: figures below it, or what went wrong. */
   finish(outcome: { result: GenerateResult } | { error: Explanation }): void;
@@ -37,7 +39,14 @@ export function addAnswer(onRetry: () => void): AnswerView {
     if (following) follow();
   };
   follow();
+  const state = document.createElement('span');
+  state.className = 'reading';
   return {
+    reading(tokens, total) {
+      state.textContent = tokens < total ? `Reading ${tokens} of ${total} tokens` : '';
+      if (tokens < total) item.append(state);
+      else state.remove();
+    },
     append(delta) {
       waiting += delta;
       item.classList.add('begun');
@@ -47,6 +56,7 @@ export function addAnswer(onRetry: () => void): AnswerView {
       cancelAnimationFrame(frame);
       const following = atEnd();
       paint();
+      state.remove();
       item.classList.remove('writing');
       if ('error' in outcome) item.append(errorNote(outcome.error));
       item.append(foot('result' in outcome ? figures(outcome.result) : '', () => text.data, onRetry));

@@ -4,6 +4,7 @@ A family module has
     NAME          what --family takes
     ARCH          the gguf package's MODEL_ARCH, which gives llama.cpp's tensor names
     SHAPES        the names in shapes.SHAPES that make sense for it
+    FORMATS       where not every one is published: "gguf", "safetensors", the usual one first
     config(shape, tokens) -> a transformers configuration; tokens gives the special ids
     model(config) -> the transformers model, its weights not yet set
     spread(name, shape) -> (mean, standard deviation) of one parameter, by its transformers name
@@ -22,6 +23,10 @@ from ..errors import BadArguments
 
 def names() -> list[str]:
     return sorted(module.name for module in iter_modules(__path__))
+
+
+def formats(family: ModuleType) -> tuple[str, ...]:
+    return getattr(family, "FORMATS", ("gguf", "safetensors"))
 
 
 def family_named(name: str) -> ModuleType:

@@ -4,11 +4,11 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use millrace::plan::Lane;
 use millrace::plan::tuning::Tuning;
+use millrace::plan::{Kv, Lane};
 use millrace::source::{ModelSpec, native};
 use millrace::store::disk::{read_tuning, write_tuning};
-use millrace::stream::{Cancel, Engine, Generation, LoadOptions, Overflow, Phase, Progress, Prompt, Request};
+use millrace::stream::{Cancel, Engine, Event, Generation, LoadOptions, Overflow, Phase, Progress, Prompt, Request};
 use millrace::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -48,6 +48,9 @@ pub struct How {
     /// exact: f32; f16: half activations where the GPU has them; fast: int8 activations and a packed-half cache.
     #[arg(long, default_value = "fast")]
     lane: String,
+    /// How the cache holds keys and values: f32, f16 or q8 (int8, half the memory of f16); f32 in lane exact, f16 in the others if not given.
+    #[arg(long, value_parser = Kv::parse)]
+    kv: Option<Kv>,
     /// Most positions, prompt and answer together; bench: at least those it needs.
     #[arg(long)]
     context: Option<u32>,
@@ -171,6 +174,7 @@ impl How {
     pub fn options(&self) -> Result<LoadOptions> {
         Ok(LoadOptions {
             lane: Lane::parse(&self.lane)?,
+            kv: self.kv,
             context: self.context,
             chunk: self.chunk,
             adapter: self.adapter.clone(),
@@ -283,7 +287,8 @@ async fn generate(args: Generate) -> Result<()> {
     let result = engine
         .generate(
             &request,
-            &mut |delta| {
+            &mut |event| {
+                let Event::Delta(delta) = event else { return };
                 // A closed pipe is reported once, after the generation.
                 if let Err(e) = out.write_all(delta.text.as_bytes()).and_then(|()| out.flush()) {
                     broken.get_or_insert(e);

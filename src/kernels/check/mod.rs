@@ -60,6 +60,7 @@ const CASES: &[(&str, Cases)] = &[
     ("matvec", product::matvec),
     ("norm_matvec", product::norm_matvec),
     ("norm_gated", product::norm_gated),
+    ("matvec_rows", product::matvec_rows),
     ("matmul", product::matmul),
     ("quantize", swiglu::quantize),
     ("swiglu", swiglu::swiglu),

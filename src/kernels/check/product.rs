@@ -100,6 +100,23 @@ pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         .collect()
 }
 
+pub fn matvec_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let shapes = [
+        (shape(2, 256, 64), 1),
+        (Shape { row0: 5, add: true, ..shape(8, 80, 13) }, 2),
+        (Shape { small: true, add: true, row0: 3, ..shape(4, 2080, 70) }, 1),
+        (shape(5, 4320, 9), 4),
+        (Shape { add: true, ..shape(1, 96, 33) }, 1),
+    ];
+    let cases = shapes.into_iter().map(|(shape, split)| {
+        let groups = shape.n.div_ceil(variant.tile[0] / split);
+        let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
+        case.overrides.push(("SPLIT", f64::from(split)));
+        case
+    });
+    cases.collect()
+}
+
 pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let shapes = [
         shape(1, 32, 1),
@@ -125,7 +142,7 @@ fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u3
     let y = if add { words(&random.f32s((t * stride) as usize, 1.0)) } else { untouched((t * stride) as usize) };
     buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("y", y)]);
     let mut overrides = vec![("KB", kb), ("N", n), ("ROW0", row0), ("ADD", u32::from(add))];
-    if variant.kernel == "matmul" {
+    if variant.kernel != "matvec" {
         overrides.push(("NSTRIDE", stride));
     }
     Case {

@@ -30,6 +30,8 @@ use crate::stream::Cancel;
 const SHARD: u64 = 64 << 20;
 /// The folder of the origin's file system that is ours.
 const FOLDER: &str = "millrace";
+/// The folder of saved conversations.
+const CONVERSATIONS: &str = "millrace-conversations";
 
 /// The store in the origin's private file system.
 pub struct OpfsStore {
@@ -45,6 +47,11 @@ impl OpfsStore {
     /// Fails with `STORAGE` where the browser has no such file system or keeps it closed, as in private windows.
     pub async fn open(signal: Option<AbortSignal>) -> Result<Self> {
         Self::open_in(FOLDER, SHARD, signal).await
+    }
+
+    /// Where conversations are kept: beside the models' folder.
+    pub async fn conversations(signal: Option<AbortSignal>) -> Result<Self> {
+        Self::open_in(CONVERSATIONS, SHARD, signal).await
     }
 
     async fn open_in(folder: &str, shard: u64, signal: Option<AbortSignal>) -> Result<Self> {

@@ -1,0 +1,104 @@
+// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] for up to {{ tile[1] }} rows of x: as matvec, each block of w read and decoded once for all of
+// them. LANES neighbouring invocations share {{ rows }} rows of w; SPLIT such groups deal K out among themselves.
+{% set most = tile[1] %}
+{% set at_once = 4 %}{# rows of x that are compiled together: with fewer, the others are skipped #}
+{% include "common/state.wgsl" %}
+{% include "common/weight.wgsl" %}
+{% include "common/lanes.wgsl" %}
+override KB: u32;        // blocks of a row, ceil(K / 32)
+override SPLIT: u32;     // groups of lanes that share a row: a power of two, at most GROUPS
+override N: u32;         // rows of w in this part
+override ROW0: u32;      // where in a row of y this part begins
+override ADD: u32;       // 1: y is added to, the residual
+override NSTRIDE: u32;   // f32 elements between rows of y
+{% if act == "q8" %}
+@group(0) @binding(3) var<storage, read> xq: array<vec4<u32>>;   // [T][KB][2]
+@group(0) @binding(4) var<storage, read> xs: array<vec2<f32>>;   // [T][KB]
+{% else %}
+@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [T][KB * 8]
+fn x4(j: u32) -> vec4<f32> { return x[j]; }
+{% endif %}
+@group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
+const GROUPS = {{ workgroup // lanes }}u;   // groups of lanes in a workgroup
+var<workgroup> parts: array<f32, {{ workgroup // lanes * rows * most }}>;   // [GROUPS][{{ rows }}][{{ most }} t]
+
+@compute @workgroup_size({{ workgroup }})
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    let group = li / LANES;
+    let lane = li % LANES + group % SPLIT * LANES;
+    let first = (wid.x + wid.y * grid.x) * (GROUPS / SPLIT * {{ rows }}u);
+    if (first >= N) { return; }
+    // Rows beyond the last repeat it and are not written.
+    let last = state.rows - 1u;
+{% for r in range(rows) %}
+    let b{{ r }} = min(first + group / SPLIT * {{ rows }}u + {{ r }}u, N - 1u) * KB;
+{% for t in range(most) %}
+    var s{{ r }}_{{ t }} = 0.0;
+{% endfor %}
+{% endfor %}
+{% for t in range(most) %}
+    let x{{ t }} = min({{ t }}u, last) * KB;
+{% endfor %}
+{% if act == "q8" %}
+    for (var i = lane; i < KB; i += LANES * SPLIT) {
+{% for r in range(rows) %}
+        let w{{ r }} = load_w(b{{ r }} + i);
+{% endfor %}
+{% for part in range(most // at_once) %}
+        if (last >= {{ part * at_once }}u) {
+{% for t in range(part * at_once, (part + 1) * at_once) %}
+            {
+                let xa = xq[(x{{ t }} + i) * 2u];
+                let xb = xq[(x{{ t }} + i) * 2u + 1u];
+                let xd = xs[x{{ t }} + i];
+{% for r in range(rows) %}
+                s{{ r }}_{{ t }} += dot_w(w{{ r }}, xa, xb, xd);
+{% endfor %}
+            }
+{% endfor %}
+        }
+{% endfor %}
+    }
+{% else %}
+    for (var i = lane; i < KB * UNITS; i += LANES * SPLIT) {
+{% for part in range(most // at_once) %}
+        if (last >= {{ part * at_once }}u) {
+{% for t in range(part * at_once, (part + 1) * at_once) %}
+            {
+                let v = load_x(x{{ t }} * UNITS + i);
+{% for r in range(rows) %}
+                s{{ r }}_{{ t }} += dot_x(b{{ r }} * UNITS + i, v);
+{% endfor %}
+            }
+{% endfor %}
+        }
+{% endfor %}
+    }
+{% endif %}
+{% for part in range(most // at_once) %}
+    if (last >= {{ part * at_once }}u) {
+{% for t in range(part * at_once, (part + 1) * at_once) %}{% for r in range(rows) %}
+        s{{ r }}_{{ t }} = lane_sum(s{{ r }}_{{ t }}, li);
+{% endfor %}{% endfor %}
+    }
+{% endfor %}
+    if (li % LANES == 0u) {
+{% for r in range(rows) %}{% for t in range(most) %}
+        parts[(group * {{ rows }}u + {{ r }}u) * {{ most }}u + {{ t }}u] = s{{ r }}_{{ t }};
+{% endfor %}{% endfor %}
+    }
+    workgroupBarrier();
+    // parts is [rows of groups][SPLIT][{{ rows }}][{{ most }}].
+    for (var i = li; i < GROUPS / SPLIT * {{ rows * most }}u; i += {{ workgroup }}u) {
+        let t = i % {{ most }}u;
+        let n = i / {{ most }}u;
+        if (t <= last && first + n < N) {
+            var v = 0.0;
+            for (var k = 0u; k < SPLIT; k++) { v += parts[((n / {{ rows }}u * SPLIT + k) * {{ rows }}u + n % {{ rows }}u) * {{ most }}u + t]; }
+            let at = t * NSTRIDE + ROW0 + first + n;
+            if (ADD == 1u) { v += y[at]; }
+            y[at] = v;
+        }
+    }
+}
