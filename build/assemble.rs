@@ -24,6 +24,9 @@ struct Kernel {
     /// Invocations of a workgroup, for templates that take it from here.
     #[serde(default)]
     workgroup: Option<PerAxis<u32>>,
+    /// Whether it uses subgroup matrices, which naga does not know: it sees the template's other branch.
+    #[serde(default)]
+    matrices: bool,
     /// Rows of N that a group of lanes computes together; `tile` follows from it.
     #[serde(default)]
     rows: Option<PerAxis<u32>>,
@@ -83,6 +86,8 @@ pub struct Assembled {
     pub tile: [u32; 2],
     /// Invocations that share a row, for kernels that reduce over so many; 0 for others.
     pub lanes: u32,
+    /// Whether it uses subgroup matrices.
+    pub matrices: bool,
     /// The template, relative to shaders/.
     pub template: String,
     /// What the template is rendered with.
@@ -186,7 +191,8 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
         context.push(("kernel", Argument::Text(name.to_owned())));
         context.extend(numbers.into_iter().filter_map(|(key, value)| Some((key, Argument::Number(value?)))));
         context.extend(tile.map(|tile| ("tile", Argument::Pair(tile))));
-        let values: BTreeMap<&str, Value> = context.iter().map(|(key, value)| (*key, value.into())).collect();
+        let mut values: BTreeMap<&str, Value> = context.iter().map(|(key, value)| (*key, value.into())).collect();
+        values.insert("matrices", false.into());
         let source = template.render(values).map_err(|e| format!("{label}: {e:#}"))?;
         let source = strip(&source);
         if let Some(twin) = seen.insert(source.clone(), variant.clone()) {
@@ -198,6 +204,7 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
             axes,
             tile: tile.unwrap_or([1, 1]),
             lanes,
+            matrices: kernel.matrices,
             template: kernel.source.clone(),
             context,
             source,

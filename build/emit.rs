@@ -33,8 +33,8 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &[(String, String)], 
         let _ = writeln!(
             code,
             "Variant {{ kernel: {:?}, name: {:?}, axes: &{:?}, template: {:?}, context: &[{context}], \
-             workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, lanes: {}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {} }},",
-            v.kernel, v.name, v.axes, v.template, r.workgroup, r.workgroup_bytes, v.tile, v.lanes, r.subgroups, r.f16,
+             workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, lanes: {}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {}, matrices: {} }},",
+            v.kernel, v.name, v.axes, v.template, r.workgroup, r.workgroup_bytes, v.tile, v.lanes, r.subgroups, r.f16, v.matrices,
         );
     }
     let _ = writeln!(code, "];\nstatic KERNELS: &[&str] = &{names:?};");

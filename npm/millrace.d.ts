@@ -123,6 +123,9 @@ export interface BenchOptions {
   adapter?: string;
   profile?: boolean;
   tune?: boolean;
+  /** Whether to measure the second turn of a conversation, too. */
+  secondTurn?: boolean;
+  kv?: string;
   subgroups?: boolean;
   kernels?: Record<string, string>;
 }
@@ -183,6 +186,10 @@ export interface BenchReport extends BenchRun {
   tuned: Tuned;
   profile?: ProfileRow[];
   prefill_profile?: PrefillRow[];
+  /** GPU time of passes of few rows, ms. */
+  few_rows?: { rows: number; ms: number }[];
+  /** Second turns: tokens of the first prompt, of the second, those not read again, ms to the first token. */
+  second_turn?: { after: number; tokens: number; cached: number; ttft_ms: number }[];
   kernels?: KernelBenchRow[];
 }
 

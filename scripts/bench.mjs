@@ -10,16 +10,17 @@ const HELP = `npm run bench -- OPTIONS     a model, or random weights in a known
   --model builtin | PATH | URL     a .gguf file, a folder with safetensors, or a manifest.json, instead of a shape
   --shape NAME     qwen3-0.6b, gemma-3-270m, gemma-3-1b, llama-3.2-1b (default), qwen2.5-0.5b, qwen2.5-1.5b, llama-3.2-3b, phi-3.5-mini, mistral-7b, llama-3.1-8b
   --quant NAME     q4_0 (default), q4_k_m, q8_0, f16
-  --prompt N (512)   --gen N (128)   --runs N (5)   --lane exact|f16|fast   --context N   --chunk N   --adapter NAME   --kernel OPERATION=VARIANT
+  --prompt N (512)   --gen N (128)   --runs N (5)   --lane exact|f16|fast   --kv f32|f16|q8   --context N   --chunk N   --adapter NAME   --kernel OPERATION=VARIANT
   --profile        also GPU time, bytes and busy threads of each kernel
   --kernels        also every variant that a step could run: compared with its twin, then measured
+  --second-turn    also the time to the first token of a second turn, after a first one of 100 tokens and one of 4,000
   --no-tune        plan with what is known instead of measuring variants first
   --quality        instead of speed: the lane's logits against the exact lane's, over --positions N (2000), by default of the model in the box
   --json           the report as one JSON object on the last line     --out FILE   the report into a file
   --compare FILE   ratios to an earlier report                        --headed     show the browser
 `;
 
-const PAGE_OPTIONS = ['shape', 'quant', 'prompt', 'gen', 'runs', 'lane', 'context', 'chunk', 'adapter'];
+const PAGE_OPTIONS = ['shape', 'quant', 'prompt', 'gen', 'runs', 'lane', 'kv', 'context', 'chunk', 'adapter'];
 const OPTIONS = {
   ...Object.fromEntries(PAGE_OPTIONS.map((name) => [name, { type: 'string' }])),
   kernel: { type: 'string', multiple: true },
@@ -27,6 +28,7 @@ const OPTIONS = {
   profile: { type: 'boolean' },
   kernels: { type: 'boolean' },
   'no-tune': { type: 'boolean' },
+  'second-turn': { type: 'boolean' },
   quality: { type: 'boolean' },
   positions: { type: 'string' },
   json: { type: 'boolean' },
@@ -69,6 +71,7 @@ async function bench(args) {
   for (const kernel of given.kernel ?? []) query.append('kernel', kernel);
   if (given.profile) query.set('profile', '1');
   if (given.kernels) query.set('kernels', '1');
+  if (given['second-turn']) query.set('secondTurn', '1');
   if (given['no-tune']) query.set('tune', '0');
   if (given.positions !== undefined && !given.quality) throw new BadOption('--positions goes with --quality');
   if (given.quality) query.set('quality', given.positions ?? '2000');
@@ -129,6 +132,8 @@ function print(report, earlier) {
   out(`GPU memory   ${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB of it weights`);
   if (report.profile) printProfile(report.profile);
   if (report.prefill_profile) printPrefillProfile(report.prefill_profile);
+  for (const { rows, ms } of report.few_rows ?? []) out(`pass of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18) + ` ${n(ms, 4).padStart(9)} ms`);
+  for (const t of report.second_turn ?? []) out(`second turn  first token after ${n(t.ttft_ms)} ms: ${t.tokens} tokens after a first prompt of ${t.after}, ${t.cached} of them not read again`);
   if (report.kernels) {
     out(`\n${'operation'.padEnd(40)} ${'variant'.padEnd(22)}          us        MB     GB/s  % peak  result`);
     for (const r of report.kernels) {

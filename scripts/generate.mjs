@@ -11,7 +11,7 @@ const HELP = `npm run generate -- OPTIONS
   --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
   --max-tokens N   --temperature T   --top-k K   --top-p P   --min-p P   --seed S   --stop TEXT   --ignore-eos
   --overflow error|shift
-  --lane exact|f16|fast   --context N   --adapter NAME   --chunk N   --kernel OPERATION=VARIANT   --headed
+  --lane exact|f16|fast   --kv f32|f16|q8   --context N   --adapter NAME   --chunk N   --kernel OPERATION=VARIANT   --headed
   --json                 one JSON object on the last line
   --profile              also GPU time, bytes and busy threads of each kernel of a decode step at the end of the answer
   --logits FILE.json     the raw logits of the last prompt position
@@ -34,6 +34,7 @@ const OPTIONS = {
   'ignore-eos': { type: 'boolean' },
   overflow: { type: 'string' },
   lane: { type: 'string' },
+  kv: { type: 'string' },
   context: { type: 'string' },
   adapter: { type: 'string' },
   chunk: { type: 'string' },
@@ -95,7 +96,7 @@ function jobOf(given) {
   if (given['logits-from'] !== undefined && !given.logits) throw bad('--logits-from needs --logits FILE.json');
   const prompts = ['prompt', 'chat', 'messages', 'tokens'].filter((name) => given[name] !== undefined);
   if (prompts.length !== 1) throw bad(prompts.length === 0 ? 'nothing to continue: give --prompt, --chat, --messages or --tokens' : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`);
-  const load = { lane: given.lane, context: number(given, 'context'), adapter: given.adapter, chunk: number(given, 'chunk'), kernels: kernels(given.kernel) };
+  const load = { lane: given.lane, kv: given.kv, context: number(given, 'context'), adapter: given.adapter, chunk: number(given, 'chunk'), kernels: kernels(given.kernel) };
   const options = {
     maxTokens: number(given, 'max-tokens'),
     temperature: number(given, 'temperature'),

@@ -169,7 +169,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         var best = vec4<f32>(LOWEST);
 {% for i in range(rows) %}
         let pos{{ i }} = state.pos + t0 + ty + {{ i }}u * DOWN;
-        let seen{{ i }} = keys <= vec4<u32>(pos{{ i }}) & keys >= vec4<u32>(pos{{ i }} + 1u - seen(pos{{ i }}));
+        let seen{{ i }} = (keys <= vec4<u32>(pos{{ i }})) & (keys >= vec4<u32>(pos{{ i }} + 1u - seen(pos{{ i }})));
         s{{ i }} = select(vec4<f32>(LOWEST), capped1(s{{ i }}), seen{{ i }});
         best[{{ i }}] = max(max(s{{ i }}.x, s{{ i }}.y), max(s{{ i }}.z, s{{ i }}.w));
 {% endfor %}

@@ -7,7 +7,7 @@ pub use quality::{Quality, quality};
 
 use serde::Serialize;
 
-use crate::decode::{self, KernelRow, PrefillRow, ProfileRow, Run, Session, Tuned};
+use crate::decode::{self, KernelRow, PrefillRow, ProfileRow, RowsTime, Run, Session, Tuned};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::{Caps, Snapshot};
@@ -36,6 +36,8 @@ pub struct Options {
     pub kernels: bool,
     /// Whether to measure variants first, as an engine does in idle time.
     pub tune: bool,
+    /// Whether to measure the second turn of a conversation, too.
+    pub second_turn: bool,
     /// Lane, adapter, forced kernels, readback chunk.
     pub load: LoadOptions,
 }
@@ -58,6 +60,24 @@ pub struct BenchRun {
     /// Submissions of prefill.
     pub prefill_submits: u64,
 }
+
+/// A second turn of a conversation.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct SecondTurn {
+    /// Tokens of the first turn's prompt.
+    pub after: u32,
+    /// Tokens that the second turn adds, of which it has to read one more: the first answer's last.
+    pub tokens: u32,
+    /// Tokens that it did not have to read.
+    pub cached: usize,
+    /// Time to the first token, ms: median.
+    pub ttft_ms: f64,
+}
+
+/// Prompts of first turns, in tokens.
+const FIRST_TURNS: [u32; 2] = [100, 4000];
+/// Tokens of a first answer, and of a second turn.
+const TURN: u32 = 32;
 
 /// The result of a bench.
 #[derive(Debug, Clone, Serialize)]
@@ -121,6 +141,12 @@ pub struct Report {
     /// The prompt's last pass by kernel, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prefill_profile: Vec<PrefillRow>,
+    /// Passes of few rows at the end of the prompt, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub few_rows: Vec<RowsTime>,
+    /// Second turns, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub second_turn: Vec<SecondTurn>,
     /// Every variant that a step could run, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelRow>,
@@ -150,7 +176,9 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
         Some(files) => Checkpoint::open(files).await?,
         None => shapes::checkpoint(&shape, quant),
     };
-    let context = options.load.context.unwrap_or(options.prompt + options.gen_tokens + 1).max(options.prompt + options.gen_tokens + 1);
+    let turns = if options.second_turn { FIRST_TURNS[1] + 3 * TURN } else { 0 };
+    let least = turns.max(options.prompt + options.gen_tokens + 1);
+    let context = options.load.context.unwrap_or(least).max(least);
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
     let (mut session, self_test) = match model {
         Some(_) => open_session(&checkpoint, &load, None, progress, cancel).await?,
@@ -183,11 +211,8 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     for _ in 0..options.runs {
         runs.push(one(&mut session, &ids, options, cancel).await?);
     }
-    let median = |of: &dyn Fn(&BenchRun) -> f64| {
-        let mut values: Vec<f64> = runs.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
+    let second_turn = if options.second_turn { second_turns(&mut session, options, cancel).await? } else { Vec::new() };
+    let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
     // Before the bench makes a large buffer of its own.
     let gpu_bytes = session.gpu().counters().peak_gpu_bytes();
@@ -196,6 +221,7 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     let bytes_per_token: u64 = session.plans()[1].steps.iter().map(|s| s.bytes_at(position)).sum();
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
     let prefill_profile = if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
+    let few_rows = if options.profile { session.profile_few(options.prompt).await? } else { Vec::new() };
     let kernels = if options.kernels { session.kernel_bench(position, streaming_gb_s).await? } else { Vec::new() };
     // A model's name, or else that of its first file, and its tensors' types.
     let about = model.map(|files| {
@@ -232,10 +258,41 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
         tuned,
         profile,
         prefill_profile,
+        few_rows,
+        second_turn,
         kernels,
         runs,
         tuning,
     })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The time to the first token of second turns, after short first turns and long ones, in turns.
+async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel) -> Result<Vec<SecondTurn>> {
+    let vocab = session.model().config().vocab as u32;
+    let sampling = Sampling::new(&SamplingOptions::default(), &[], decode::RING)?;
+    let mut measured = FIRST_TURNS.map(|after| (SecondTurn { after, tokens: TURN, cached: 0, ttft_ms: 0.0 }, Vec::new()));
+    // The first round warms up.
+    for run in 0..=options.runs {
+        for (turn, times) in &mut measured {
+            cancel.check()?;
+            let mut text: Vec<u32> = (0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect();
+            let first = Run { prompt: &text, sampling, limit: TURN, afresh: true, chunk: options.load.chunk };
+            text.extend(session.generate(first, cancel, &mut |_| true).await?.tokens);
+            text.extend((0..TURN).map(|i| (i + 7).wrapping_mul(40_503) % vocab));
+            let second = Run { prompt: &text, sampling, limit: TURN, afresh: false, chunk: options.load.chunk };
+            let outcome = session.generate(second, cancel, &mut |_| true).await?;
+            turn.cached = outcome.known;
+            if run > 0 {
+                times.push(outcome.timings.ttft_ms);
+            }
+        }
+    }
+    Ok(measured.into_iter().map(|(turn, times)| SecondTurn { ttft_ms: median(times), ..turn }).collect())
 }
 
 async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &Cancel) -> Result<BenchRun> {
@@ -322,6 +379,7 @@ mod tests {
             profile: false,
             kernels: false,
             tune: true,
+            second_turn: false,
             load: LoadOptions::default(),
         };
         for bad in [

@@ -40,6 +40,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("norm_gated", product::norm_gated),
     ("matvec_rows", product::matmul),
     ("matmul", product::matmul),
+    ("matmul_subgroup", product::matmul_subgroup),
     ("quantize", quantize::run),
     ("swiglu", swiglu::run),
     ("rope", rope::run),

@@ -16,6 +16,12 @@ pub fn matmul(call: &Call) {
     product(call, call.state().rows as usize, call.usize("NSTRIDE"));
 }
 
+/// The same for whole tiles of rows: those from T on repeat the last.
+pub fn matmul_subgroup(call: &Call) {
+    let rows = call.state().rows.next_multiple_of(call.variant.tile[1]);
+    product(call, rows as usize, call.usize("NSTRIDE"));
+}
+
 /// y[ROW0 + n] = w[n] . norm(h)
 pub fn norm_matvec(call: &Call) {
     let (n, row0) = (call.usize("N"), call.usize("ROW0"));
@@ -59,6 +65,7 @@ fn normed(call: &Call) -> (Act, f64) {
 
 fn product(call: &Call, rows: usize, stride: usize) {
     let (kb, n, row0) = (call.usize("KB"), call.usize("N"), call.usize("ROW0"));
+    let last = call.state().rows as usize - 1;
     let x: Vec<Act> = if call.axis("act") == "q8" {
         let (xq, xs) = (call.view::<[i8; BLOCK]>("xq"), call.view::<[f32; 2]>("xs"));
         let row = |t| Act::Q8 { ints: xq[t * kb..][..kb].to_vec(), scales: xs[t * kb..][..kb].iter().map(|s| s[0]).collect() };
@@ -66,10 +73,10 @@ fn product(call: &Call, rows: usize, stride: usize) {
     } else if call.axis("act") == "f16" {
         let x = call.read("x");
         let row = |t: usize| Act::F32((t * kb * BLOCK..(t + 1) * kb * BLOCK).map(|i| kv::load("f16", &x, i)).collect());
-        (0..rows).map(row).collect()
+        (0..rows).map(|t| row(t.min(last))).collect()
     } else {
         let x = call.view::<f32>("x");
-        (0..rows).map(|t| Act::F32(x[t * kb * BLOCK..][..kb * BLOCK].to_vec())).collect()
+        (0..rows).map(|t| Act::F32(x[t.min(last) * kb * BLOCK..][..kb * BLOCK].to_vec())).collect()
     };
     let mut y = call.view_mut::<f32>("y");
     for (n, row) in products(call, n, &x).into_iter().enumerate() {

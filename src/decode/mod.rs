@@ -14,7 +14,7 @@ mod tune;
 pub use chunk::MOST as RING;
 pub use conversation::FIRST;
 pub use generate::{Outcome, Progress, Run, Timings};
-pub use profile::{KernelRow, PrefillRow, ProfileRow, Use};
+pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 pub use reference::TwinSession;
 pub use session::{SelfTest, Session, build_plans};
 pub use tune::{BUDGET_MS, Tuned};

@@ -58,6 +58,15 @@ pub struct PrefillRow {
     pub tops: f64,
 }
 
+/// How long a pass of few rows takes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct RowsTime {
+    /// Rows.
+    pub rows: u32,
+    /// GPU time of a pass, ms.
+    pub ms: f64,
+}
+
 /// Each measurement lasts this long at least, ms.
 const LEAST_MS: f64 = 25.0;
 /// Bytes of the streaming read's buffer, where the device binds that many.
@@ -157,6 +166,19 @@ impl Session {
         let uses = self.uses(0, &self.prefill, rows, |_| true).await?;
         let tops = |of: &Use, steps: &[usize]| steps.iter().map(|i| self.plans()[0].steps[*i].operations(pos, rows)).sum::<f64>() / of.ms / 1e9;
         Ok(uses.into_iter().map(|(of, steps)| PrefillRow { tops: tops(&of, &steps), of }).collect())
+    }
+
+    /// Measures whole passes of few rows that end at `end`; none where they are not compiled yet. The cache is scratch afterwards.
+    pub async fn profile_few(&mut self, end: u32) -> Result<Vec<RowsTime>> {
+        self.ensure(end)?;
+        self.cached.clear();
+        let mut times = Vec::new();
+        for rows in [1, 2, 4, 8].into_iter().filter(|rows| *rows <= end) {
+            let Some(few) = &self.few else { break };
+            self.put(labels::PREFILL, bytes_of(&State { pos: end - rows, rows, ..State::default() }))?;
+            times.push(RowsTime { rows, ms: self.time(&few.iter().collect::<Vec<_>>(), rows, LEAST_MS).await? });
+        }
+        Ok(times)
     }
 
     /// Measures the uses of kernels in plan `plan`, whose steps are `encoded`, with that many rows; each with its steps.

@@ -89,6 +89,10 @@ impl Caps {
     pub fn f16(&self) -> bool {
         self.features.iter().any(|f| f == "shader-f16")
     }
+    /// Whether kernels may use matrix units: halves in tiles of 16, summed in f32, by subgroups of 32.
+    pub fn matrices(&self) -> bool {
+        self.features.iter().any(|f| f == MATRICES)
+    }
     /// Whether compute passes can be timed on the GPU.
     pub fn timestamps(&self) -> bool {
         self.features.iter().any(|f| f == "timestamp-query")
@@ -112,6 +116,9 @@ pub struct Gpu {
     pub(super) broken: Vec<(String, String)>,
     pub(super) pipelines: RefCell<HashMap<PipelineKey, (wgpu::ComputePipeline, wgpu::BindGroupLayout)>>,
 }
+
+/// The feature by which Chromium offers subgroup matrices, behind a flag.
+pub(crate) const MATRICES: &str = "chromium-experimental-subgroup-matrix";
 
 const OPTIONAL: [(wgpu::Features, &str); 3] =
     [(wgpu::Features::SUBGROUP, "subgroups"), (wgpu::Features::SHADER_F16, "shader-f16"), (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query")];
@@ -290,7 +297,7 @@ async fn request_device(
     descriptor: &wgpu::DeviceDescriptor<'_>,
     subgroups: bool,
 ) -> std::result::Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
-    // wgpu cannot ask the browser for subgroups; the guard adds the feature to the request while it lives.
+    // wgpu cannot ask the browser for subgroups and their matrices; the guard adds the features to the request while it lives.
     let _asking = crate::web::gpu::ask_for_subgroups(subgroups);
     adapter.request_device(descriptor).await
 }
@@ -299,6 +306,10 @@ async fn request_device(
 fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Features, max_binding: u64) -> Caps {
     let about = crate::web::gpu::describe(device);
     let names = OPTIONAL.iter().map(|(_, name)| (*name).to_owned()).filter(|name| about.features.contains(name)).collect::<Vec<_>>();
+    let mut names = names;
+    if about.matrices && names.iter().any(|n| n == "shader-f16") {
+        names.push(MATRICES.to_owned());
+    }
     let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
     let limits = device.limits();
     // The browser does not say; these are the names of those that it has.

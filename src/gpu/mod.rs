@@ -8,6 +8,8 @@ mod readback;
 mod timeline;
 
 pub use counters::{Counters, Snapshot};
+#[cfg(target_arch = "wasm32")]
+pub(crate) use device::MATRICES;
 pub use device::{Caps, Gpu, GpuOptions};
 pub use pipeline::{Bound, Buffer, Trial};
 pub use readback::Pending;

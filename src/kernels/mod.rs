@@ -122,6 +122,8 @@ pub struct Variant {
     pub subgroups: bool,
     /// Needs the `shader-f16` feature.
     pub f16: bool,
+    /// Needs subgroup matrices, which only browsers compile.
+    pub matrices: bool,
 }
 
 impl Variant {
@@ -133,9 +135,11 @@ impl Variant {
     pub fn wgsl(&self, browser: bool, native_halves: bool) -> Result<String> {
         let subgroups = if self.subgroups && browser { "enable subgroups;\n" } else { "" };
         let f16 = if self.f16 { "enable f16;\n" } else { "" };
-        let context: BTreeMap<&str, Value> = self.context.iter().map(|(key, value)| (*key, value.into())).collect();
+        let matrices = if self.matrices && browser { "enable subgroups;\nenable chromium_experimental_subgroup_matrix;\n" } else { "" };
+        let mut context: BTreeMap<&str, Value> = self.context.iter().map(|(key, value)| (*key, value.into())).collect();
+        context.insert("matrices", (self.matrices && browser).into());
         let source = templates().get_template(self.template).and_then(|t| t.render(context)).map_err(|e| Error::internal(format!("{self}: {e:#}")))?;
-        Ok(format!("{subgroups}{f16}const NATIVE_HALVES = {native_halves};\n{source}"))
+        Ok(format!("{subgroups}{f16}{matrices}const NATIVE_HALVES = {native_halves};\n{source}"))
     }
 
     /// What a device lacks to run this variant.
@@ -148,6 +152,8 @@ impl Variant {
             Some("workgroups as large as this variant's")
         } else if self.f16 && !caps.f16() {
             Some("shader-f16")
+        } else if self.matrices && !caps.matrices() {
+            Some("subgroup matrices")
         } else {
             None
         }
@@ -247,7 +253,8 @@ mod tests {
             let axes = |v: &Variant| v.axes.iter().filter(|a| a.0 != "reduce").copied().collect::<Vec<_>>();
             // Lane f16 is only for devices with shader-f16.
             let least = Caps { features: if v.f16 { vec!["shader-f16".into()] } else { Vec::new() }, ..Caps::least() };
-            assert!(variants(v.kernel).any(|other| axes(other) == axes(v) && other.lacks(&least).is_none()), "{v}");
+            // What matrix units do, `matmul` does without them.
+            assert!(v.matrices || variants(v.kernel).any(|other| axes(other) == axes(v) && other.lacks(&least).is_none()), "{v}");
             let wide = v.workgroup.iter().product::<u32>() > 256;
             assert!(!wide || variants(v.kernel).any(|o| axes(o) == axes(v) && o.subgroups && o.lanes < v.lanes), "{v} has no narrower sibling");
             let storage = v.bindings.iter().filter(|b| b.kind != BindingKind::Uniform).count();

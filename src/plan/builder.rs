@@ -223,10 +223,25 @@ impl<'a> Builder<'a> {
     fn act(&mut self, label: &str, matrix: &Matrix) -> Act {
         let kb = matrix.kb();
         match self.select.lane() {
+            _ if self.on_matrices(matrix) => Act::F16(self.scratch(&format!("{label}.f16"), kb * BLOCK / 2)),
             Lane::Fast if matrix.quantized() => Act::Q8(self.scratch(&format!("{label}.q8"), kb * BLOCK / 4), self.scratch(&format!("{label}.scales"), kb * 2)),
             Lane::F16 if self.decode() => Act::F16(self.scratch(&format!("{label}.f16"), kb * BLOCK / 2)),
             _ => Act::F32(self.scratch(&format!("{label}.f32"), kb * BLOCK)),
         }
+    }
+
+    /// Whether a product of prefill runs on matrix units, which write whole tiles.
+    fn on_matrices(&self, matrix: &Matrix) -> bool {
+        let whole = |part: &Part| part.rows.is_multiple_of(64) && part.row0.is_multiple_of(16);
+        self.pass == Pass::Prefill
+            && self.select.matrices()
+            && self.sizes.rows.is_multiple_of(64)
+            && matrix.parts.iter().all(|part| whole(part) && self.matrix_product(part, "f32").is_ok() && self.matrix_product(part, "f16").is_ok())
+    }
+
+    fn matrix_product(&self, part: &Part, act: &str) -> Result<Chosen> {
+        let span = if part.rows.is_multiple_of(128) { "n128" } else { "n64" };
+        self.select.choose("matmul_subgroup", &[("weight", part.kind.axis()), ("act", act), ("span", span)])
     }
 
     /// Whether a product with rows of `kb` blocks norms its own input. Halves do not: before it is normed the residual stream may exceed them.
@@ -292,6 +307,7 @@ impl<'a> Builder<'a> {
             _ if one_row => "matvec",
             Pass::Decode => "matvec",
             Pass::Few => "matvec_rows",
+            Pass::Prefill if self.on_matrices(matrix) => "matmul_subgroup",
             Pass::Prefill => "matmul",
         };
         for part in &matrix.parts {
@@ -299,6 +315,7 @@ impl<'a> Builder<'a> {
             let chosen = match kernel {
                 "matvec" => self.select.choose_product(kernel, &axes, matrix.k, part.rows)?,
                 "matvec_rows" => self.select.choose(kernel, &axes)?,
+                "matmul_subgroup" => self.matrix_product(part, x.axis())?,
                 _ => {
                     let span = if x.axis() == "q8" && part.rows >= WIDE_ROWS { "n128" } else { "n64" };
                     self.select.choose(kernel, &[axes[0], axes[1], ("span", span)])?
@@ -311,7 +328,7 @@ impl<'a> Builder<'a> {
                 overrides.push(("NSTRIDE", y_stride as f64));
             }
             let tile = chosen.variant.tile;
-            let grid = if kernel == "matmul" {
+            let grid = if kernel.starts_with("matmul") {
                 Grid(Extent::Fixed((part.rows as u32).div_ceil(tile[0])), Extent::Rows { per: tile[1] })
             } else {
                 let split = split(chosen.variant, kb, part.rows);
@@ -423,6 +440,9 @@ impl<'a> Builder<'a> {
             let per = chosen.variant.tile[1].max(1);
             let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
             self.push(name, chosen, with(&[&scores, &[("KB", kb as f64)]]), bound(&[("y", y)]), grid, key_bytes * u64::from(cached.positions));
+            if self.on_matrices(consumer) {
+                return Ok(Act::F32(y));
+            }
             let out = self.act("attention", consumer);
             if let Act::Q8(..) = out {
                 let chosen = self.select.choose("quantize", &[])?;

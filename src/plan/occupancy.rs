@@ -20,7 +20,7 @@ impl Step {
         let number = |name: &str| self.overrides.iter().find(|o| o.0 == name).map_or(1.0, |o| o.1);
         let rows = f64::from(rows);
         match self.variant.kernel {
-            "matmul" => 2.0 * number("N") * number("KB") * 32.0 * rows,
+            "matmul" | "matmul_subgroup" => 2.0 * number("N") * number("KB") * 32.0 * rows,
             "matvec" => 2.0 * number("N") * number("KB") * 32.0,
             "matvec_rows" => 2.0 * number("N") * number("KB") * 32.0 * rows,
             "attention" | "attention_prefill" => {

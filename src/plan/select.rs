@@ -218,6 +218,11 @@ impl Selector {
         Ok(Chosen { variant, reason, choice: None })
     }
 
+    /// Whether prefill's products may run on matrix units: not in lane exact, whose numbers are f32.
+    pub fn matrices(&self) -> bool {
+        self.lane != Lane::Exact && self.caps.matrices()
+    }
+
     /// As [`Selector::choose`], for a product with `n` rows of `k`: the fastest, where it was measured.
     pub fn choose_product(&self, kernel: &str, given: &[(&str, &str)], k: usize, n: usize) -> Result<Chosen> {
         let mut chosen = self.choose(kernel, given)?;

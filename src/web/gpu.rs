@@ -7,6 +7,7 @@ use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 
 use super::js;
+use crate::gpu::MATRICES;
 
 /// Whether this browser has WebGPU here.
 pub fn has_webgpu() -> bool {
@@ -24,6 +25,8 @@ pub struct About {
     pub features: Vec<String>,
     /// Smallest and largest subgroup, in invocations; 0 where the browser does not say.
     pub subgroup: [u32; 2],
+    /// Whether the device multiplies tiles of 16 x 16 halves and sums them in f32, by subgroups of 32.
+    pub matrices: bool,
 }
 
 /// Reads `device.adapterInfo` and `device.features`.
@@ -45,7 +48,16 @@ pub fn describe(device: &wgpu::Device) -> About {
     let features = js_sys::try_iter(&js::get(&device, "features")).ok().flatten();
     let features = features.into_iter().flatten().flatten().filter_map(|f| f.as_string()).collect();
     let number = |key: &str| js::get(&info, key).as_f64().unwrap_or(0.0) as u32;
-    About { vendor, name, features, subgroup: [number("subgroupMinSize"), number("subgroupMaxSize")] }
+    let subgroup = [number("subgroupMinSize"), number("subgroupMaxSize")];
+    let configs = js_sys::try_iter(&js::get(&info, "subgroupMatrixConfigs")).ok().flatten();
+    let fits = |config: JsValue| {
+        let is = |key: &str, value: &str| js::string(&config, key) == value;
+        ["M", "N", "K"].iter().all(|key| js::get(&config, key).as_f64() == Some(16.0)) && is("componentType", "f16") && is("resultComponentType", "f32")
+    };
+    let features: Vec<String> = features;
+    let offered = features.iter().any(|f| f == MATRICES) && subgroup == [32, 32];
+    let matrices = offered && configs.into_iter().flatten().flatten().any(fits);
+    About { vendor, name, features, subgroup, matrices }
 }
 
 thread_local! {
@@ -64,7 +76,10 @@ struct Wrapped {
     _apply: Apply,
 }
 
-/// While it lives, devices are asked for with `subgroups` where the adapter has them.
+/// What wgpu does not know how to ask for.
+const UNKNOWN_TO_WGPU: [&str; 2] = ["subgroups", MATRICES];
+
+/// While it lives, devices are asked for with `subgroups`, and their matrices, where the adapter has them.
 pub struct Guard(());
 
 /// Wraps `GPUAdapter.prototype.requestDevice` until the guard is dropped. With `wanted` false nothing is added to the request.
@@ -93,17 +108,21 @@ pub fn ask_for_subgroups(wanted: bool) -> Option<Guard> {
     })
 }
 
-/// The descriptor with "subgroups" among its features, if the adapter has them.
+/// The descriptor with what wgpu does not know among its features, if the adapter has it.
 fn with_subgroups(adapter: &JsValue, descriptor: JsValue) -> JsValue {
-    let has = js::call(&js::get(adapter, "features"), "has", &[&"subgroups".into()]);
-    if !has.is_ok_and(|has| has.is_truthy()) {
+    let offered = js::get(adapter, "features");
+    let has = |name: &&str| js::call(&offered, "has", &[&(*name).into()]).is_ok_and(|has| has.is_truthy());
+    let missing: Vec<&str> = UNKNOWN_TO_WGPU.into_iter().filter(has).collect();
+    if missing.is_empty() {
         return descriptor;
     }
     let descriptor = if descriptor.is_object() { descriptor } else { js::object(&[]) };
     let features = js::get(&descriptor, "requiredFeatures");
     let features = if features.is_object() { Array::from(&features) } else { Array::new() };
-    if !features.includes(&"subgroups".into(), 0) {
-        features.push(&"subgroups".into());
+    for name in missing {
+        if !features.includes(&name.into(), 0) {
+            features.push(&name.into());
+        }
     }
     // wgpu made this descriptor for this call; nobody else sees the change.
     let _ = Reflect::set(&descriptor, &"requiredFeatures".into(), &features);

@@ -129,6 +129,7 @@ pub(super) fn bench(object: &JsValue) -> Result<Bench> {
         profile: fields.get("profile")?.unwrap_or(false),
         kernels: fields.get("kernelBench")?.unwrap_or(false),
         tune: fields.get("tune")?.unwrap_or(true),
+        second_turn: fields.get("secondTurn")?.unwrap_or(false),
         load: load_options(&mut fields)?,
     };
     fields.finish()?;

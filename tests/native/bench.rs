@@ -11,7 +11,18 @@ use crate::decode_loop;
 
 fn options(quant: &str) -> Options {
     let load = LoadOptions::default();
-    Options { shape: "tiny".into(), quant: quant.into(), prompt: 70, gen_tokens: 20, runs: 2, profile: true, kernels: false, tune: true, load }
+    Options {
+        shape: "tiny".into(),
+        quant: quant.into(),
+        prompt: 70,
+        gen_tokens: 20,
+        runs: 2,
+        profile: true,
+        kernels: false,
+        tune: true,
+        second_turn: false,
+        load,
+    }
 }
 
 fn bench(quant: &str) -> Report {
@@ -41,6 +52,17 @@ fn a_model_is_measured_by_its_own_name() {
     let long = Options { prompt: 90_000, ..options };
     let error = pollster::block_on(run(&long, Some(&builtin()), &|_| {}, &Cancel::new())).unwrap_err();
     assert_eq!(error.code(), "BAD_OPTION", "{error}");
+}
+
+#[test]
+fn a_second_turn_reads_what_is_new_and_few_rows_have_a_time() {
+    let options = Options { second_turn: true, runs: 1, ..options("q4_0") };
+    let report = pollster::block_on(run(&options, None, &|_| {}, &Cancel::new())).unwrap();
+    // The first answer's last token was sampled, but not read.
+    let turns: Vec<_> = report.second_turn.iter().map(|t| (t.after, t.tokens, t.cached, t.ttft_ms > 0.0)).collect();
+    assert_eq!(turns, [(100, 32, 131, true), (4000, 32, 4031, true)]);
+    let rows: Vec<_> = report.few_rows.iter().map(|t| (t.rows, t.ms > 0.0)).collect();
+    assert_eq!(rows, [1, 2, 4, 8].map(|n| (n, true)));
 }
 
 #[test]

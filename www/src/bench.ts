@@ -1,5 +1,5 @@
 // The bench page: what this browser makes of a model or of a model's shape. Parameters as in DESIGN: model, shape, quant, prompt, gen, runs, lane,
-// report; also context, chunk, adapter, profile=1, kernels=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT (several). The whole
+// report; also kv, context, chunk, adapter, profile=1, kernels=1, secondTurn=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT (several). The whole
 // report is POSTed to `report`, where that is given.
 import type { BenchOptions, BenchReport, KernelBenchRow, PrefillRow, ProfileRow, QualityReport } from 'millrace/wasm';
 
@@ -7,8 +7,8 @@ type Failure = { code: string; message: string };
 type FromWorker = { progress: { phase: string; loaded: number; total: number } } | { report: BenchReport | QualityReport } | { failure: Failure };
 
 const NUMBERS = ['prompt', 'gen', 'runs', 'context', 'chunk', 'quality'] as const;
-const TEXTS = ['model', 'shape', 'quant', 'lane', 'adapter'] as const;
-const OTHERS = ['report', 'profile', 'kernels', 'tune', 'subgroups', 'kernel'];
+const TEXTS = ['model', 'shape', 'quant', 'lane', 'kv', 'adapter'] as const;
+const OTHERS = ['report', 'profile', 'kernels', 'secondTurn', 'tune', 'subgroups', 'kernel'];
 
 const status = document.querySelector<HTMLElement>('#status')!;
 const parameters = new URLSearchParams(location.search);
@@ -49,6 +49,7 @@ function read(): BenchOptions {
   }
   if (parameters.get('profile') === '1') options.profile = true;
   if (parameters.get('kernels') === '1') options.kernelBench = true;
+  if (parameters.get('secondTurn') === '1') options.secondTurn = true;
   if (parameters.get('tune') === '0') options.tune = false;
   if (parameters.get('subgroups') === '0') options.subgroups = false;
   if (options.model !== undefined) options.model = new URL(options.model, location.href).href;
@@ -75,6 +76,8 @@ async function show(report: BenchReport): Promise<void> {
     ['Bytes a token', `${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of ${n(report.streaming_gb_s, 0)} GB/s streaming`],
     ['GPU memory', `${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB weights`],
     ['Tuner', `${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`],
+    ...(report.few_rows ?? []).map(({ rows, ms }): [string, string] => [`Pass of ${rows} row${rows === 1 ? '' : 's'}`, `${n(ms, 3)} ms`]),
+    ...(report.second_turn ?? []).map((turn): [string, string] => [`Second turn after ${turn.after.toLocaleString('en')}`, `first token after ${n(turn.ttft_ms)} ms; ${turn.tokens} tokens, ${turn.cached} not read again`]),
     ['GPU', `${report.adapter.vendor} ${report.adapter.name}, subgroups of ${report.adapter.subgroup.join(' to ')}`],
   ];
   figures(rows);

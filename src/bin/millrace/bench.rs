@@ -44,6 +44,9 @@ pub struct Bench {
     /// With --quality: positions to compare.
     #[arg(long, default_value_t = 2000, requires = "quality")]
     positions: u32,
+    /// Also measure the time to the first token of a second turn, after a first one of 100 tokens and one of 4,000.
+    #[arg(long)]
+    second_turn: bool,
     /// Do not measure kernels' variants before the runs: plan with what is known.
     #[arg(long)]
     no_tune: bool,
@@ -80,6 +83,7 @@ impl Bench {
             profile: self.profile,
             kernels: self.kernel_bench,
             tune: !self.no_tune,
+            second_turn: self.second_turn,
             load,
         };
         let report = bench::run(&options, files.as_ref(), &progress, &cancel).await?;
@@ -109,6 +113,13 @@ impl Bench {
         if !report.profile.is_empty() {
             tables::profile(&report.profile);
             tables::prefill(&report.prefill_profile);
+            tables::few_rows(&report.few_rows);
+        }
+        for turn in &report.second_turn {
+            println!(
+                "second turn  first token after {:.1} ms: {} tokens after a first prompt of {}, {} of them not read again",
+                turn.ttft_ms, turn.tokens, turn.after, turn.cached
+            );
         }
         if !report.kernels.is_empty() {
             tables::kernels(&report.kernels);

@@ -1,6 +1,6 @@
 //! Tables of measurements, for terminals.
 
-use millrace::decode::{KernelRow, PrefillRow, ProfileRow};
+use millrace::decode::{KernelRow, PrefillRow, ProfileRow, RowsTime};
 
 /// Time, bytes and busy threads of each kernel of a decode step.
 pub fn profile(rows: &[ProfileRow]) {
@@ -32,6 +32,13 @@ pub fn prefill(rows: &[PrefillRow]) {
     for r in rows {
         let u = &r.of;
         println!("{:<18} {:<18} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2}", u.step, u.kernel, u.variant, u.calls, u.us, u.ms, u.percent, r.tops);
+    }
+}
+
+/// Whole passes of few rows.
+pub fn few_rows(times: &[RowsTime]) {
+    for t in times {
+        println!("{:<18} {:>9.4} ms/pass", format!("pass of {} row{}", t.rows, if t.rows == 1 { "" } else { "s" }), t.ms);
     }
 }
 

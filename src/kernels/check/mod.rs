@@ -62,6 +62,7 @@ const CASES: &[(&str, Cases)] = &[
     ("norm_gated", product::norm_gated),
     ("matvec_rows", product::matvec_rows),
     ("matmul", product::matmul),
+    ("matmul_subgroup", product::matmul_subgroup),
     ("quantize", swiglu::quantize),
     ("swiglu", swiglu::swiglu),
     ("rope", attention::rope),

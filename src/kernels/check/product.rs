@@ -129,6 +129,30 @@ pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     shapes.into_iter().map(|shape| case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1])).collect()
 }
 
+pub fn matmul_subgroup(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let n = variant.tile[0];
+    let shapes =
+        [shape(64, 64, n), Shape { add: true, ..shape(65, 96, 2 * n) }, Shape { row0: 16, ..shape(3, 288, n) }, Shape { add: true, ..shape(130, 2080, n) }];
+    let cases = shapes.into_iter().map(|shape| {
+        let mut case = case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
+        // Whole tiles of rows, of a multiple of sixteen.
+        let stride = shape.row0 + shape.n + 16;
+        let words_of_y = (shape.t.next_multiple_of(variant.tile[1]) * stride) as usize;
+        for (name, value) in &mut case.overrides {
+            if *name == "NSTRIDE" {
+                *value = f64::from(stride);
+            }
+        }
+        for (name, y) in &mut case.buffers {
+            if *name == "y" {
+                *y = if shape.add { words(&random.f32s(words_of_y, 1.0)) } else { untouched(words_of_y) };
+            }
+        }
+        Case { outputs: vec![("y", Compare::F32(2e-3))], ..case }
+    });
+    cases.collect()
+}
+
 fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u32; 3]) -> Case {
     let &Shape { t, k, n, row0, add, small } = shape;
     let halves = variant.axis("act") == Some("f16");
