@@ -185,8 +185,8 @@ export interface AdapterInfo {
 
 /** One dispatch of the plan. */
 export interface PlanStep {
-  /** `few`: prompts, and ends of prompts, of up to eight tokens, once the passes for them have been compiled in idle time. */
-  pass: 'prefill' | 'few' | 'decode';
+  /** `short`, `few`: prompts, and ends of prompts, of up to 64 and 8 tokens, once the passes for them have been compiled in idle time. */
+  pass: 'prefill' | 'short' | 'few' | 'decode';
   /** Where in the model. */
   step: string;
   kernel: string;

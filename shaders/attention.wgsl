@@ -1,4 +1,4 @@
-// Attention of few rows over one split of the cache: grid [G * ceil(H / G / 4), T * splits]; splits beyond pos return.
+// Attention of few rows over one split of the cache: grid [G * ceil(H / G / 4), T * room for splits]; splits beyond pos return.
 // In decode, which has one row, queries and the new key are rotated here, and the workgroups whose split the row's own position falls
 // into append its key and value to the cache: those of one kv head write the same bits, and none reads them from there. Where there are
 // more rows (APPENDS is 0), `rope` has done both.
@@ -18,8 +18,8 @@
 {% set V = "vec" ~ pairs ~ "<f32>" %}
 {% include "common/state.wgsl" %}
 {% if kv != "q8" %}{% include "common/kv_" ~ kv ~ ".wgsl" %}{% endif %}
-{% include "common/splits.wgsl" %}
 {% include "common/window.wgsl" %}
+{% include "common/splits.wgsl" %}
 override H: u32;      // query heads
 override G: u32;      // kv heads; H / G query heads share one
 override E: u32;      // head width: a multiple of 4, at most {{ width }}
@@ -46,8 +46,8 @@ override QSTRIDE: u32 = 0u;      // f32 a row of qkv
 @group(0) @binding(3) var<storage, read_write> vc: array<{{ V }}>;          // [G][CAP][EP/{{ pairs }}]
 {% endif %}
 @group(0) @binding(6) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
-@group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [T][room for splits][H][E]
-@group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;   // [T][room for splits][H]
+@group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [T][splits][H][E]
+@group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;   // [T][splits][H]
 
 const THREADS = 256u;
 const KEYS = {{ keys }}u;   // keys of a tile
@@ -77,7 +77,6 @@ var<workgroup> appended: array<f32, {{ width * 2 }}>;
 {% endif %}
 
 {% include "common/rotate.wgsl" %}
-{% include "common/split_at.wgsl" %}
 
 // Elements 4i..4i+3 of the head at `base` of qkv, rotated for `position`.
 fn rotated4(base: u32, position: u32, i: u32) -> vec4<f32> {
@@ -108,21 +107,21 @@ fn rotated4(base: u32, position: u32, i: u32) -> vec4<f32> {
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let splits = grid.y / state.rows;
-    let row = wid.y / splits;
+    let room = grid.y / state.rows;
+    let row = wid.y / room;
     let pos = state.pos + row;
     let shared_by = H / G;
     let passes = (shared_by + HEADS - 1u) / HEADS;
-    let split = keys_a_split(seen(pos), G * passes);
-    let first_key = pos + 1u - seen(pos) + wid.y % splits * split;
+    let splits = splits_of(G * passes);
+    let first_key = pos + 1u - seen(pos) + wid.y % room * splits.keys;
     let kv_head = wid.x / passes;
-    if (first_key > pos || kv_head >= G || row >= state.rows) { return; }
-    let end_key = min(first_key + split, pos + 1u);
+    if (first_key > pos || kv_head >= G || row >= state.rows || wid.y % room >= splits.count) { return; }
+    let end_key = min(first_key + splits.keys, pos + 1u);
     let appends = APPENDS == 1u && end_key > pos;
     let eights = {{ "(E + 31u) / 32u * 4u" if kv == "q8" else "(E + 7u) / 8u" }};   // of a row of the cache, whose width is E padded to EP
     let cap = arrayLength(&kc) / (G * eights{{ " * 2u" if kv == "f32" else "" }});
     let first_slot = first_key % cap;
-    let at_split = split_at(row, wid.y % splits);
+    let at_split = row * splits.count + wid.y % room;
     let row_columns = eights * {{ 8 // columns }}u;
     let cache = kv_head * cap;
 

@@ -1,11 +1,12 @@
 // y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] on a GPU's matrix units: halves, summed in f32. A tile of {{ tile[0] }} (n) x {{ tile[1] }} (t) a
-// workgroup of four subgroups of 32, whose parts are [2 n][2 t]. A block of K at a time goes through workgroup memory as halves; the next
-// one is read from memory meanwhile.
+// workgroup of four subgroups of 32, whose parts are [2 n][2 t]. A block of K at a time goes through workgroup memory as halves.
 // Whole tiles are written: y has room for them, N, ROW0 and NSTRIDE are multiples of {{ tile[0] }}, 16 and 16. Rows from T on repeat the last.
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 @group(0) @binding(3) var<storage, read> x: array<vec4<{{ act }}>>;         // [T][KB * 8]
-fn x4(j: u32) -> vec4<f32> { return {{ "x[j]" if act == "f32" else "vec4<f32>(x[j])" }}; }
+{% if act == "f32" %}
+fn x4(j: u32) -> vec4<f32> { return x[j]; }   // for common/weight
+{% endif %}
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;         // [T up to whole tiles][NSTRIDE]
 
 override KB: u32;        // blocks of a row, ceil(K / 32)
@@ -18,23 +19,32 @@ const THREADS = {{ workgroup }}u;
 const STRIDE = 40u;      // halves between rows: those of 16 rows begin in different banks
 var<workgroup> wt: array<f16, {{ tile[0] }}u * STRIDE>;   // [n][k]
 var<workgroup> xt: array<f16, {{ tile[1] }}u * STRIDE>;   // [t][k]
-{% set w_fours = tile[0] * 8 // workgroup %}
-{% set x_fours = tile[1] * 8 // workgroup %}
 {% set across = tile[0] // 32 %}
 {% set down = tile[1] // 32 %}
-{% macro fetch(kb) %}
-{% for r in range(w_fours) %}
-        next_w{{ r }} = w4((n0 + (li + {{ r }}u * THREADS) / 8u) * KB + {{ kb }}, li % 8u);
-{% endfor %}
-{% for r in range(x_fours) %}
-        next_x{{ r }} = x4((min(t0 + (li + {{ r }}u * THREADS) / 8u, state.rows - 1u) * KB + {{ kb }}) * 8u + li % 8u);
-{% endfor %}
-{% endmacro %}
-{% macro place(to, name, r) %}
+
+// Four halves of block b of w; what is beyond the largest half saturates.
+fn w_halves(b: u32, j: u32) -> vec4<f16> {
+{% if weight in ["f32", "f16", "bf16"] %}
+    return saturated(w4(b, j));
+{% else %}
+    let d = w_scales(b);
+    let q = vec4<f16>(unpack4xI8(w_i8(b, j)));
+{% if weight == "q6_k" %}
+    return q * f16(select(d.x, d.y, j >= 4u));
+{% elif weight in ["q4_k", "q5_k"] %}
+    return q * f16(d.x) - f16(d.z);
+{% else %}
+    return q * f16(d.x);
+{% endif %}
+{% endif %}
+}
+fn saturated(v: vec4<f32>) -> vec4<f16> { return vec4<f16>(clamp(v, vec4<f32>(-65504.0), vec4<f32>(65504.0))); }
+fn x_halves(j: u32) -> vec4<f16> { return {{ "saturated(x[j])" if act == "f32" else "x[j]" }}; }
+{% macro place(to, value, r) %}
         {
-            // What is beyond the largest half saturates.
-            let h = vec4<f16>(clamp({{ name }}{{ r }}, vec4<f32>(-65504.0), vec4<f32>(65504.0)));
-            let at = (li + {{ r }}u * THREADS) / 8u * STRIDE + li % 8u * 4u;
+            let i = li + {{ r }}u * THREADS;
+            let h = {{ value }};
+            let at = i / 8u * STRIDE + i % 8u * 4u;
 {% for c in range(4) %}
             {{ to }}[at + {{ c }}u] = h[{{ c }}];
 {% endfor %}
@@ -46,12 +56,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let n0 = wid.x * {{ tile[0] }}u;
     let t0 = wid.y * {{ tile[1] }}u;
     if (n0 >= N || t0 >= state.rows) { return; }
-{% for r in range(w_fours) %}
-    var next_w{{ r }} = vec4<f32>();
-{% endfor %}
-{% for r in range(x_fours) %}
-    var next_x{{ r }} = vec4<f32>();
-{% endfor %}
 {% if matrices %}
     let own_n = part % 2u * {{ tile[0] // 2 }}u;
     let own_t = part / 2u * {{ tile[1] // 2 }}u;
@@ -65,20 +69,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}{% endfor %}
     }
 {% endif %}
-{{ fetch("0u") }}
     for (var kb = 0u; kb < KB; kb++) {
         // What is replaced has been read.
         workgroupBarrier();
-{% for r in range(w_fours) %}
-{{ place("wt", "next_w", r) }}
+{% for r in range(tile[0] * 8 // workgroup) %}
+{{ place("wt", "w_halves((n0 + i / 8u) * KB + kb, i % 8u)", r) }}
 {% endfor %}
-{% for r in range(x_fours) %}
-{{ place("xt", "next_x", r) }}
+{% for r in range(tile[1] * 8 // workgroup) %}
+{{ place("xt", "x_halves((min(t0 + i / 8u, state.rows - 1u) * KB + kb) * 8u + i % 8u)", r) }}
 {% endfor %}
         workgroupBarrier();
-        if (kb + 1u < KB) {
-{{ fetch("(kb + 1u)") }}
-        }
 {% if matrices %}
 {% for half in range(2) %}
         {

@@ -4,24 +4,22 @@
 {% set sg = reduce == "sg16" %}
 {% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
-{% include "common/splits.wgsl" %}
 {% include "common/window.wgsl" %}
+{% include "common/splits.wgsl" %}
 {% if out == "q8" %}{% if sg %}{% include "common/int8.wgsl" %}{% else %}{% include "common/quantize.wgsl" %}{% endif %}{% endif %}
 override H: u32;      // query heads
 override E: u32;      // head width, a multiple of 4
 override GROUPS: u32; // workgroups of attention that share a split's number
 override KB: u32;     // blocks of 32: ceil(H*E / 32)
 
-@group(0) @binding(1) var<storage, read> po: array<vec4<f32>>;  // [T][room for splits][H][E/4]
-@group(0) @binding(2) var<storage, read> ml: array<vec2<f32>>;  // [T][room for splits][H]
+@group(0) @binding(1) var<storage, read> po: array<vec4<f32>>;  // [T][splits][H][E/4]
+@group(0) @binding(2) var<storage, read> ml: array<vec2<f32>>;  // [T][splits][H]
 {% if out != "q8" %}
 @group(0) @binding(3) var<storage, read_write> y: array<vec4<{{ out }}>>;   // [T][KB*8], zero beyond H*E
 {% else %}
 @group(0) @binding(3) var<storage, read_write> yq: array<u32>;        // [T][KB][8]
 @group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;  // [T][KB]
 {% endif %}
-
-{% include "common/split_at.wgsl" %}
 
 const COLUMNS = 8u;  // vec4 of a block
 const PARTS = {{ workgroup }}u / COLUMNS;
@@ -48,9 +46,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let part = li / COLUMNS;
 {% endif %}
     let i = wid.x * COLUMNS + column;
-    let keys = seen(state.pos + row);
-    let last = (keys - 1u) / keys_a_split(keys, GROUPS);
-    let splits = split_at(row, 0u);
+    let cut = splits_of(GROUPS);
+    let last = (seen(state.pos + row) - 1u) / cut.keys;
+    let splits = row * cut.count;
     let block = row * KB + wid.x;
     var sum = vec4<f32>();
     var m = LOWEST;

@@ -2,6 +2,8 @@ override SOFTCAP: f32 = 0.0;  // scores s become SOFTCAP tanh(s / SOFTCAP); 0: t
 
 // The slot of `key`, which is less than `cap` after `first`, whose slot is `first_slot`.
 fn slot(key: u32, first: u32, first_slot: u32, cap: u32) -> u32 {
+    // Known when the pipeline is compiled: slots never begin again.
+    if (WINDOW == 4294967295u) { return key; }
     let s = first_slot + (key - first);
     return s - select(0u, cap, s >= cap);
 }

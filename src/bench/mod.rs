@@ -350,7 +350,7 @@ mod plans {
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, None, &[]).unwrap();
                 let sizes = Sizes { rows: 512, capacity: 1152, ring: 32 };
-                let [_, decode, _] = build_plans(model.as_ref(), &mut layout, &select, sizes).unwrap();
+                let [_, decode, ..] = build_plans(model.as_ref(), &mut layout, &select, sizes).unwrap();
                 for step in &decode.steps {
                     let active = step.active(1088);
                     assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);

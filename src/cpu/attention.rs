@@ -1,5 +1,5 @@
 use super::{Call, kv, rope};
-use crate::kernels::splits::keys_a_split;
+use crate::kernels::splits::Rule;
 
 /// Per row: rotates queries and the new key and appends key and value, unless that was done; then, per split of what the row sees and query
 /// head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
@@ -13,8 +13,11 @@ pub fn run(call: &Call) {
     let all = call.view::<f32>("qkv");
     let (mut kc, mut vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
     let (mut po, mut ml) = (call.view_mut::<f32>("po"), call.view_mut::<[f32; 2]>("ml"));
-    let splits = (call.grid[1] / state.rows) as usize;
-    let room = ml.len() / (8 * h);
+    let room = (call.grid[1] / state.rows) as usize;
+    let rule = Rule { least: call.u32("LEAST"), most: call.u32("MOST"), fill: call.u32("FILL") };
+    let most = kv::seen(call, (state.pos + state.rows - 1) as usize).count() as u32;
+    let split = rule.keys_a_split(most, groups as u32 * state.rows) as usize;
+    let count = (most as usize).div_ceil(split);
     for t in 0..state.rows as usize {
         let pos = state.pos as usize + t;
         let mut qkv = all[t * call.usize("QSTRIDE")..][..(h + 2 * g) * e].to_vec();
@@ -29,8 +32,7 @@ pub fn run(call: &Call) {
             }
         }
         let seen = kv::seen(call, pos);
-        let split = keys_a_split((pos + 1 - seen.start()) as u32, groups as u32, call.u32("LEAST")) as usize;
-        let starts = seen.clone().step_by(split).take(splits);
+        let starts = seen.clone().step_by(split).take(room.min(count));
         for (s, first) in starts.enumerate() {
             let range = first..(first + split).min(pos + 1);
             for head in 0..h {
@@ -46,7 +48,7 @@ pub fn run(call: &Call) {
                 for (key, weight) in range.clone().zip(&weights) {
                     sums.iter_mut().zip(vc.get(head / (h / g), key)).for_each(|(sum, v)| *sum += weight * v);
                 }
-                let at = (t * room + s) * h + head;
+                let at = (t * count + s) * h + head;
                 po[at * e..][..e].iter_mut().zip(&sums).for_each(|(o, sum)| *o = *sum as f32);
                 ml[at] = [m as f32, weights.iter().sum::<f64>() as f32];
             }

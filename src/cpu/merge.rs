@@ -1,16 +1,19 @@
 use super::quantize::write_rows;
 use super::{Call, kv};
-use crate::kernels::splits::keys_a_split;
+use crate::kernels::splits::Rule;
 
 /// y = sum of exp(m_s - m) po_s / sum of exp(m_s - m) l_s over the splits s, flattened to H*E and padded to blocks of 32.
 pub fn run(call: &Call) {
     let (h, e) = (call.usize("H"), call.usize("E"));
     let state = call.state();
     let (po, ml) = (call.view::<f32>("po"), call.view::<[f32; 2]>("ml"));
+    let rule = Rule { least: call.u32("LEAST"), most: call.u32("MOST"), fill: call.u32("FILL") };
+    let most = kv::seen(call, (state.pos + state.rows - 1) as usize).count() as u32;
+    let split = rule.keys_a_split(most, call.u32("GROUPS") * state.rows);
     let rows = (0..state.rows.min(call.grid[1]) as usize).map(|t| {
         let keys = kv::seen(call, state.pos as usize + t).count() as u32;
-        let splits = keys.div_ceil(keys_a_split(keys, call.u32("GROUPS"), call.u32("LEAST"))) as usize;
-        let first = t * (ml.len() / (8 * h));
+        let splits = keys.div_ceil(split) as usize;
+        let first = t * most.div_ceil(split) as usize;
         let mut y = vec![0.0f32; h * e];
         for head in 0..h {
             let ml = |s: usize| ml[(first + s) * h + head].map(f64::from);

@@ -174,7 +174,7 @@ impl Session {
         self.cached.clear();
         let mut times = Vec::new();
         for rows in [1, 2, 4, 8].into_iter().filter(|rows| *rows <= end) {
-            let Some(few) = &self.few else { break };
+            let Some([_, few]) = &self.few else { break };
             self.put(labels::PREFILL, bytes_of(&State { pos: end - rows, rows, ..State::default() }))?;
             times.push(RowsTime { rows, ms: self.time(&few.iter().collect::<Vec<_>>(), rows, LEAST_MS).await? });
         }

@@ -19,7 +19,7 @@ pub struct TwinSession {
     model: Box<dyn Model>,
     layout: Layout,
     memory: Memory,
-    plans: [Plan; 3],
+    plans: [Plan; 4],
     sizes: Sizes,
 }
 
@@ -42,8 +42,8 @@ impl TwinSession {
         Ok(session)
     }
 
-    /// The plans of a prefill pass, of a decode step, and of a prefill pass of few rows.
-    pub fn plans(&self) -> &[Plan; 3] {
+    /// The plans of a prefill pass, of a decode step, and of prefill passes that are short and of few rows.
+    pub fn plans(&self) -> &[Plan; 4] {
         &self.plans
     }
 

@@ -11,7 +11,7 @@ use crate::gpu::{Bound, Buffer, Gpu, Pending};
 use crate::kernels::{State, Variant, check};
 use crate::model::Model;
 use crate::plan::tuning::Known;
-use crate::plan::{BufferId, Builder, CacheShape, FEW, Grid, Layout, Pass, Plan, Role, Selector, Sizes, Step, labels};
+use crate::plan::{BufferId, Builder, CacheShape, FEW, Grid, Layout, Pass, Plan, Role, SHORT, Selector, Sizes, Step, labels};
 use crate::stream::{Cancel, now_ms};
 use crate::weights::Sink;
 
@@ -40,11 +40,11 @@ pub struct Session {
     buffers: Vec<Buffer>,
     sizes: Sizes,
     context: u32,
-    plans: [Plan; 3],
+    plans: [Plan; 4],
     pub(super) decode: Vec<Encoded>,
     pub(super) prefill: Vec<Encoded>,
-    /// Passes of few rows, once somebody has had time to compile them.
-    pub(super) few: Option<Vec<Encoded>>,
+    /// Short passes and passes of few rows, once somebody has had time to compile them.
+    pub(super) few: Option<[Vec<Encoded>; 2]>,
     pub(super) tail: Vec<Encoded>,
     pub(super) staging: Vec<Buffer>,
     /// Where passes of prefill tell that they have run.
@@ -78,15 +78,15 @@ pub struct SelfTest {
     pub ms: f64,
 }
 
-/// Plans of a prefill pass, of a decode step, and of a prefill pass of few rows, and the buffers they need after the weights.
-pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<[Plan; 3]> {
+/// Plans of a prefill pass, of a decode step, and of prefill passes that are short and of few rows, and the buffers they need after the weights.
+pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<[Plan; 4]> {
     let mut of = |pass| {
         let mut b = Builder::new(layout, select, sizes, pass);
         model.forward(&mut b)?;
         Ok::<_, Error>(b.finish())
     };
-    let (prefill, few) = (of(Pass::Prefill)?, of(Pass::Few)?);
-    Ok([prefill, build_decode(model, layout, select, sizes)?, few])
+    let (prefill, short, few) = (of(Pass::Prefill)?, of(Pass::Short)?, of(Pass::Few)?);
+    Ok([prefill, build_decode(model, layout, select, sizes)?, short, few])
 }
 
 /// The plan of a decode step.
@@ -178,22 +178,22 @@ impl Session {
         self.decode = self.encode(decode)?;
         self.tail = self.encode(&tail)?;
         if self.few.is_some() {
-            self.few = Some(self.encode(&self.plans[2])?);
+            self.few = Some([self.encode(&self.plans[2])?, self.encode(&self.plans[3])?]);
         }
         Ok(())
     }
 
-    /// Whether prompts of few rows have passes of their own.
+    /// Whether short prompts and those of few rows have passes of their own.
     pub fn has_few(&self) -> bool {
         self.few.is_some()
     }
 
-    /// Compiles the passes of few rows, which are used from then on: for idle time, as nothing needs them. They must pass the self-test.
+    /// Compiles short passes and those of few rows, which are used from then on: for idle time, as nothing needs them. They must pass the self-test.
     pub async fn prepare_few(&mut self) -> Result<()> {
         if self.few.is_some() {
             return Ok(());
         }
-        self.few = Some(self.encode(&self.plans[2])?);
+        self.few = Some([self.encode(&self.plans[2])?, self.encode(&self.plans[3])?]);
         let test = if self.self_tested { self.self_test().await } else { Ok(SelfTest::default()) };
         if !matches!(&test, Ok(test) if test.wrong.is_empty()) {
             self.few = None;
@@ -211,7 +211,7 @@ impl Session {
         let started = now_ms();
         self.self_tested = true;
         let mut variants: Vec<&'static Variant> = Vec::new();
-        let used = if self.few.is_some() { 3 } else { 2 };
+        let used = if self.few.is_some() { 4 } else { 2 };
         for step in self.plans[..used].iter().flat_map(|p| &p.steps) {
             if !variants.contains(&step.variant) && !self.select.known().proven.contains(&step.variant.to_string()) {
                 variants.push(step.variant);
@@ -235,8 +235,8 @@ impl Session {
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
-    /// The plans of a prefill pass, of a decode step, and of a prefill pass of few rows.
-    pub fn plans(&self) -> &[Plan; 3] {
+    /// The plans of a prefill pass, of a decode step, and of prefill passes that are short and of few rows.
+    pub fn plans(&self) -> &[Plan; 4] {
         &self.plans
     }
     /// What the plans are made for.
@@ -369,7 +369,8 @@ impl Session {
             self.put(labels::PREFILL, bytes_of(&state))?;
             self.put(labels::TOKENS, cast_slice(pass))?;
             let (plan, all) = match &self.few {
-                Some(few) if rows <= FEW => (2, few),
+                Some([_, few]) if rows <= FEW => (3, few),
+                Some([short, _]) if rows <= SHORT => (2, short),
                 _ => (0, &self.prefill),
             };
             // The final norm and the head only matter for the last pass.

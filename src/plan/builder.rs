@@ -2,7 +2,7 @@
 
 use super::{BufferId, CacheShape, Chosen, Extent, Grid, Lane, Layout, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
-use crate::kernels::splits::{keys_a_split, most_splits};
+use crate::kernels::splits::Rule;
 use crate::kernels::{State, Variant};
 use crate::sample::{SLICES, Sampling};
 use crate::weights::{BLOCK, Matrix, Part};
@@ -109,6 +109,8 @@ pub struct Attention {
 pub enum Pass {
     /// Up to `Sizes::rows` rows of a prompt.
     Prefill,
+    /// Up to [`SHORT`] rows of a prompt: too few to fill a GPU with tiles of rows, each row's keys are dealt out as in decode.
+    Short,
     /// Up to [`FEW`] rows of a prompt: each weight is read once for all of them, as in decode.
     Few,
     /// One row, and the token after it.
@@ -117,6 +119,8 @@ pub enum Pass {
 
 /// Most rows of [`Pass::Few`].
 pub const FEW: u32 = 8;
+/// Most rows of [`Pass::Short`].
+pub const SHORT: u32 = 64;
 
 /// Buffers that every architecture shares, by their labels in the layout.
 pub mod labels {
@@ -233,7 +237,7 @@ impl<'a> Builder<'a> {
     /// Whether a product of prefill runs on matrix units, which write whole tiles.
     fn on_matrices(&self, matrix: &Matrix) -> bool {
         let whole = |part: &Part| part.rows.is_multiple_of(64) && part.row0.is_multiple_of(16);
-        self.pass == Pass::Prefill
+        matches!(self.pass, Pass::Prefill | Pass::Short)
             && self.select.matrices()
             && self.sizes.rows.is_multiple_of(64)
             && matrix.parts.iter().all(|part| whole(part) && self.matrix_product(part, "f32").is_ok() && self.matrix_product(part, "f16").is_ok())
@@ -307,8 +311,8 @@ impl<'a> Builder<'a> {
             _ if one_row => "matvec",
             Pass::Decode => "matvec",
             Pass::Few => "matvec_rows",
-            Pass::Prefill if self.on_matrices(matrix) => "matmul_subgroup",
-            Pass::Prefill => "matmul",
+            Pass::Prefill | Pass::Short if self.on_matrices(matrix) => "matmul_subgroup",
+            Pass::Prefill | Pass::Short => "matmul",
         };
         for part in &matrix.parts {
             let axes = [("weight", part.kind.axis()), ("act", x.axis())];
@@ -458,18 +462,31 @@ impl<'a> Builder<'a> {
         let attention = |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
         let mut chosen = attention("one")?;
         let least = chosen.variant.tile[0];
-        if keys_a_split(most_keys, groups, least) > least {
+        let rule = if self.decode() { Rule::decode(least) } else { Rule::rows(least) };
+        if !self.decode() || rule.keys_a_split(most_keys, groups) > least {
             chosen = attention("many")?;
         }
-        let splits = most_splits(most_keys, groups, least);
-        let rows = u64::from(FEW);
-        let po = self.layout.shared("attention.partial", rows * u64::from(splits) * width as u64 * 4, Role::Activation);
-        let ml = self.layout.shared("attention.weights", rows * u64::from(splits) * heads.h as u64 * 8, Role::Activation);
+        let most_rows = match self.pass {
+            Pass::Decode => 1,
+            Pass::Few => FEW,
+            _ => SHORT.min(self.sizes.rows),
+        };
+        let splits = (1..=most_rows).map(|rows| u64::from(rows * rule.most_splits(most_keys, groups * rows))).max().unwrap_or(1);
+        let po = self.layout.shared("attention.partial", splits * width as u64 * 4, Role::Activation);
+        let ml = self.layout.shared("attention.weights", splits * heads.h as u64 * 8, Role::Activation);
         // Of several rows, `rope` has rotated the queries and appended the keys.
         let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
         let own: &[_] = if self.decode() { &rotation } else { &unrotated };
-        let grid = Grid(Extent::Fixed(groups), if self.decode() { Extent::Fixed(splits) } else { Extent::Each { times: splits } });
-        self.push(name, chosen, with(&[own, &scores, &[("LEAST", f64::from(least))]]), bound(&[("rot", rot), ("po", po), ("ml", ml)]), grid, 0);
+        let mut cut = vec![("LEAST", f64::from(least))];
+        if !self.decode() {
+            cut.extend([("MOST", f64::from(rule.most)), ("FILL", f64::from(rule.fill))]);
+        }
+        let grid = match self.pass {
+            Pass::Decode => Extent::Fixed(rule.most_splits(most_keys, groups)),
+            _ => Extent::Splits { groups, keys: most_keys, rule },
+        };
+        let grid = Grid(Extent::Fixed(groups), grid);
+        self.push(name, chosen, with(&[own, &scores, &cut]), bound(&[("rot", rot), ("po", po), ("ml", ml)]), grid, 0);
         if let Some(step) = self.plan.steps.last_mut() {
             step.bytes = key_bytes * u64::from(cached.positions);
             step.key_bytes = key_bytes;
@@ -477,7 +494,8 @@ impl<'a> Builder<'a> {
 
         let out = self.act("attention", consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
-        let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("LEAST", f64::from(least)), ("KB", kb as f64)];
+        let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("KB", kb as f64)];
+        overrides.extend(cut);
         overrides.extend(&seen);
         let mut bindings = vec![("po", po), ("ml", ml)];
         bindings.extend(out.outputs());

@@ -9,13 +9,14 @@ pub mod tuning;
 pub mod twins;
 
 pub(crate) use builder::width_axis;
-pub use builder::{Act, Attention, Builder, FEW, Heads, Norm, Pass, Rotation, Sizes, labels, stride};
+pub use builder::{Act, Attention, Builder, FEW, Heads, Norm, Pass, Rotation, SHORT, Sizes, labels, stride};
 pub use print::{PlanRow, rows};
 pub use select::{Choice, Chosen, Kv, Lane, Selector};
 
 use serde::Serialize;
 
 use crate::kernels::Variant;
+use crate::kernels::splits::Rule;
 
 /// A buffer of a [`Layout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -132,10 +133,14 @@ pub enum Extent {
         /// Rows a workgroup.
         per: u32,
     },
-    /// So many workgroups for each of the T rows.
-    Each {
-        /// Workgroups a row.
-        times: u32,
+    /// As many workgroups for each of the T rows as there can be splits of the cache.
+    Splits {
+        /// Workgroups a split.
+        groups: u32,
+        /// Keys at most.
+        keys: u32,
+        /// The rule.
+        rule: Rule,
     },
 }
 
@@ -156,7 +161,7 @@ impl Grid {
         let size = |e| match e {
             Extent::Fixed(n) => n,
             Extent::Rows { per } => rows.div_ceil(per),
-            Extent::Each { times } => rows * times,
+            Extent::Splits { groups, keys, rule } => rows * rule.most_splits(keys, groups * rows),
         };
         [size(self.0), size(self.1), 1]
     }

@@ -1,7 +1,7 @@
 //! What a dispatch has to do, and how much of what it launches has something to do: threads that find no row, no block or no key are paid for and wasted.
 
 use super::{Extent, Step};
-use crate::kernels::splits::keys_a_split;
+use crate::kernels::splits::Rule;
 
 impl Step {
     /// Bytes of weights and cache that the step reads in a decode step at `position`.
@@ -37,7 +37,7 @@ impl Step {
         let fixed = |e: Extent| match e {
             Extent::Fixed(n) => f64::from(n),
             Extent::Rows { .. } => 1.0,
-            Extent::Each { times } => f64::from(times),
+            Extent::Splits { groups, rule, keys } => f64::from(rule.most_splits(keys, groups)),
         };
         let groups = fixed(self.grid.0) * fixed(self.grid.1);
         let threads = f64::from(self.variant.workgroup.iter().product::<u32>());
@@ -61,7 +61,7 @@ impl Step {
                 let keys = f64::from(self.seen(position));
                 let least = self.variant.tile[0];
                 let groups = fixed(self.grid.0);
-                let split = f64::from(keys_a_split(self.seen(position), groups as u32, least));
+                let split = f64::from(Rule::decode(least).keys_a_split(self.seen(position), groups as u32));
                 // Lanes of a tile hold eight elements of a key, and of a value a 32nd of the class's width.
                 let wide = match self.variant.axis("width") {
                     Some("e64") => 64.0,
@@ -73,7 +73,7 @@ impl Step {
             }
             "merge" => {
                 let keys = self.seen(position);
-                let splits = keys.div_ceil(keys_a_split(keys, number("GROUPS") as u32, number("LEAST") as u32));
+                let splits = Rule::decode(number("LEAST") as u32).count(keys, number("GROUPS") as u32);
                 share(f64::from(splits), threads / 8.0)
             }
             "norm" => share(number("KB") * 8.0, threads),

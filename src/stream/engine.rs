@@ -272,9 +272,10 @@ impl Engine {
     /// What this engine is, where it runs and what it does there.
     pub fn info(&self) -> Info {
         let layout = self.session.layout();
-        let [prefill, decode, few] = self.session.plans();
+        let [prefill, decode, short, few] = self.session.plans();
         let mut plan = plan::rows("prefill", prefill, self.session.sizes().rows);
         if self.session.has_few() {
+            plan.extend(plan::rows("short", short, plan::SHORT));
             plan.extend(plan::rows("few", few, plan::FEW));
         }
         plan.extend(plan::rows("decode", decode, 1));

@@ -6,14 +6,12 @@ use super::compare::F32;
 use super::norm::{out_buffers, out_compare};
 use super::random::{Random, UNTOUCHED, untouched, words};
 use super::{Case, Compare};
-use crate::kernels::splits::{keys_a_split, most_splits};
+use crate::kernels::splits::Rule;
 use crate::kernels::{State, Variant};
 use crate::plan::width_axis;
 
 /// A NaN in f32 and in both halves: what a kernel must not read.
 const POISON: u32 = 0x7fff_7fff;
-/// Rows that the buffers of splits have room for.
-const ROWS: usize = 8;
 /// A cache of halves: rounded to the nearest or towards zero.
 const HALVES: Compare = Compare::Halves(1e-3);
 
@@ -181,9 +179,9 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     ];
     let class = variant.axis("width");
     let least = variant.tile[0];
-    let one = |s: &(usize, usize, usize, usize, usize, f32)| keys_a_split(s.3 as u32, groups(s.0, s.1), least) == least;
+    let one = |s: &(usize, usize, usize, usize, usize, f32)| Rule::decode(least).keys_a_split(s.3 as u32, groups(s.0, s.1)) == least;
     let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special);
-    let shapes = all.filter(|(s, _)| class == Some(width_axis(s.2)) && (variant.axis("tiles") == Some("many") || one(s)));
+    let shapes = all.filter(|(s, layer)| class == Some(width_axis(s.2)) && (variant.axis("tiles") == Some("many") || (layer.rows == 1 && one(s))));
     // A key or value may be rounded to one neighbour or the other.
     let close = match variant.axis("kv") {
         Some("f32") => F32,
@@ -195,7 +193,8 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let rot = if rows > 1 { 0 } else { [e, e / 2, 0][if i < 3 { i } else { 0 }] };
         let angles = (0..(pos + 1) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let groups = groups(h, g);
-        let splits = most_splits(cap as u32, groups, least) as usize;
+        let rule = if rows > 1 { Rule::rows(least) } else { Rule::decode(least) };
+        let splits = rule.most_splits(cap as u32, groups * rows as u32) as usize;
         let stride = (h + 2 * g) * e + 4;
         let mut live = layer.live(pos, rows);
         if rows == 1 {
@@ -212,6 +211,8 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     ("ROT", rot),
                     ("INTERLEAVED", i % 2),
                     ("APPENDS", usize::from(rows == 1)),
+                    ("MOST", rule.most as usize),
+                    ("FILL", rule.fill as usize),
                     ("QSTRIDE", stride),
                 ],
                 Some(1.0 / (e as f64).sqrt()),
@@ -224,8 +225,8 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("state", State { pos: pos as u32, rows: rows as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(rows * stride, size))),
                 ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
-                ("po", untouched(ROWS * splits * h * e)),
-                ("ml", untouched(ROWS * splits * h * 2)),
+                ("po", untouched(rows * splits * h * e)),
+                ("ml", untouched(rows * splits * h * 2)),
             ]
             .into_iter()
             .chain(cache(variant, random, (g, cap, e), live, UNTOUCHED))
@@ -253,21 +254,36 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     ];
     let cases = shapes.into_iter().map(|(h, e, groups, least, pos, room, rows, window)| {
         let kb = usize::div_ceil(h * e, 32);
+        let rule = if rows > 1 { Rule::rows(least as u32) } else { Rule::decode(least as u32) };
+        let seen = |t: usize| (pos + t + 1).min(window) as u32;
+        let split = rule.keys_a_split(seen(rows - 1), (groups * rows) as u32);
+        let count = seen(rows - 1).div_ceil(split) as usize;
         let (mut po, mut ml) = (Vec::new(), Vec::new());
         for t in 0..rows {
-            let keys = (pos + t + 1).min(window) as u32;
-            let splits = keys.div_ceil(keys_a_split(keys, groups as u32, least as u32)) as usize;
+            let splits = seen(t).div_ceil(split) as usize;
             po.extend(random.f32s(splits * h * e, 10.0));
-            po.resize((t + 1) * room * h * e, f32::from_bits(POISON));
+            po.resize((t + 1) * count * h * e, f32::from_bits(POISON));
             ml.extend((0..splits * h).flat_map(|_| [random.f32() * 5.0, random.f32().abs() * 20.0 + 1.0]));
-            ml.resize((t + 1) * room * h * 2, f32::from_bits(POISON));
+            ml.resize((t + 1) * count * h * 2, f32::from_bits(POISON));
         }
-        po.resize(ROWS * room * h * e, f32::from_bits(POISON));
-        ml.resize(ROWS * room * h * 2, f32::from_bits(POISON));
+        po.resize(rows * count.max(room) * h * e, f32::from_bits(POISON));
+        ml.resize(rows * count.max(room) * h * 2, f32::from_bits(POISON));
         let state = State { pos: pos as u32, rows: rows as u32, ..State::default() };
         Case {
             name: format!("H={h} E={e} GROUPS={groups} pos={pos} T={rows} WINDOW={window}"),
-            overrides: overrides(&[("H", h), ("E", e), ("GROUPS", groups), ("LEAST", least), ("KB", kb), ("WINDOW", window)], None),
+            overrides: overrides(
+                &[
+                    ("H", h),
+                    ("E", e),
+                    ("GROUPS", groups),
+                    ("LEAST", least),
+                    ("MOST", rule.most as usize),
+                    ("FILL", rule.fill as usize),
+                    ("KB", kb),
+                    ("WINDOW", window),
+                ],
+                None,
+            ),
             grid: [kb as u32, rows as u32, 1],
             buffers: [("state", state.words()), ("po", words(&po)), ("ml", words(&ml))].into_iter().chain(out_buffers(variant, rows * kb)).collect(),
             outputs: out_compare(variant),
