@@ -40,6 +40,15 @@ fn w_halves(b: u32, j: u32) -> vec4<f16> {
 }
 fn saturated(v: vec4<f32>) -> vec4<f16> { return vec4<f16>(clamp(v, vec4<f32>(-65504.0), vec4<f32>(65504.0))); }
 fn x_halves(j: u32) -> vec4<f16> { return {{ "saturated(x[j])" if act == "f32" else "x[j]" }}; }
+{% set x_fours = tile[1] * 8 // workgroup %}
+{% macro fetch(kb) %}
+{% for r in range(x_fours) %}
+        {
+            let i = li + {{ r }}u * THREADS;
+            next_x{{ r }} = x_halves((min(t0 + i / 8u, state.rows - 1u) * KB + {{ kb }}) * 8u + i % 8u);
+        }
+{% endfor %}
+{% endmacro %}
 {% macro place(to, value, r) %}
         {
             let i = li + {{ r }}u * THREADS;
@@ -69,6 +78,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}{% endfor %}
     }
 {% endif %}
+{% for r in range(x_fours) %}
+    var next_x{{ r }} = vec4<f16>();
+{% endfor %}
+{{ fetch("0u") }}
     for (var kb = 0u; kb < KB; kb++) {
         // What is replaced has been read.
         workgroupBarrier();
@@ -76,9 +89,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {{ place("wt", "w_halves((n0 + i / 8u) * KB + kb, i % 8u)", r) }}
 {% endfor %}
 {% for r in range(tile[1] * 8 // workgroup) %}
-{{ place("xt", "x_halves((min(t0 + i / 8u, state.rows - 1u) * KB + kb) * 8u + i % 8u)", r) }}
+{{ place("xt", "next_x" ~ r, r) }}
 {% endfor %}
         workgroupBarrier();
+        // Activations of the next block come from memory meanwhile.
+        if (kb + 1u < KB) {
+{{ fetch("(kb + 1u)") }}
+        }
 {% if matrices %}
 {% for half in range(2) %}
         {

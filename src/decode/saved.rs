@@ -34,8 +34,14 @@ struct About {
     written: u32,
     /// (heads, slots in use, bytes of a row) of each part.
     parts: Vec<(u32, u32, u64)>,
-    /// Of the cache's file, hexadecimal.
+    /// Of the cache's file and of this one without the hash, hexadecimal.
     sha256: String,
+}
+
+impl About {
+    fn text(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|e| Error::internal(format!("conversation: {e}")))
+    }
 }
 
 fn hex(hash: Sha256) -> String {
@@ -59,8 +65,9 @@ impl Session {
                 at += piece.len() as u64;
             }
         }
-        let about = About { version: VERSION, model: model.to_owned(), lane: self.lane(), kv: self.select.kv(), tokens, written, parts, sha256: hex(hash) };
-        let text = serde_json::to_vec(&about).map_err(|e| Error::internal(format!("conversation: {e}")))?;
+        let about = About { version: VERSION, model: model.to_owned(), lane: self.lane(), kv: self.select.kv(), tokens, written, parts, sha256: String::new() };
+        hash.update(about.text()?);
+        let text = About { sha256: hex(hash), ..about }.text()?;
         writer.create(ABOUT, None).await?;
         writer.append(&text).await
     }
@@ -72,7 +79,8 @@ impl Session {
         let file = |name: &str| files.get(name).ok_or_else(|| damaged(&format!("{name} is missing")));
         let (about, cache) = (file(ABOUT)?, file(CACHE)?);
         let text = about.read(0, about.len() as usize).await?;
-        let about: About = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
+        let mut about: About = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
+        let sha256 = std::mem::take(&mut about.sha256);
         let mut differs = BTreeSet::new();
         for (what, same) in [
             ("version of Millrace", about.version == VERSION),
@@ -123,8 +131,9 @@ impl Session {
             buffers.push(buffer);
         }
         self.gpu.idle().await?;
-        if hex(hash) != about.sha256 {
-            return Err(damaged("its cache is not what was written"));
+        hash.update(about.text()?);
+        if hex(hash) != sha256 {
+            return Err(damaged("it is not what was written"));
         }
         Ok(self.adopt(Parked { tokens: about.tokens, written: about.written, buffers }))
     }

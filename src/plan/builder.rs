@@ -244,7 +244,7 @@ impl<'a> Builder<'a> {
     }
 
     fn matrix_product(&self, part: &Part, act: &str) -> Result<Chosen> {
-        let span = if part.rows.is_multiple_of(128) { "n128" } else { "n64" };
+        let span = if part.rows >= WIDE_ROWS && part.rows.is_multiple_of(128) { "n128" } else { "n64" };
         self.select.choose("matmul_subgroup", &[("weight", part.kind.axis()), ("act", act), ("span", span)])
     }
 
