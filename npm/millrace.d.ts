@@ -155,6 +155,8 @@ export interface KernelBenchRow {
 export interface QualityReport {
   model: string;
   lane: string;
+  /** How the lane's cache holds keys and values. */
+  kv: string;
   adapter: { vendor: string; name: string };
   positions: number;
   texts: number;

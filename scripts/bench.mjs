@@ -114,7 +114,7 @@ function readReport(path) {
 
 function printQuality(report) {
   const out = (line) => process.stdout.write(`${line}\n`);
-  out(`${report.model} ${report.lane} against exact on ${report.adapter.vendor} ${report.adapter.name}`);
+  out(`${report.model} ${report.lane} (kv ${report.kv}) against exact on ${report.adapter.vendor} ${report.adapter.name}`);
   out(`positions    ${report.positions} of ${report.texts} texts`);
   out(`KL           mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`);
   out(`top-1        ${(100 * report.top1).toFixed(2)} % the same`);

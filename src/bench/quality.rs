@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::gpu::Caps;
-use crate::plan::Lane;
+use crate::plan::{Kv, Lane};
 use crate::source::Files;
 use crate::stream::{Cancel, Engine, LoadOptions, Phase, Progress, Prompt, Request, now_ms};
 
@@ -16,6 +16,8 @@ pub struct Quality {
     pub model: String,
     /// The lane.
     pub lane: &'static str,
+    /// How its cache holds keys and values; that of the exact lane is f32.
+    pub kv: &'static str,
     /// The device.
     pub adapter: Caps,
     /// Positions compared.
@@ -53,11 +55,12 @@ pub async fn quality(files: &Files, options: &LoadOptions, positions: u32, progr
     if !(1..=100_000).contains(&positions) {
         return Err(Error::bad_option(format!("{positions} positions are out of range; use 1 to 100000")));
     }
-    if options.lane == Lane::Exact {
-        return Err(Error::bad_option("the exact lane is what others are compared with; choose another lane"));
+    let kv = options.kv.unwrap_or(options.lane.kv());
+    if options.lane == Lane::Exact && kv == Kv::F32 {
+        return Err(Error::bad_option("the exact lane is what others are compared with; choose another lane, or another kv"));
     }
     let started = now_ms();
-    let mut exact = Engine::load(files, &LoadOptions { lane: Lane::Exact, ..options.clone() }, progress, cancel).await?;
+    let mut exact = Engine::load(files, &LoadOptions { lane: Lane::Exact, kv: None, ..options.clone() }, progress, cancel).await?;
     let mut other = Engine::load(files, options, progress, cancel).await?;
     let info = other.info();
     if info.lane != options.lane {
@@ -83,6 +86,7 @@ pub async fn quality(files: &Files, options: &LoadOptions, positions: u32, progr
     Ok(Quality {
         model: info.model.name.unwrap_or_else(|| info.model.architecture.clone()),
         lane: info.lane.name(),
+        kv: kv.name(),
         adapter: info.adapter,
         positions: n,
         texts,

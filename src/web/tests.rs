@@ -189,7 +189,7 @@ async fn aborting_disposing_and_overlapping() {
     let long = [("tokens", tokens(&e.prompt)), ("ignoreEos", true.into()), ("temperature", 0.into())];
     let controller = AbortController::new().unwrap();
     let abort = js::get(&controller, "abort").unchecked_into::<Function>().bind0(&controller);
-    let first = engine.generate(&js::object(&long), &abort, &controller.signal());
+    let first = engine.generate(&js::object(&long), &abort, &ignore(), &controller.signal());
     // A second one while the first runs is refused, and harms nothing. Promises start with the next turn.
     let second = generate(&engine, &long).await.unwrap_err();
     assert_eq!(code(&second), "BAD_OPTION");

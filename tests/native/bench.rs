@@ -1,7 +1,7 @@
 //! The bench on a tiny shape: what it reports must be what the engine did.
 
 use millrace::bench::{Options, Quality, Report, quality, run};
-use millrace::plan::Lane;
+use millrace::plan::{Kv, Lane};
 use millrace::source::Files;
 use millrace::source::disk::open_path;
 use millrace::stream::{Cancel, LoadOptions};
@@ -124,6 +124,18 @@ fn the_exact_lane_is_not_compared_with_itself() {
     let load = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
     let error = pollster::block_on(quality(&oracle("gguf-q8_0"), &load, 10, &|_| {}, &Cancel::new())).unwrap_err();
     assert_eq!(error.code(), "BAD_OPTION");
+}
+
+#[test]
+fn a_cache_of_eight_bits_has_its_price_measured() {
+    let of = |kv| {
+        let load = LoadOptions { lane: Lane::Exact, kv: Some(kv), ..LoadOptions::default() };
+        pollster::block_on(quality(&builtin(), &load, 60, &|_| {}, &Cancel::new())).unwrap()
+    };
+    let (halves, bytes) = (of(Kv::F16), of(Kv::Q8));
+    assert_eq!((halves.kv, bytes.kv), ("f16", "q8"));
+    // All that differs is the cache: close, and not the same.
+    assert!(halves.kl_mean < 1e-5 && bytes.kl_mean > halves.kl_mean && bytes.kl_mean < 1e-3, "{} {}", halves.kl_mean, bytes.kl_mean);
 }
 
 #[test]

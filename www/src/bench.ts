@@ -98,7 +98,7 @@ async function showQuality(report: QualityReport): Promise<void> {
     ['GPU', `${report.adapter.vendor} ${report.adapter.name}`],
   ]);
   status.className = 'pass';
-  status.textContent = `${report.model}: lane ${report.lane} against lane exact`;
+  status.textContent = `${report.model}: lane ${report.lane}, kv ${report.kv}, against lane exact`;
   await send(report);
   outcome.report = report;
 }

@@ -68,7 +68,7 @@ impl Bench {
         };
         if let (true, Some(files)) = (self.quality, &files) {
             let q = bench::quality(files, &load, self.positions, &progress, &cancel).await?;
-            println!("{} {} against exact on {} ({})", q.model, q.lane, q.adapter.name, q.adapter.backend);
+            println!("{} {} (kv {}) against exact on {} ({})", q.model, q.lane, q.kv, q.adapter.name, q.adapter.backend);
             println!("positions    {} of {} texts", q.positions, q.texts);
             println!("KL           mean {:.2e}, 99 % below {:.2e}, largest {:.2e} nats", q.kl_mean, q.kl_p99, q.kl_max);
             println!("top-1        {:.2} % the same", q.top1 * 100.0);
