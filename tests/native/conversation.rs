@@ -187,7 +187,7 @@ fn what_is_measured_does_not_stay_in_the_cache() {
 #[test]
 fn reading_a_prompt_equals_decoding_it_token_by_token() {
     // Around the edges of tiles of rows and keys, and of a pass.
-    for n in [1, 2, 31, 32, 33, 64, 65, 513] {
+    for n in [1, 2, 31, 32, 33, 64, 65, 511, 512, 513] {
         // The small model ends at 512 positions, the one in the box at 1,024.
         let mut engine = if n < 511 { load(&exact()) } else { box_model(&exact()) };
         let prompt = ids(n, 11);

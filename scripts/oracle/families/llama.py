@@ -1,6 +1,7 @@
 """LlamaForCausalLM: Llama 2 and 3, SmolLM, TinyLlama and everything else that names this architecture."""
 
 import math
+from typing import Any
 
 import numpy as np
 from gguf import MODEL_ARCH, GGUFWriter
@@ -23,24 +24,30 @@ LLAMA3_SCALING = {
 }
 
 
+PLAIN_ROPE = {"rope_theta": 10000.0, "rope_type": "default"}
+
+
+def sizes(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
+    """What every Llama-like configuration of this shape says."""
+    return {
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.d,
+        "intermediate_size": shape.f,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.h,
+        "num_key_value_heads": shape.g,
+        "head_dim": shape.e,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": shape.tied,
+        "bos_token_id": tokens["bos"],
+        "eos_token_id": tokens["eos"],
+        "attn_implementation": "eager",
+    }
+
+
 def config(shape: Shape, tokens: dict[str, int]) -> LlamaConfig:
-    rope = {"rope_theta": 500000.0, **LLAMA3_SCALING} if shape.llama3_rope else {"rope_theta": 10000.0, "rope_type": "default"}
-    return LlamaConfig(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.d,
-        intermediate_size=shape.f,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.h,
-        num_key_value_heads=shape.g,
-        head_dim=shape.e,
-        max_position_embeddings=shape.context,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=shape.tied,
-        rope_parameters=rope,
-        bos_token_id=tokens["bos"],
-        eos_token_id=tokens["eos"],
-        attn_implementation="eager",
-    )
+    rope = {"rope_theta": 500000.0, **LLAMA3_SCALING} if shape.llama3_rope else PLAIN_ROPE
+    return LlamaConfig(**sizes(shape, tokens), max_position_embeddings=shape.context, rope_parameters=rope)
 
 
 def model(config: LlamaConfig) -> LlamaForCausalLM:

@@ -7,7 +7,7 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from ..shapes import Shape
 from . import llama
-from .llama import ARCH, extra_tensors, from_gguf, metadata, spread, to_gguf
+from .llama import ARCH, PLAIN_ROPE, extra_tensors, from_gguf, metadata, sizes, spread, to_gguf
 
 __all__ = ["ARCH", "extra_tensors", "from_gguf", "metadata", "spread", "to_gguf"]
 
@@ -22,23 +22,7 @@ CONTEXT = 4096
 
 
 def config(shape: Shape, tokens: dict[str, int]) -> MistralConfig:
-    return MistralConfig(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.d,
-        intermediate_size=shape.f,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.h,
-        num_key_value_heads=shape.g,
-        head_dim=shape.e,
-        max_position_embeddings=CONTEXT,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=shape.tied,
-        rope_parameters={"rope_theta": 10000.0, "rope_type": "default"},
-        sliding_window=WINDOW,
-        bos_token_id=tokens["bos"],
-        eos_token_id=tokens["eos"],
-        attn_implementation="eager",
-    )
+    return MistralConfig(**sizes(shape, tokens), max_position_embeddings=CONTEXT, rope_parameters=PLAIN_ROPE, sliding_window=WINDOW)
 
 
 def model(config: MistralConfig) -> MistralForCausalLM:
