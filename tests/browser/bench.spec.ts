@@ -11,7 +11,8 @@ test('measures a tiny shape, shows the kernels and sends the report', async ({ p
   });
   await page.goto(`${site.url}/bench.html?shape=tiny&quant=q4_k_m&prompt=8&gen=3&runs=1&profile=1&report=/report`);
   await expect(page.locator('#status')).toHaveText(/tiny q4_k_m, fast: [\d.,]+ tokens a second/, { timeout: 280_000 });
-  await expect(page.locator('#figures tr')).toHaveCount(9);
+  await expect(page.locator('#figures tr')).toHaveCount(13);
+  await expect(page.locator('#figures tr', { hasText: 'Pass of 4 rows' })).toHaveText(/[\d.]+ ms/);
   await expect(page.locator('#profile tbody tr')).not.toHaveCount(0);
   await expect(page.locator('#prefill tbody tr')).not.toHaveCount(0);
   await expect(page.locator('#plot svg rect').first()).toBeVisible();
