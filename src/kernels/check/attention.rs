@@ -166,11 +166,9 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let layer = |window: usize, softcap: f64, rows: usize| Layer { window, softcap, rows };
     // Windows shorter and longer than what there is, slots that begin again, scores that are capped, several rows.
     let special = [
-        ((4, 2, 64, 128, 100, 1.0), layer(40, 0.0, 1)),
         ((4, 2, 64, 192, 1000, 2.0), layer(130, 0.0, 1)),
         ((2, 1, 128, 96, 97, 1.0), layer(33, 3.0, 1)),
         ((2, 1, 256, 64, 700, 2.0), layer(64, 0.0, 1)),
-        ((4, 1, 256, 64, 20, 2.0), layer(64, 5.0, 1)),
         ((4, 1, 40, 256, 200, 9.0), layer(ALL, 2.0, 1)),
         ((4, 2, 64, 256, 61, 2.0), layer(ALL, 0.0, 4)),
         ((8, 2, 128, 1200, 1100, 1.0), layer(ALL, 0.0, 3)),
