@@ -232,7 +232,8 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
         let known: &[&str] = match axis.as_str() {
             // A weight type is what has a file in shaders/common, which the template includes.
             "weight" => &[],
-            "act" | "out" => &["f32", "f16", "q8"],
+            "act" => &["f32", "f16", "q8"],
+            "out" => &["f32", "f16", "q8", "add"],
             "tiles" => &["one", "many"],
             "kv" => &["f32", "f16", "q8"],
             "width" => &["e64", "e128", "e256"],

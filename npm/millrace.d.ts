@@ -102,7 +102,7 @@ export interface KernelReport {
 }
 
 /** Runs every kernel whose name contains `filter` against its twin. */
-export function kernelCheck(filter: string, onRow: (row: KernelRow) => void): Promise<KernelReport>;
+export function kernelCheck(filter: string, quick: boolean, onRow: (row: KernelRow) => void): Promise<KernelReport>;
 
 /** What `bench` measures; speeds in tokens a second, times in ms. */
 export interface BenchOptions {
@@ -185,6 +185,7 @@ export interface BenchReport extends BenchRun {
   percent_of_streaming: number;
   gpu_bytes: number;
   weight_bytes: number;
+  cache_bytes: number;
   tuned: Tuned;
   profile?: ProfileRow[];
   prefill_profile?: PrefillRow[];

@@ -1,4 +1,4 @@
-// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k]: a tile of {{ tile[0] }} (n) x 64 (t) a workgroup, {{ tile[0] // 16 }} x 4 an invocation. K goes through
+// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]): a tile of {{ tile[0] }} (n) x 64 (t) a workgroup, {{ tile[0] // 16 }} x 4 an invocation. K goes through
 // workgroup memory: two blocks of 32 at a time (int8: half as many barriers as with one), or half a block (f32).
 {% set across = tile[0] // 16 %}
 {% include "common/state.wgsl" %}
@@ -28,6 +28,8 @@ override N: u32;         // rows of w in this part
 override ROW0: u32;      // where in a row of y this part begins
 override ADD: u32;       // 1: y is added to, the residual
 override NSTRIDE: u32;   // f32 elements between rows of y
+override BIAS: u32 = 0u; // 1: the bias is added
+@group(0) @binding(6) var<storage, read> bias: array<f32>;       // [>= ROW0 + N], read where BIAS is 1
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -128,7 +130,9 @@ fn put(t: u32, n: u32, v: vec4<f32>) {
         let column = n + j * 16u;
         if (column < N) {
             let at = t * NSTRIDE + ROW0 + column;
-            y[at] = select(v[j], y[at] + v[j], ADD == 1u);
+            var sum = v[j];
+            if (BIAS == 1u) { sum += bias[ROW0 + column]; }
+            y[at] = select(sum, y[at] + sum, ADD == 1u);
         }
     }
 }

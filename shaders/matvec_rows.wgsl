@@ -1,4 +1,4 @@
-// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] for up to {{ tile[1] }} rows of x: as matvec, each block of w read and decoded once for all of
+// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]) for up to {{ tile[1] }} rows of x: as matvec, each block of w read and decoded once for all of
 // them. LANES neighbouring invocations share {{ rows }} rows of w; SPLIT such groups deal K out among themselves.
 {% set most = tile[1] %}
 {% set at_once = 4 %}{# rows of x that are compiled together: with fewer, the others are skipped #}
@@ -19,6 +19,8 @@ override NSTRIDE: u32;   // f32 elements between rows of y
 fn x4(j: u32) -> vec4<f32> { return x[j]; }
 {% endif %}
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
+override BIAS: u32 = 0u;   // 1: the bias is added
+@group(0) @binding(6) var<storage, read> bias: array<f32>;       // [>= ROW0 + N], read where BIAS is 1
 const GROUPS = {{ workgroup // lanes }}u;   // groups of lanes in a workgroup
 var<workgroup> parts: array<f32, {{ workgroup // lanes * rows * most }}>;   // [GROUPS][{{ rows }}][{{ most }} t]
 
@@ -97,6 +99,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             var v = 0.0;
             for (var k = 0u; k < SPLIT; k++) { v += parts[((n / {{ rows }}u * SPLIT + k) * {{ rows }}u + n % {{ rows }}u) * {{ most }}u + t]; }
             let at = t * NSTRIDE + ROW0 + first + n;
+            if (BIAS == 1u) { v += bias[ROW0 + first + n]; }
             if (ADD == 1u) { v += y[at]; }
             y[at] = v;
         }

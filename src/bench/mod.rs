@@ -90,7 +90,7 @@ pub struct Report {
     pub quant: String,
     /// Lane.
     pub lane: &'static str,
-    /// The plan's family: the model's architecture; every shape runs as a Llama-like plan.
+    /// The model's architecture, by GGUF's name.
     pub plan: &'static str,
     /// The device.
     pub adapter: Caps,
@@ -131,6 +131,8 @@ pub struct Report {
     pub gpu_bytes: u64,
     /// Bytes of the weights on the GPU.
     pub weight_bytes: u64,
+    /// Bytes of the cache at the end: it doubles as it grows.
+    pub cache_bytes: u64,
     /// How the self-test went.
     pub self_test: SelfTestInfo,
     /// What the tuner did before the warm-up.
@@ -174,7 +176,7 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     let started = now_ms();
     let checkpoint = match model {
         Some(files) => Checkpoint::open(files).await?,
-        None => shapes::checkpoint(&shape, quant),
+        None => shapes::checkpoint(&shape, quant)?,
     };
     let turns = if options.second_turn { FIRST_TURNS[1] + 3 * TURN } else { 0 };
     let least = turns.max(options.prompt + options.gen_tokens + 1);
@@ -235,7 +237,7 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
         shape: about.as_ref().map_or_else(|| options.shape.clone(), |(name, _)| name.clone()),
         quant: about.map_or_else(|| options.quant.clone(), |(_, types)| types),
         lane: session.lane().name(),
-        plan: if model.is_some() { session.model().config().architecture } else { "llama-like" },
+        plan: session.model().config().architecture,
         adapter: session.gpu().caps().clone(),
         prompt: options.prompt,
         gen_tokens: options.gen_tokens,
@@ -254,6 +256,7 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
         percent_of_streaming: bytes_per_token as f64 * decode_tok_s / streaming_gb_s / 1e7,
         gpu_bytes,
         weight_bytes: session.layout().bytes(Role::Weight),
+        cache_bytes: session.layout().bytes(Role::Cache),
         self_test,
         tuned,
         profile,
@@ -342,7 +345,7 @@ mod plans {
         let devices = [with([32, 32], 512), with([32, 32], 256), with([8, 32], 256), with([4, 4], 256), Caps::least()];
         let mut idle = Vec::new();
         for (shape, quant) in shapes::SHAPES.iter().flat_map(|s| ["q4_0", "q4_k_m", "q8_0", "f16"].map(|q| (s, q))) {
-            let checkpoint = shapes::checkpoint(shape, shapes::Quant::parse(quant).unwrap());
+            let checkpoint = shapes::checkpoint(shape, shapes::Quant::parse(quant).unwrap()).unwrap();
             let every = devices.iter().flat_map(|c| [Lane::Fast, Lane::F16, Lane::Exact].map(|l| (c, l)));
             for (caps, lane) in every.filter(|(c, l)| *l != Lane::F16 || c.f16()) {
                 let mut layout = Layout::default();

@@ -1,57 +1,54 @@
-//! Well-known models by their dimensions, with random weights: what they cost to run does not depend on what they know.
-//!
-//! Every shape runs as a Llama-like plan: norms of queries and keys, biases and second norms of some families are left out.
+//! Well-known models by their published configurations, with random weights: what they cost to run does not depend on what they know.
 
 use indexmap::IndexMap;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, DType, HfMetadata, Metadata, TensorInfo};
-use crate::model::Names;
+use crate::model;
 
-/// Dimensions of a model.
+/// A published model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Its name, as the command line and the bench page take it.
     pub name: &'static str,
-    /// Layers.
-    pub layers: usize,
-    /// Width, D.
-    pub width: usize,
-    /// Query heads, H.
-    pub heads: usize,
-    /// Key/value heads, G.
-    pub kv_heads: usize,
-    /// Head width, E.
-    pub head: usize,
-    /// Feed-forward width, F.
-    pub ff: usize,
-    /// Vocabulary, V.
-    pub vocab: usize,
-    /// Whether the head is the embedding.
-    pub tied: bool,
+    /// Its config.json, of which what decides the model's computation is left.
+    config: &'static str,
 }
 
-const fn shape(name: &'static str, layers: usize, width: usize, heads: [usize; 3], ff: usize, vocab: usize, tied: bool) -> Shape {
-    Shape { name, layers, width, heads: heads[0], kv_heads: heads[1], head: heads[2], ff, vocab, tied }
+macro_rules! shapes {
+    ($($name:literal),* $(,)?) => { &[$(Shape { name: $name, config: include_str!(concat!("configs/", $name, ".json")) }),*] };
 }
 
-/// The shapes, smallest first; from each model's config.json.
-pub const SHAPES: &[Shape] = &[
-    shape("gemma-3-270m", 18, 640, [4, 1, 256], 2048, 262_144, true),
-    shape("qwen2.5-0.5b", 24, 896, [14, 2, 64], 4864, 151_936, true),
-    shape("qwen3-0.6b", 28, 1024, [16, 8, 128], 3072, 151_936, true),
-    shape("gemma-3-1b", 26, 1152, [4, 1, 256], 6912, 262_144, true),
-    shape("llama-3.2-1b", 16, 2048, [32, 8, 64], 8192, 128_256, true),
-    shape("qwen2.5-1.5b", 28, 1536, [12, 2, 128], 8960, 151_936, true),
-    shape("llama-3.2-3b", 28, 3072, [24, 8, 128], 8192, 128_256, true),
-    shape("phi-3.5-mini", 32, 3072, [32, 32, 96], 8192, 32_064, false),
-    shape("mistral-7b", 32, 4096, [32, 8, 128], 14_336, 32_768, false),
-    shape("llama-3.1-8b", 32, 4096, [32, 8, 128], 14_336, 128_256, false),
+/// The shapes, by family.
+pub const SHAPES: &[Shape] = shapes![
+    "llama-3.2-1b",
+    "llama-3.2-3b",
+    "llama-3.1-8b",
+    "smollm2-135m",
+    "tinyllama-1.1b",
+    "falcon3-1b",
+    "mistral-7b",
+    "ministral-8b",
+    "qwen2.5-0.5b",
+    "qwen2.5-1.5b",
+    "qwen3-0.6b",
+    "gemma-2-2b",
+    "gemma-3-270m",
+    "gemma-3-1b",
+    "gemma-3-4b",
+    "phi-3.5-mini",
+    "phi-4-mini",
+    "olmo-2-1b",
+    "granite-3.3-2b",
+    "stablelm-2-1.6b",
+    "gpt2",
+    "qwen3-30b-a3b",
+    "granite-3.1-1b-a400m",
 ];
 
 /// A shape for tests: small enough for a CPU.
-pub const TINY: Shape = shape("tiny", 2, 256, [4, 2, 64], 512, 512, true);
+pub const TINY: Shape = Shape { name: "tiny", config: include_str!("configs/tiny.json") };
 
 /// The shape of that name.
 pub fn find(name: &str) -> Result<Shape> {
@@ -92,11 +89,14 @@ impl Quant {
         let more = layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
         let head = part == "output" || (tied && part == "token_embd");
         let wanted = match self {
+            // A router's weights are small, and its choice is hard.
+            _ if matches!(part, "ffn_gate_inp" | "position_embd") => DType::F32,
             Self::F16 => DType::F16,
             Self::Q8_0 => DType::Q8_0,
             Self::Q4_0 | Self::Q4KM if head => DType::Q6_K,
             Self::Q4_0 => DType::Q4_0,
-            Self::Q4KM if matches!(part, "attn_v" | "ffn_down") && more => DType::Q6_K,
+            Self::Q4KM if matches!(part, "attn_v" | "ffn_down" | "ffn_down_exps") && more => DType::Q6_K,
+            Self::Q4KM if part == "attn_qkv" => DType::Q5_K,
             Self::Q4KM => DType::Q4_K,
         };
         match wanted {
@@ -108,47 +108,33 @@ impl Quant {
 }
 
 /// A checkpoint of that shape, all header: its weights are made on the GPU ([`crate::decode::Session::randomize`]).
-pub fn checkpoint(shape: &Shape, quant: Quant) -> Checkpoint {
-    let Shape { layers, width: d, heads: h, kv_heads: g, head: e, ff: f, vocab: v, tied, .. } = *shape;
-    let names = Names::hf();
-    let mut list: Vec<(String, DType, Vec<usize>)> = vec![(names.embed(), quant.of("token_embd", 0, layers, d, tied), vec![v, d])];
-    for i in 0..layers {
-        let parts = [
-            ("attn_q", h * e, d),
-            ("attn_k", g * e, d),
-            ("attn_v", g * e, d),
-            ("attn_output", d, h * e),
-            ("ffn_gate", f, d),
-            ("ffn_up", f, d),
-            ("ffn_down", d, f),
-        ];
-        list.extend(parts.map(|(part, n, k)| (names.layer(i, part), quant.of(part, i, layers, k, tied), vec![n, k])));
-        list.extend(["attn_norm", "ffn_norm"].map(|part| (names.layer(i, part), DType::F32, vec![d])));
-    }
-    list.push((names.norm(), DType::F32, vec![d]));
-    if !tied {
-        list.push((names.head(), quant.of("output", 0, layers, d, tied), vec![v, d]));
-    }
-    let mut tensors = IndexMap::new();
+pub fn checkpoint(shape: &Shape, quant: Quant) -> Result<Checkpoint> {
+    let mut config: Map<String, Value> = serde_json::from_str(shape.config).map_err(|e| Error::internal(format!("configuration of {}: {e}", shape.name)))?;
+    config.insert("_name_or_path".into(), shape.name.into());
+    let metadata = Metadata::Hf(HfMetadata { config, ..HfMetadata::default() });
+    let mut checkpoint = Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None };
+    let list = model::list(&checkpoint)?;
+    let layers = list.iter().filter_map(|t| t.layer).max().map_or(0, |last| last + 1);
+    let tied = list.iter().all(|t| t.part != "output");
     let mut offset = 0;
-    for (name, dtype, shape) in list {
-        let elements: usize = shape.iter().product();
-        let bytes = elements as u64 / dtype.block_len() * dtype.block_bytes();
-        let shape = shape.iter().map(|d| *d as u64).collect();
-        tensors.insert(name.clone(), TensorInfo { name, dtype, shape, file: 0, offset, bytes });
-        offset += bytes;
+    for tensor in list {
+        let k = tensor.shape.last().copied().unwrap_or(1);
+        let dtype = if tensor.shape.len() == 1 {
+            DType::F32
+        } else if tensor.transposed {
+            // Columns cannot be quantized.
+            DType::F16
+        } else {
+            quant.of(tensor.part, tensor.layer.unwrap_or(0), layers, k, tied)
+        };
+        let elements: u64 = tensor.shape.iter().map(|d| *d as u64).product();
+        let bytes = elements / dtype.block_len() * dtype.block_bytes();
+        let shape = tensor.shape.iter().map(|d| *d as u64).collect();
+        if checkpoint.tensors.insert(tensor.name.clone(), TensorInfo { name: tensor.name, dtype, shape, file: 0, offset, bytes }).is_none() {
+            offset += bytes;
+        }
     }
-    let config = json!({
-        "architectures": ["LlamaForCausalLM"], "_name_or_path": shape.name,
-        "num_hidden_layers": layers, "hidden_size": d, "intermediate_size": f, "vocab_size": v,
-        "num_attention_heads": h, "num_key_value_heads": g, "head_dim": e,
-        "rms_norm_eps": 1e-5, "max_position_embeddings": 131_072, "rope_theta": 500_000.0, "tie_word_embeddings": tied,
-    });
-    let config = match config {
-        Value::Object(map) => map,
-        _ => unreachable!("an object is an object"),
-    };
-    Checkpoint { files: Vec::new(), tensors, metadata: Metadata::Hf(HfMetadata { config, ..HfMetadata::default() }), tokenizer_files: None }
+    Ok(checkpoint)
 }
 
 #[cfg(test)]
@@ -156,7 +142,7 @@ mod tests {
     use super::*;
 
     fn bytes(name: &str, quant: Quant) -> u64 {
-        checkpoint(&find(name).unwrap(), quant).tensors.values().map(|t| t.bytes).sum()
+        checkpoint(&find(name).unwrap(), quant).unwrap().tensors.values().map(|t| t.bytes).sum()
     }
 
     #[test]
@@ -175,7 +161,7 @@ mod tests {
 
     #[test]
     fn widths_that_super_blocks_do_not_divide_fall_back() {
-        let c = checkpoint(&find("gemma-3-1b").unwrap(), Quant::Q4KM);
+        let c = checkpoint(&find("gemma-3-1b").unwrap(), Quant::Q4KM).unwrap();
         let of = |name: &str| c.tensors[name].dtype;
         assert_eq!(of("model.embed_tokens.weight"), DType::Q8_0);
         assert_eq!(of("model.layers.5.self_attn.q_proj.weight"), DType::Q5_0);

@@ -1,4 +1,4 @@
-use super::{Call, kv, rope};
+use super::{Call, head_norm, kv, rope};
 use crate::kernels::splits::Rule;
 
 /// Per row: rotates queries and the new key and appends key and value, unless that was done; then, per split of what the row sees and query
@@ -11,6 +11,7 @@ pub fn run(call: &Call) {
     let half = call.usize("ROT") / 2;
     let table = call.view::<[f32; 2]>("rot");
     let all = call.view::<f32>("qkv");
+    let norms = call.view::<f32>("qkn");
     let (mut kc, mut vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
     let (mut po, mut ml) = (call.view_mut::<f32>("po"), call.view_mut::<[f32; 2]>("ml"));
     let room = (call.grid[1] / state.rows) as usize;
@@ -22,7 +23,10 @@ pub fn run(call: &Call) {
         let pos = state.pos as usize + t;
         let mut qkv = all[t * call.usize("QSTRIDE")..][..(h + 2 * g) * e].to_vec();
         let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
-        for head in qkv.chunks_exact_mut(e).take(h + g) {
+        for (i, head) in qkv.chunks_exact_mut(e).take(h + g).enumerate() {
+            if call.u32("HEAD_NORM") == 1 {
+                head_norm::rms_norm(head, &norms[if i < h { 0 } else { 256 }..], call.f32("EPS"));
+            }
             rope::rotate(head, angles, call.u32("INTERLEAVED") != 0);
         }
         if call.u32("APPENDS") == 1 {

@@ -9,14 +9,16 @@ pub fn run(call: &Call) {
     let (wq, ws) = (call.read("wq"), call.scales());
     let mut h = call.view_mut::<f32>("h");
     for t in 0..call.state().rows.min(call.grid[0]) as usize {
-        let token = tokens[call.usize("TOKEN_AT") + t];
+        let token = if call.u32("POSITIONS") == 1 { call.state().pos + t as u32 } else { tokens[call.usize("TOKEN_AT") + t] };
         if token < row0 || token - row0 >= rows {
             continue;
         }
         for b in 0..kb {
             let values = decode_block(call.axis("weight"), &wq, &ws, (token - row0) as usize * kb + b);
             for (i, value) in values.into_iter().enumerate().take_while(|(i, _)| b * BLOCK + i < d) {
-                h[t * stride + b * BLOCK + i] = value;
+                let h = &mut h[t * stride + b * BLOCK + i];
+                let old = if call.u32("ADD") == 1 { *h } else { 0.0 };
+                *h = value * call.f32("SCALE") + old;
             }
         }
     }

@@ -1,10 +1,12 @@
 //! The twins: for each kernel the same operation in plain loops that accumulate in f64, with the same binding names and
 //! the same overrides. A twin does a whole dispatch; a plan runs on the GPU or through them, step by step.
 
+mod activate;
 mod advance;
 mod attention;
 mod attention_prefill;
 mod embed;
+mod head_norm;
 mod kv;
 mod logit_stats;
 mod merge;
@@ -14,9 +16,9 @@ mod product;
 pub(crate) mod quantize;
 mod random;
 mod rope;
+mod route;
 pub(crate) mod sampling;
 mod stream_read;
-mod swiglu;
 mod threshold;
 pub mod weight;
 
@@ -41,8 +43,12 @@ const TWINS: &[(&str, Twin)] = &[
     ("matvec_rows", product::matmul),
     ("matmul", product::matmul),
     ("matmul_subgroup", product::matmul_subgroup),
+    ("route", route::run),
+    ("experts_gated", product::experts_gated),
+    ("experts_down", product::experts_down),
     ("quantize", quantize::run),
-    ("swiglu", swiglu::run),
+    ("activate", activate::run),
+    ("head_norm", head_norm::run),
     ("rope", rope::run),
     ("attention", attention::run),
     ("merge", merge::run),

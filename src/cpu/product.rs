@@ -1,8 +1,8 @@
-//! The twins of `matvec`, `matvec_rows`, `matmul`, `norm_matvec` and `norm_gated`, which differ in how many rows of activations there are, where
-//! they come from and what becomes of the products.
+//! The twins of `matvec`, `matvec_rows`, `matmul`, `norm_matvec`, `norm_gated` and of the products of experts, which differ in how many rows of
+//! activations there are, where they come from and what becomes of the products.
 
-use super::quantize::{quantize_block, write_rows};
-use super::swiglu::silu;
+use super::activate::activation;
+use super::quantize::{quantize_block, write_row, write_rows};
 use super::weight::{BLOCK, Quantized, decode_block, decode_quantized};
 use super::{Call, kv};
 
@@ -26,10 +26,18 @@ pub fn matmul_subgroup(call: &Call) {
 pub fn norm_matvec(call: &Call) {
     let (n, row0) = (call.usize("N"), call.usize("ROW0"));
     let (x, factor) = normed(call);
-    let rows = products(call, n, &[x]);
+    let rows = products(call, 0, n, &[x]);
     let mut y = call.view_mut::<f32>("y");
     for (y, v) in y[row0..].iter_mut().zip(&rows) {
         *y = (v[0] * factor) as f32;
+    }
+    add_bias(call, &mut y, n, row0);
+}
+
+fn add_bias(call: &Call, y: &mut [f32], n: usize, row0: usize) {
+    if call.u32("BIAS") == 1 {
+        let bias = call.view::<f32>("bias");
+        y[row0..row0 + n].iter_mut().zip(&bias[row0..]).for_each(|(y, b)| *y += b);
     }
 }
 
@@ -37,9 +45,44 @@ pub fn norm_matvec(call: &Call) {
 pub fn norm_gated(call: &Call) {
     let f = call.usize("F");
     let (x, factor) = normed(call);
-    let rows = products(call, 2 * f, &[x]);
-    let output = |f: f64, up: f64| (silu(f * factor) * up * factor) as f32;
+    let rows = products(call, 0, 2 * f, &[x]);
+    let output = |f: f64, up: f64| (activation(call, f * factor) * up * factor) as f32;
     write_rows(call, f.div_ceil(BLOCK), std::iter::once((0..f).map(|i| output(rows[i][0], rows[f + i][0])).collect()));
+}
+
+/// The experts that row `t` has chosen and this part holds: (slot, expert's number in this part, weight).
+fn chosen(call: &Call, t: usize) -> Vec<(usize, usize, f64)> {
+    let used = call.usize("USED");
+    let held = call.u32("FIRST")..call.u32("FIRST") + call.u32("COUNT");
+    let chosen = call.view::<[u32; 2]>("chosen");
+    let slots = (t * used..(t + 1) * used).filter(|slot| held.contains(&chosen[*slot][0]));
+    slots.map(|slot| (slot, (chosen[slot][0] - held.start) as usize, f64::from(f32::from_bits(chosen[slot][1])))).collect()
+}
+
+/// y[slot][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]) for each expert e that row t has chosen
+pub fn experts_gated(call: &Call) {
+    let (f, kb) = (call.usize("F"), call.usize("KB"));
+    for t in 0..call.state().rows as usize {
+        let x = [activations(call, t, kb)];
+        for (slot, e, _) in chosen(call, t) {
+            let rows = products(call, e * 2 * f, 2 * f, &x);
+            write_row(call, f.div_ceil(BLOCK), slot, (0..f).map(|i| (activation(call, rows[i][0]) * rows[f + i][0]) as f32).collect());
+        }
+    }
+}
+
+/// h[t][n] += sum of weight * (w[e][n] . x[slot]) over the experts e that row t has chosen
+pub fn experts_down(call: &Call) {
+    let (n, kb, stride) = (call.usize("N"), call.usize("KB"), call.usize("NSTRIDE"));
+    let mut y = call.view_mut::<f32>("y");
+    for t in 0..call.state().rows as usize {
+        let mut sums = vec![0.0; n];
+        for (slot, e, weight) in chosen(call, t) {
+            let rows = products(call, e * n, n, &[activations(call, slot, kb)]);
+            sums.iter_mut().zip(&rows).for_each(|(sum, v)| *sum += weight * v[0]);
+        }
+        y[t * stride..].iter_mut().zip(&sums).for_each(|(y, sum)| *y = (f64::from(*y) + sum) as f32);
+    }
 }
 
 /// One row of activations as the `act` axis has them.
@@ -66,29 +109,36 @@ fn normed(call: &Call) -> (Act, f64) {
 fn product(call: &Call, rows: usize, stride: usize) {
     let (kb, n, row0) = (call.usize("KB"), call.usize("N"), call.usize("ROW0"));
     let last = call.state().rows as usize - 1;
-    let x: Vec<Act> = if call.axis("act") == "q8" {
-        let (xq, xs) = (call.view::<[i8; BLOCK]>("xq"), call.view::<[f32; 2]>("xs"));
-        let row = |t| Act::Q8 { ints: xq[t * kb..][..kb].to_vec(), scales: xs[t * kb..][..kb].iter().map(|s| s[0]).collect() };
-        (0..rows).map(row).collect()
-    } else if call.axis("act") == "f16" {
-        let x = call.read("x");
-        let row = |t: usize| Act::F32((t * kb * BLOCK..(t + 1) * kb * BLOCK).map(|i| kv::load("f16", &x, i)).collect());
-        (0..rows).map(|t| row(t.min(last))).collect()
-    } else {
-        let x = call.view::<f32>("x");
-        (0..rows).map(|t| Act::F32(x[t.min(last) * kb * BLOCK..][..kb * BLOCK].to_vec())).collect()
-    };
+    let x: Vec<Act> = (0..rows).map(|t| activations(call, t.min(last), kb)).collect();
+    let cap = if call.variant.kernel == "matvec" { call.f64("SOFTCAP") } else { 0.0 };
+    let bias = call.variant.binding("bias").is_some() && call.u32("BIAS") == 1;
     let mut y = call.view_mut::<f32>("y");
-    for (n, row) in products(call, n, &x).into_iter().enumerate() {
+    for (n, row) in products(call, 0, n, &x).into_iter().enumerate() {
+        let bias = if bias { f64::from(call.view::<f32>("bias")[row0 + n]) } else { 0.0 };
         for (t, v) in row.into_iter().enumerate() {
             let y = &mut y[t * stride + row0 + n];
-            *y = if call.u32("ADD") == 1 { (v + f64::from(*y)) as f32 } else { v as f32 };
+            let v = v + bias;
+            *y = kv::capped(if call.u32("ADD") == 1 { v + f64::from(*y) } else { v }, cap) as f32;
         }
     }
 }
 
-/// The products of the first `n` rows of w with each row of activations.
-fn products(call: &Call, n: usize, x: &[Act]) -> Vec<Vec<f64>> {
+/// Row `t` of the activations that the call reads.
+fn activations(call: &Call, t: usize, kb: usize) -> Act {
+    match call.axis("act") {
+        "q8" => {
+            let (xq, xs) = (call.view::<[i8; BLOCK]>("xq"), call.view::<[f32; 2]>("xs"));
+            Act::Q8 { ints: xq[t * kb..][..kb].to_vec(), scales: xs[t * kb..][..kb].iter().map(|s| s[0]).collect() }
+        }
+        kind => {
+            let x = call.read("x");
+            Act::F32((t * kb * BLOCK..(t + 1) * kb * BLOCK).map(|i| kv::load(kind, &x, i)).collect())
+        }
+    }
+}
+
+/// The products of `n` rows of w, from row `row0` on, with each row of activations.
+fn products(call: &Call, row0: usize, n: usize, x: &[Act]) -> Vec<Vec<f64>> {
     let (kb, weight) = (call.usize("KB"), call.axis("weight"));
     let (wq, ws) = (call.read("wq"), call.scales());
     let q8 = call.axis("act") == "q8";
@@ -102,7 +152,7 @@ fn products(call: &Call, n: usize, x: &[Act]) -> Vec<Vec<f64>> {
         };
         x.iter().map(dot).collect()
     };
-    (0..n).map(row).collect()
+    (row0..row0 + n).map(row).collect()
 }
 
 /// A quantized block of weights with the integers of a block of activations.

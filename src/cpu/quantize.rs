@@ -19,18 +19,22 @@ pub fn quantize_block(x: &[f32; BLOCK]) -> Block {
 /// Writes rows of activations as the variant's `out` axis says, f32 or halves in `y` or int8 in `yq` and `ys`, padded with zeros to
 /// `kb` blocks a row.
 pub fn write_rows(call: &Call, kb: usize, rows: impl Iterator<Item = Vec<f32>>) {
-    for (t, mut row) in rows.enumerate() {
-        row.resize(kb * BLOCK, 0.0);
-        match call.axis("out") {
-            "q8" => write_q8(call, t, &row),
-            "f16" => {
-                let mut y = call.write("y");
-                for (i, v) in row.iter().enumerate() {
-                    kv::store("f16", &mut y, t * kb * BLOCK + i, *v);
-                }
+    rows.enumerate().for_each(|(t, row)| write_row(call, kb, t, row));
+}
+
+/// Writes row `t` of them.
+pub fn write_row(call: &Call, kb: usize, t: usize, mut row: Vec<f32>) {
+    row.resize(kb * BLOCK, 0.0);
+    match call.axis("out") {
+        "q8" => write_q8(call, t, &row),
+        "f16" => {
+            let mut y = call.write("y");
+            for (i, v) in row.iter().enumerate() {
+                kv::store("f16", &mut y, t * kb * BLOCK + i, *v);
             }
-            _ => call.view_mut::<f32>("y")[t * kb * BLOCK..][..row.len()].copy_from_slice(&row),
         }
+        "add" => call.view_mut::<f32>("y")[t * kb * BLOCK..].iter_mut().zip(&row).for_each(|(y, v)| *y += v),
+        _ => call.view_mut::<f32>("y")[t * kb * BLOCK..][..row.len()].copy_from_slice(&row),
     }
 }
 

@@ -15,6 +15,7 @@ pub const FIRST: u32 = 0;
 pub(super) struct Parked {
     pub(super) tokens: Vec<u32>,
     pub(super) written: u32,
+    pub(super) long: bool,
     pub(super) buffers: Vec<Buffer>,
 }
 
@@ -69,6 +70,9 @@ impl Session {
         self.copy_parked(&next.buffers, next.tokens.len(), false)?;
         self.cached = next.tokens;
         self.written = next.written;
+        if next.long != self.long {
+            self.rotate_long(next.long)?;
+        }
         Ok(())
     }
 
@@ -88,7 +92,7 @@ impl Session {
         let bytes = |shape: &CacheShape| u64::from(shape.heads) * u64::from(shape.used(n as u32)) * shape.row;
         let buffers = self.cache_shapes().map(|shape| self.gpu.buffer("parked", bytes(shape).max(4), usage)).collect::<Result<Vec<_>>>()?;
         self.copy_parked(&buffers, n, true)?;
-        Ok(Parked { tokens: self.cached.clone(), written: self.written, buffers })
+        Ok(Parked { tokens: self.cached.clone(), written: self.written, long: self.long, buffers })
     }
 
     /// Copies the slots that `n` positions use between the cache and buffers that hold nothing else.

@@ -6,7 +6,7 @@ use super::session::Session;
 use crate::error::Result;
 use crate::kernels::{self, State};
 use crate::plan::{BufferId, Grid};
-use crate::weights::{Sink, VectorSource, WeightType};
+use crate::weights::{Sink, VectorPart, WeightType};
 
 /// Bits of a word that are random, and bits that are set, of a type's `wq`: any bits are quants, numbers need an exponent.
 const fn numbers(kind: WeightType) -> (u32, u32) {
@@ -55,15 +55,12 @@ impl Session {
             self.gpu.submit(encoder);
         }
         for (id, source) in self.model().vectors() {
-            let ones;
-            let values = match source {
-                VectorSource::Tensor { len, .. } => {
-                    ones = vec![1.0_f32; *len];
-                    &ones
-                }
-                VectorSource::Values(values) => values,
+            let part = |part: &VectorPart| {
+                let one = part.tensor.as_ref().is_some_and(|name| !name.ends_with("bias"));
+                vec![f32::from(u8::from(one)); part.len]
             };
-            self.write(*id, 0, cast_slice(values))?;
+            let values: Vec<f32> = source.parts.iter().flat_map(part).collect();
+            self.write(*id, 0, cast_slice(&values))?;
         }
         self.gpu.idle().await
     }

@@ -37,9 +37,24 @@ impl TwinSession {
         let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
         weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &memory, &mut |_| {}).await?;
         let session = Self { model, layout, memory, plans, sizes };
-        let table = session.model.config().rope.table(capacity)?;
-        session.write(labels::ROTATIONS, cast_slice(&table))?;
+        session.set_reach(capacity)?;
         Ok(session)
+    }
+
+    /// Rotates as the model does in texts of so many positions.
+    pub fn set_reach(&self, positions: u32) -> Result<()> {
+        let config = self.model.config();
+        for (i, rope) in config.ropes.iter().enumerate() {
+            if let Some(id) = self.layout.find(&labels::rotations(i)) {
+                self.memory.write(id, 0, cast_slice(&rope.table(self.sizes.capacity, self.is_long(positions))?))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether texts of so many positions are rotated otherwise than short ones.
+    pub fn is_long(&self, positions: u32) -> bool {
+        self.model.config().reach().is_some_and(|original| positions > original)
     }
 
     /// The plans of a prefill pass, of a decode step, and of prefill passes that are short and of few rows.

@@ -32,6 +32,8 @@ struct About {
     kv: Kv,
     tokens: Vec<u32>,
     written: u32,
+    /// Whether it is rotated as in texts longer than the model's original context.
+    long: bool,
     /// (heads, slots in use, bytes of a row) of each part.
     parts: Vec<(u32, u32, u64)>,
     /// Of the cache's file and of this one without the hash, hexadecimal.
@@ -51,7 +53,7 @@ fn hex(hash: Sha256) -> String {
 impl Session {
     /// Writes a conversation of the model with that fingerprint.
     pub async fn save(&mut self, conversation: u32, model: &str, writer: &mut dyn Writer) -> Result<()> {
-        let Parked { tokens, written, buffers } = self.copy_of(conversation)?;
+        let Parked { tokens, written, long, buffers } = self.copy_of(conversation)?;
         let parts: Vec<_> = self.cache_shapes().map(|shape| (shape.heads, shape.used(tokens.len() as u32), shape.row)).collect();
         writer.create(CACHE, None).await?;
         let mut hash = Sha256::new();
@@ -65,7 +67,8 @@ impl Session {
                 at += piece.len() as u64;
             }
         }
-        let about = About { version: VERSION, model: model.to_owned(), lane: self.lane(), kv: self.select.kv(), tokens, written, parts, sha256: String::new() };
+        let about =
+            About { version: VERSION, model: model.to_owned(), lane: self.lane(), kv: self.select.kv(), tokens, written, long, parts, sha256: String::new() };
         hash.update(about.text()?);
         let text = About { sha256: hex(hash), ..about }.text()?;
         writer.create(ABOUT, None).await?;
@@ -135,6 +138,6 @@ impl Session {
         if hex(hash) != sha256 {
             return Err(damaged("it is not what was written"));
         }
-        Ok(self.adopt(Parked { tokens: about.tokens, written: about.written, buffers }))
+        Ok(self.adopt(Parked { tokens: about.tokens, written: about.written, long: about.long, buffers }))
     }
 }

@@ -11,7 +11,7 @@ use crate::gpu::{Bound, Buffer, Gpu, Pending};
 use crate::kernels::{State, Variant, check};
 use crate::model::Model;
 use crate::plan::tuning::Known;
-use crate::plan::{BufferId, Builder, CacheShape, FEW, Grid, Layout, Pass, Plan, Role, SHORT, Selector, Sizes, Step, labels};
+use crate::plan::{BufferId, BufferSpec, Builder, CacheShape, FEW, Grid, Layout, Pass, Plan, Role, SHORT, Selector, Sizes, Step, labels};
 use crate::stream::{Cancel, now_ms};
 use crate::weights::Sink;
 
@@ -55,6 +55,8 @@ pub struct Session {
     pub(super) ms_a_token: Option<f64>,
     /// The tokens whose keys and values the cache holds, from position 0 on.
     pub(super) cached: Vec<u32>,
+    /// Whether they are rotated as in texts longer than the model's original context.
+    pub(super) long: bool,
     /// Positions that steps may have written to since position 0 was: more than are valid where a generation ended early.
     pub(super) written: u32,
     /// The conversation that has the cache.
@@ -128,13 +130,14 @@ impl Session {
             self_tested: false,
             ms_a_token: None,
             cached: Vec::new(),
+            long: false,
             written: 0,
             active: FIRST,
             parked: BTreeMap::new(),
             next_conversation: FIRST + 1,
         };
         for spec in session.layout.specs() {
-            session.buffers.push(session.gpu.buffer(&spec.label, spec.bytes, usage_of(spec.role))?);
+            session.buffers.push(session.gpu.buffer(&spec.label, spec.bytes, usage_of(spec))?);
         }
         session.lay_out(sizes)?;
         session.select.finish()?;
@@ -148,11 +151,44 @@ impl Session {
         self.sizes = sizes;
         self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, sizes)?;
         for spec in &self.layout.specs()[self.weights..] {
-            self.buffers.push(self.gpu.buffer(&spec.label, spec.bytes, usage_of(spec.role))?);
+            self.buffers.push(self.gpu.buffer(&spec.label, spec.bytes, usage_of(spec))?);
         }
-        let table = self.model.config().rope.table(sizes.capacity)?;
-        self.put(labels::ROTATIONS, cast_slice(&table))?;
+        self.put_rotations()?;
         self.encode_plans()
+    }
+
+    fn put_rotations(&self) -> Result<()> {
+        for (i, rope) in self.model.config().ropes.iter().enumerate() {
+            // Of a table that no layer reads there is no buffer.
+            if let Some(id) = self.layout.find(&labels::rotations(i)) {
+                self.write_at(id, 0, cast_slice(&rope.table(self.sizes.capacity, self.long)?))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rotates from now on as the model does in texts of so many positions. Where that is otherwise than before, the cache holds nothing any more.
+    /// Whether it is.
+    pub fn set_reach(&mut self, positions: u32) -> Result<bool> {
+        let long = self.is_long(positions);
+        let changes = long != self.long;
+        if changes {
+            self.rotate_long(long)?;
+            self.cached.clear();
+            self.written = 0;
+        }
+        Ok(changes)
+    }
+
+    /// Whether texts of so many positions are rotated otherwise than short ones.
+    pub(super) fn is_long(&self, positions: u32) -> bool {
+        self.model.config().reach().is_some_and(|original| positions > original)
+    }
+
+    /// Rotates as in long texts, or as in short ones, from now on.
+    pub(super) fn rotate_long(&mut self, long: bool) -> Result<()> {
+        self.long = long;
+        self.put_rotations()
     }
 
     fn encode(&self, plan: &Plan) -> Result<Vec<Encoded>> {
@@ -464,9 +500,14 @@ pub(super) fn context_full(positions: u32, context: u32) -> Error {
     )
 }
 
-fn usage_of(role: Role) -> wgpu::BufferUsages {
+/// Buffers that may be bound as uniforms.
+const UNIFORM_BYTES: u64 = 65_536;
+
+fn usage_of(spec: &BufferSpec) -> wgpu::BufferUsages {
     use wgpu::BufferUsages as U;
-    match role {
+    match spec.role {
+        // Norms of heads are uniforms.
+        Role::Weight if spec.bytes <= UNIFORM_BYTES => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
         Role::Weight => U::STORAGE | U::COPY_DST | U::COPY_SRC,
         Role::Cache | Role::Activation => U::STORAGE | U::COPY_DST | U::COPY_SRC,
         Role::State => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,

@@ -149,6 +149,11 @@ impl Gpu {
         Ok((pipeline, layout))
     }
 
+    /// Lets go of the pipelines of a variant; what is bound keeps its own.
+    pub fn forget(&self, variant: &Variant) {
+        self.pipelines.borrow_mut().retain(|key, _| key.kernel != variant.kernel || key.variant != variant.name);
+    }
+
     /// A pass to record dispatches into, inside `encoder`.
     pub fn encoder(&self, label: &str) -> wgpu::CommandEncoder {
         self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some(label) })

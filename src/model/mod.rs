@@ -1,15 +1,35 @@
-//! Architectures: one file each. A model names its matrices after the checkpoint's tensors and writes its forward pass with the plan's operations.
+//! Architectures: one file each, which says how to read a configuration and what the checkpoint calls its tensors. What they have in common is
+//! [`decoder`], which names matrices after the checkpoint's tensors and writes the forward pass with the plan's operations.
 
 mod config;
+mod decoder;
+mod gemma2;
+mod gemma3;
+mod gpt2;
+mod granite;
+mod granite_moe;
+mod keys;
 mod llama;
+mod names;
+mod olmo2;
+mod phi3;
+mod qwen2;
+mod qwen3;
+mod qwen3_moe;
 pub mod rope;
+mod stablelm;
+mod tensors;
 
-pub use config::{ModelConfig, Names, ROPE_FREQS};
+pub use config::ModelConfig;
+pub use tensors::Listed;
 
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::plan::{BufferId, Builder};
 use crate::weights::{Matrix, VectorSource, WeightType, to_f32};
+use keys::Keys;
+use names::HfNames;
+use rope::{ROPE_FACTORS, ROPE_FREQS, Scaling};
 
 /// A model that has reserved its weights and can lay out its forward pass.
 pub trait Model {
@@ -33,13 +53,36 @@ pub struct Reserve<'a> {
     pub buffer: &'a mut dyn FnMut(String, u64) -> BufferId,
 }
 
-type Open = fn(&Checkpoint, &mut Reserve<'_>) -> Result<Box<dyn Model>>;
+/// An architecture.
+pub(crate) struct Architecture {
+    /// GGUF's `general.architecture`.
+    gguf: &'static str,
+    /// Hugging Face's `architectures[0]`.
+    hf: &'static [&'static str],
+    /// Reads its configuration.
+    read: fn(&Keys<'_>) -> Result<ModelConfig>,
+    /// What transformers calls its tensors.
+    names: &'static HfNames,
+}
 
-/// (GGUF's `general.architecture`, Hugging Face's `architectures[0]`, constructor): adding an architecture is one line here and one file.
-const ARCHITECTURES: &[(&str, &str, Open)] = &[("llama", "LlamaForCausalLM", llama::open), ("llama", "MistralForCausalLM", llama::open)];
+/// Adding an architecture is one line here and one file.
+const ARCHITECTURES: &[&Architecture] = &[
+    &llama::LLAMA,
+    &qwen2::QWEN2,
+    &qwen3::QWEN3,
+    &gemma2::GEMMA2,
+    &gemma3::GEMMA3,
+    &phi3::PHI3,
+    &olmo2::OLMO2,
+    &granite::GRANITE,
+    &stablelm::STABLELM,
+    &gpt2::GPT2,
+    &qwen3_moe::QWEN3_MOE,
+    &granite_moe::GRANITE_MOE,
+];
 
-/// Opens the checkpoint's architecture. An unknown one is an error that lists those that are known.
-pub fn open(checkpoint: &Checkpoint, reserve: &mut Reserve<'_>) -> Result<Box<dyn Model>> {
+/// The checkpoint's architecture and configuration. An unknown architecture is an error that lists those that are known.
+fn read(checkpoint: &Checkpoint) -> Result<(&'static Architecture, ModelConfig)> {
     let name = match &checkpoint.metadata {
         Metadata::Gguf(m) => m.str("general.architecture")?.to_owned(),
         Metadata::Hf(m) => m
@@ -50,20 +93,43 @@ pub fn open(checkpoint: &Checkpoint, reserve: &mut Reserve<'_>) -> Result<Box<dy
             .ok_or_else(|| Error::bad_model("config.json: architectures is missing or empty"))?
             .to_owned(),
     };
-    match ARCHITECTURES.iter().find(|(gguf, hf, _)| *gguf == name || *hf == name) {
-        Some((_, _, open)) => open(checkpoint, reserve),
-        None => {
-            let known: Vec<_> = ARCHITECTURES.iter().map(|(gguf, hf, _)| format!("{gguf} ({hf})")).collect();
-            Err(Error::unsupported(format!("architecture {name} is not supported; this version runs: {}", known.join(", "))))
-        }
-    }
+    let Some(architecture) = ARCHITECTURES.iter().find(|a| a.gguf == name || a.hf.contains(&name.as_str())) else {
+        let known: Vec<_> = ARCHITECTURES.iter().map(|a| format!("{} ({})", a.gguf, a.hf.join(", "))).collect();
+        return Err(Error::unsupported(format!("architecture {name} is not supported; this version runs: {}", known.join(", "))));
+    };
+    let keys = Keys::of(checkpoint, architecture.gguf)?;
+    let config = (architecture.read)(&keys)?;
+    keys.finish()?;
+    config.check()?;
+    Ok((architecture, config))
 }
 
-/// Fills in the divisors of RoPE frequencies where the checkpoint keeps them in a tensor.
+/// Opens the checkpoint's architecture.
+pub fn open(checkpoint: &Checkpoint, reserve: &mut Reserve<'_>) -> Result<Box<dyn Model>> {
+    let (architecture, config) = read(checkpoint)?;
+    decoder::open(checkpoint, architecture, config, reserve)
+}
+
+/// The tensors that a checkpoint with this configuration has.
+pub fn list(checkpoint: &Checkpoint) -> Result<Vec<Listed>> {
+    let (architecture, config) = read(checkpoint)?;
+    decoder::list(checkpoint, architecture, config)
+}
+
+/// Fills in the divisors of RoPE frequencies where the checkpoint keeps them in tensors.
 pub async fn read_rope_divisors(checkpoint: &Checkpoint, model: &mut dyn Model) -> Result<()> {
-    let rope::Scaling::Divisors(divisors) = &mut model.config_mut().rope.scaling else { return Ok(()) };
-    let info = checkpoint.tensor(ROPE_FREQS)?;
-    let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-    *divisors = to_f32(WeightType::of(info.dtype, ROPE_FREQS)?, &raw, ROPE_FREQS)?;
-    model.config().rope.inverse_frequencies().map(drop)
+    for rope in &mut model.config_mut().ropes {
+        let wanted: Vec<(&str, &mut Vec<f32>)> = match &mut rope.scaling {
+            Scaling::Divisors(divisors) => vec![(ROPE_FREQS, divisors)],
+            Scaling::LongRope { short, long, .. } if short.is_empty() => vec![(ROPE_FACTORS[0], short), (ROPE_FACTORS[1], long)],
+            _ => continue,
+        };
+        for (name, divisors) in wanted {
+            let info = checkpoint.tensor(name)?;
+            let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
+            *divisors = to_f32(WeightType::of(info.dtype, name)?, &raw, name)?;
+        }
+        rope.inverse_frequencies(false).and(rope.inverse_frequencies(true))?;
+    }
+    Ok(())
 }

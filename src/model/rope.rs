@@ -2,6 +2,9 @@
 //!
 //! The table is made in f64 on the host while loading: WGSL's `cos` is only good to 2^-11 and only within [-pi, pi].
 
+use serde_json::{Map, Value};
+
+use super::keys::{Keys, positive};
 use crate::error::{Error, Result};
 
 /// How a model rotates queries and keys.
@@ -15,6 +18,8 @@ pub struct Rope {
     pub interleaved: bool,
     /// How long contexts are reached.
     pub scaling: Scaling,
+    /// Factor of cosines and sines, which makes scores of long contexts sharper.
+    pub factor: f64,
 }
 
 /// Scaling of the frequencies.
@@ -26,13 +31,184 @@ pub enum Scaling {
     Linear { factor: f64 },
     /// Llama 3.1: low frequencies divided, high ones kept, smooth between (Meta's reference; `rope_type: llama3`).
     Llama3 { factor: f64, low_freq_factor: f64, high_freq_factor: f64, original_context: f64 },
+    /// YaRN (Peng et al. 2023): the same between two numbers of turns within the original context, by a ramp over the dimensions.
+    Yarn { factor: f64, fast: f64, slow: f64, original_context: f64, truncate: bool },
     /// Divisors by frequency, from GGUF's `rope_freqs.weight`.
     Divisors(Vec<f32>),
+    /// LongRoPE (Ding et al. 2024): divisors by frequency, others for texts longer than the original context.
+    LongRope { short: Vec<f32>, long: Vec<f32>, original: u32 },
 }
 
+/// The tensor in which GGUF files keep the divisors of Llama 3.1's scaling.
+pub const ROPE_FREQS: &str = "rope_freqs.weight";
+/// Those of LongRoPE: for short and for long texts.
+pub const ROPE_FACTORS: [&str; 2] = ["rope_factors_short.weight", "rope_factors_long.weight"];
+
 impl Rope {
-    /// Inverse frequencies, `dims / 2` of them, in radians a position.
-    pub fn inverse_frequencies(&self) -> Result<Vec<f64>> {
+    /// As most checkpoints say it, for heads of `e` elements and a context of so many positions.
+    pub fn read(keys: &Keys<'_>, e: usize, context: usize) -> Result<Self> {
+        if keys.is_gguf() {
+            return Self::of_gguf(keys, e, context);
+        }
+        let theta = keys.positive("", "rope_theta")?;
+        let partial = keys.positive("", "partial_rotary_factor")?;
+        let original = keys.size("", "original_max_position_embeddings")?;
+        // transformers 5 writes rope_parameters, which holds what rope_theta and rope_scaling held before.
+        let (parameters, scaling) = (keys.object("rope_parameters")?, keys.object("rope_scaling")?);
+        // By kinds of layers: whoever has such reads them on its own.
+        let parameters = parameters.filter(|p| p.values().all(|v| !v.is_object())).or(scaling);
+        Self::of_hf(parameters, theta, partial, original, e, context)
+    }
+
+    /// From `rope_parameters` or `rope_scaling`, and what may stand beside it.
+    pub fn of_hf(
+        parameters: Option<&Map<String, Value>>,
+        theta: Option<f64>,
+        partial: Option<f64>,
+        original: Option<usize>,
+        e: usize,
+        context: usize,
+    ) -> Result<Self> {
+        const KNOWN: &[&str] = &[
+            "rope_type",
+            "type",
+            "rope_theta",
+            "partial_rotary_factor",
+            "factor",
+            "low_freq_factor",
+            "high_freq_factor",
+            "original_max_position_embeddings",
+            "attention_factor",
+            "beta_fast",
+            "beta_slow",
+            "mscale",
+            "mscale_all_dim",
+            "truncate",
+            "short_factor",
+            "long_factor",
+        ];
+        let empty = Map::new();
+        let r = parameters.unwrap_or(&empty);
+        if let Some(key) = r.keys().find(|k| !KNOWN.contains(&k.as_str())) {
+            return Err(Error::unsupported(format!("config.json: RoPE key {key} is not known to this version")));
+        }
+        let get = |k: &str| r.get(k).filter(|v| !v.is_null());
+        let wrong = |k: &str| Error::bad_model(format!("config.json: RoPE {k} is missing or no number"));
+        let number = |k: &str| get(k).map(|v| v.as_f64().ok_or_else(|| wrong(k)).and_then(|x| positive(x, k))).transpose();
+        let need = |k: &str| number(k)?.ok_or_else(|| wrong(k));
+        let list = |k: &str| match get(k).and_then(Value::as_array) {
+            Some(list) => list.iter().map(|v| v.as_f64().map(|x| x as f32).ok_or_else(|| wrong(k))).collect::<Result<Vec<f32>>>(),
+            None => Err(Error::bad_model(format!("config.json: RoPE {k} is missing or no list"))),
+        };
+        let original_context = || match (number("original_max_position_embeddings")?, original) {
+            (Some(n), _) => Ok(n),
+            (None, Some(n)) => Ok(n as f64),
+            (None, None) => Err(wrong("original_max_position_embeddings")),
+        };
+        let kind = match get("rope_type").or(get("type")) {
+            None => None,
+            Some(v) => Some(v.as_str().ok_or_else(|| Error::bad_model("config.json: rope_type is no text"))?),
+        };
+        let mut attention = number("attention_factor")?;
+        let scaling = match kind {
+            None | Some("default") => Scaling::None,
+            Some("linear") => Scaling::Linear { factor: need("factor")? },
+            Some("llama3") => Scaling::Llama3 {
+                factor: need("factor")?,
+                low_freq_factor: need("low_freq_factor")?,
+                high_freq_factor: need("high_freq_factor")?,
+                original_context: need("original_max_position_embeddings")?,
+            },
+            Some("yarn") => {
+                let original_context = original_context()?;
+                let factor = number("factor")?.unwrap_or(context as f64 / original_context);
+                let sharper = |m: f64| if factor > 1.0 { 0.1 * m * factor.ln() + 1.0 } else { 1.0 };
+                attention = attention.or(match (number("mscale")?, number("mscale_all_dim")?) {
+                    (Some(a), Some(b)) => Some(sharper(a) / sharper(b)),
+                    _ => Some(sharper(1.0)),
+                });
+                let truncate = get("truncate").and_then(Value::as_bool).unwrap_or(true);
+                Scaling::Yarn { factor, fast: number("beta_fast")?.unwrap_or(32.0), slow: number("beta_slow")?.unwrap_or(1.0), original_context, truncate }
+            }
+            Some("longrope" | "su") => {
+                let original = original_context()?;
+                let factor = number("factor")?.unwrap_or(context as f64 / original);
+                attention = attention.or(Some(if factor > 1.0 { (1.0 + factor.ln() / original.ln()).sqrt() } else { 1.0 }));
+                Scaling::LongRope { short: list("short_factor")?, long: list("long_factor")?, original: original as u32 }
+            }
+            Some(other) => {
+                return Err(Error::unsupported(format!("config.json: rope_type {other:?}; this version knows default, linear, llama3, yarn and longrope")));
+            }
+        };
+        Ok(Self {
+            base: number("rope_theta")?.or(theta).unwrap_or(10_000.0),
+            dims: (e as f64 * number("partial_rotary_factor")?.or(partial).unwrap_or(1.0)) as usize,
+            interleaved: false,
+            scaling,
+            factor: attention.unwrap_or(1.0),
+        })
+    }
+
+    fn of_gguf(keys: &Keys<'_>, e: usize, context: usize) -> Result<Self> {
+        let factor = keys.positive("rope.scaling.factor", "")?;
+        let original = keys.size("rope.scaling.original_context_length", "")?;
+        let attention = keys.positive("rope.scaling.attn_factor", "")?;
+        let kind = keys.text("rope.scaling.type", "")?;
+        keys.ignore_gguf(&["rope.scaling.finetuned"]);
+        let need = |key: &str, x: Option<f64>| x.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(key, ""))));
+        let yarn = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"].map(|key| keys.positive(key, ""));
+        let [fast, slow, log] = yarn;
+        let mut sharper = 1.0;
+        let scaling = match kind {
+            // llama.cpp's converter stores Llama 3.1's scaling as a tensor of divisors; the loader of the model fills it in.
+            _ if keys.has_tensor(ROPE_FREQS) => Scaling::Divisors(Vec::new()),
+            _ if keys.has_tensor(ROPE_FACTORS[1]) => {
+                let original = need("rope.scaling.original_context_length", original.map(|n| n as f64))?;
+                let factor = context as f64 / original;
+                sharper = if factor > 1.0 { (1.0 + factor.ln() / original.ln()).sqrt() } else { 1.0 };
+                Scaling::LongRope { short: Vec::new(), long: Vec::new(), original: original as u32 }
+            }
+            None | Some("none") => Scaling::None,
+            Some("linear") => Scaling::Linear { factor: need("rope.scaling.factor", factor)? },
+            Some("yarn") => {
+                let factor = need("rope.scaling.factor", factor)?;
+                if log?.is_some_and(|x| x != 0.1) {
+                    return Err(Error::unsupported(format!("{}; this version knows 0.1", keys.name("rope.scaling.yarn_log_multiplier", ""))));
+                }
+                sharper = if factor > 1.0 { 0.1 * factor.ln() + 1.0 } else { 1.0 };
+                let original_context = need("rope.scaling.original_context_length", original.map(|n| n as f64))?;
+                Scaling::Yarn { factor, fast: fast?.unwrap_or(32.0), slow: slow?.unwrap_or(1.0), original_context, truncate: true }
+            }
+            Some(other) => {
+                return Err(Error::unsupported(format!("{} {other:?}; this version knows none, linear and yarn", keys.name("rope.scaling.type", ""))));
+            }
+        };
+        Ok(Self {
+            base: keys.positive("rope.freq_base", "")?.unwrap_or(10_000.0),
+            dims: keys.size("rope.dimension_count", "")?.unwrap_or(e),
+            interleaved: false,
+            scaling,
+            factor: attention.unwrap_or(sharper),
+        })
+    }
+
+    /// Checks that the numbers make sense for heads of `e` elements; divisors that are tensors are not there yet.
+    pub fn check(&self, e: usize) -> Result<()> {
+        if self.dims == 0 || self.dims > e || !self.dims.is_multiple_of(2) {
+            return Err(Error::bad_model(format!("configuration: {} rotated elements of a head of {e}", self.dims)));
+        }
+        if !(self.base.is_finite() && self.base > 1.0 && self.factor.is_finite() && self.factor > 0.0) {
+            return Err(Error::bad_model(format!("configuration: RoPE base {} or factor {} is out of range", self.base, self.factor)));
+        }
+        match &self.scaling {
+            Scaling::Divisors(list) if list.is_empty() => Ok(()),
+            Scaling::LongRope { short, long, .. } if short.is_empty() && long.is_empty() => Ok(()),
+            _ => self.inverse_frequencies(false).and(self.inverse_frequencies(true)).map(drop),
+        }
+    }
+
+    /// Inverse frequencies, `dims / 2` of them, in radians a position; `long`: of texts longer than the original context.
+    pub fn inverse_frequencies(&self, long: bool) -> Result<Vec<f64>> {
         let half = self.dims / 2;
         let plain = (0..half).map(|i| self.base.powf(-2.0 * i as f64 / self.dims as f64));
         Ok(match &self.scaling {
@@ -51,25 +227,70 @@ impl Rope {
                     }
                 })
                 .collect(),
-            Scaling::Divisors(divisors) => {
-                if divisors.len() != half || divisors.iter().any(|d| !d.is_finite() || *d == 0.0) {
-                    return Err(Error::bad_model(format!("rope_freqs.weight must hold {half} finite divisors, none of them zero")));
+            Scaling::Yarn { factor, fast, slow, original_context, truncate } => {
+                // The dimension that turns so many times within the original context.
+                let turning = |turns: f64| self.dims as f64 * (original_context / (turns * std::f64::consts::TAU)).ln() / (2.0 * self.base.ln());
+                let (mut low, mut high) = (turning(*fast), turning(*slow));
+                if *truncate {
+                    (low, high) = (low.floor(), high.ceil());
                 }
-                plain.zip(divisors).map(|(f, d)| f / f64::from(*d)).collect()
+                let (low, high) = (low.max(0.0), high.min(self.dims as f64 - 1.0));
+                let width = if low == high { 0.001 } else { high - low };
+                let kept = |i: usize| 1.0 - ((i as f64 - low) / width).clamp(0.0, 1.0);
+                plain.enumerate().map(|(i, f)| f / factor * (1.0 - kept(i)) + f * kept(i)).collect()
             }
+            Scaling::Divisors(divisors) => divided(plain, divisors, half, ROPE_FREQS)?,
+            Scaling::LongRope { short, long: beyond, .. } => divided(plain, if long { beyond } else { short }, half, "the list of RoPE factors")?,
         })
     }
 
-    /// (cos, sin) of every angle for `positions` positions: `[positions, dims / 2, 2]` f32.
-    pub fn table(&self, positions: u32) -> Result<Vec<f32>> {
-        let frequencies = self.inverse_frequencies()?;
+    /// (cos, sin) of every angle for `positions` positions: `[positions, dims / 2, 2]` f32; `long`: of texts longer than the original context.
+    pub fn table(&self, positions: u32, long: bool) -> Result<Vec<f32>> {
+        let frequencies = self.inverse_frequencies(long)?;
         let mut table = Vec::with_capacity(positions as usize * self.dims);
         for position in 0..positions {
             for f in &frequencies {
                 let (sin, cos) = (f64::from(position) * f).sin_cos();
-                table.extend([cos as f32, sin as f32]);
+                table.extend([cos * self.factor, sin * self.factor].map(|x| x as f32));
             }
         }
         Ok(table)
+    }
+}
+
+fn divided(plain: impl Iterator<Item = f64>, divisors: &[f32], half: usize, what: &str) -> Result<Vec<f64>> {
+    if divisors.len() != half || divisors.iter().any(|d| !d.is_finite() || *d == 0.0) {
+        return Err(Error::bad_model(format!("{what} must hold {half} finite divisors, none of them zero")));
+    }
+    Ok(plain.zip(divisors).map(|(f, d)| f / f64::from(*d)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What transformers 5.17 computes for the same configuration.
+    #[test]
+    fn yarn_is_transformers() {
+        let parameters = serde_json::json!({ "rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "original_max_position_embeddings": 1024 });
+        let rope = Rope::of_hf(parameters.as_object(), None, None, None, 16, 4096).unwrap();
+        let expected = [1.0, 0.316_227_76, 0.081_250_004, 0.019_764_237, 0.004_375, 0.000_790_569_47, 0.000_25, 0.000_079_056_94];
+        for (ours, theirs) in rope.inverse_frequencies(false).unwrap().into_iter().zip(expected) {
+            assert!((ours / theirs - 1.0).abs() < 1e-6, "{ours} {theirs}");
+        }
+        assert!((rope.factor - 1.138_629_436).abs() < 1e-9, "{}", rope.factor);
+    }
+
+    #[test]
+    fn lists_of_factors_must_fit() {
+        let of = |short: &[f64]| {
+            let parameters =
+                serde_json::json!({ "type": "longrope", "short_factor": short, "long_factor": [1.0, 2.0], "original_max_position_embeddings": 64 });
+            Rope::of_hf(parameters.as_object(), Some(10_000.0), None, None, 4, 512).and_then(|rope| rope.check(4))
+        };
+        of(&[1.0, 1.5]).unwrap();
+        for wrong in [&[1.0][..], &[1.0, 0.0]] {
+            assert_eq!(of(wrong).unwrap_err().code(), "BAD_MODEL");
+        }
     }
 }

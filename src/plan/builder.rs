@@ -69,13 +69,17 @@ impl Heads {
     }
 }
 
-/// An RMSNorm.
+/// An RMSNorm or a LayerNorm.
 #[derive(Debug, Clone)]
 pub struct Norm {
     /// Its name in the plan.
     pub name: String,
     /// Its weights, `[D]` f32.
     pub weight: BufferId,
+    /// LayerNorm's bias, `[D]` f32.
+    pub bias: Option<BufferId>,
+    /// LayerNorm: the mean is subtracted first.
+    pub center: bool,
     /// Added to the mean square.
     pub eps: f64,
 }
@@ -83,6 +87,8 @@ pub struct Norm {
 /// How positions rotate queries and keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Rotation {
+    /// The number of the table of angles.
+    pub table: usize,
     /// Rotated dimensions of a head.
     pub dims: usize,
     /// Pairs are (2i, 2i + 1), not (i, i + dims / 2).
@@ -94,14 +100,79 @@ pub struct Rotation {
 pub struct Attention {
     /// Its heads.
     pub heads: Heads,
-    /// Its rotation.
-    pub rope: Rotation,
+    /// Its rotation, if positions are rotations.
+    pub rope: Option<Rotation>,
+    /// Norms of queries and keys before they are rotated.
+    pub head_norm: Option<HeadNorms>,
     /// Of the scores, usually 1 / sqrt(E).
     pub scale: f64,
     /// Positions that a row sees, its own the last; `None`: all before it.
     pub window: Option<u32>,
     /// Scores s become `softcap tanh(s / softcap)`; 0: they stay.
     pub softcap: f64,
+}
+
+/// RMSNorms of queries and keys.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadNorms {
+    /// Weights: of single heads `[2, 256]`, of all heads together `[H E + G E]`; queries' first.
+    pub weight: BufferId,
+    /// Added to the mean square.
+    pub eps: f64,
+    /// One norm of all heads' queries, and one of all heads' keys.
+    pub all: bool,
+}
+
+/// The activation of a feed-forward network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// x sigmoid(x)
+    Silu,
+    /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+    GeluTanh,
+}
+
+impl Activation {
+    /// The value of the kernels' ACT.
+    const fn number(self) -> f64 {
+        match self {
+            Self::Silu => 0.0,
+            Self::GeluTanh => 1.0,
+        }
+    }
+}
+
+/// A feed-forward network.
+#[derive(Debug, Clone, Copy)]
+pub struct Mlp {
+    /// Its activation.
+    pub activation: Activation,
+    /// Whether a second product multiplies the activation.
+    pub gated: bool,
+}
+
+/// Experts and how rows choose among them.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// How many there are.
+    pub count: usize,
+    /// How many a row uses.
+    pub used: usize,
+    /// Whether their weights sum to 1.
+    pub normed: bool,
+    /// Their activation.
+    pub activation: Activation,
+}
+
+/// Where the sums of a product go.
+struct Sums {
+    y: BufferId,
+    /// f32 between its rows.
+    stride: usize,
+    /// They are added to what is there.
+    add: bool,
+    /// They become `cap tanh(y / cap)`; 0: they stay.
+    cap: f64,
 }
 
 /// What a plan is for.
@@ -136,8 +207,12 @@ pub mod labels {
     pub const RING: &str = "ring";
     /// Logits of the last row.
     pub const LOGITS: &str = "logits";
-    /// cos and sin by position.
-    pub const ROTATIONS: &str = "rotations";
+    /// What unused bindings are bound to.
+    pub const ZEROS: &str = "zeros";
+    /// cos and sin by position, of the model's n-th rotary positions.
+    pub fn rotations(n: usize) -> String {
+        if n == 0 { "rotations".into() } else { format!("rotations.{n}") }
+    }
 }
 
 /// Builds the plan of one pass.
@@ -190,6 +265,13 @@ fn weight_bindings(part: &Part) -> Vec<(&'static str, BufferId)> {
     [Some(("wq", part.wq)), part.ws.map(|ws| ("ws", ws))].into_iter().flatten().collect()
 }
 
+/// Where a norm of single heads has its weights for keys: as shaders/attention.wgsl reads them.
+pub const HEAD_NORM_ROOM: usize = 256;
+
+fn act_override(activation: Activation) -> Option<(&'static str, f64)> {
+    (activation != Activation::Silu).then_some(("ACT", activation.number()))
+}
+
 const STATE_BYTES: u64 = State::BYTES as u64;
 
 impl<'a> Builder<'a> {
@@ -240,6 +322,7 @@ impl<'a> Builder<'a> {
         matches!(self.pass, Pass::Prefill | Pass::Short)
             && self.select.matrices()
             && self.sizes.rows.is_multiple_of(64)
+            && matrix.bias.is_none()
             && matrix.parts.iter().all(|part| whole(part) && self.matrix_product(part, "f32").is_ok() && self.matrix_product(part, "f16").is_ok())
     }
 
@@ -249,8 +332,18 @@ impl<'a> Builder<'a> {
     }
 
     /// Whether a product with rows of `kb` blocks norms its own input. Halves do not: before it is normed the residual stream may exceed them.
-    fn fuses_norm(&self, kb: usize) -> bool {
-        self.decode() && kb <= PROLOGUE_BLOCKS && self.select.lane() != Lane::F16
+    fn fuses_norm(&self, norm: &Norm, kb: usize) -> bool {
+        self.decode() && !norm.center && kb <= PROLOGUE_BLOCKS && self.select.lane() != Lane::F16
+    }
+
+    /// What a binding that a model does not need is bound to: as much as the largest uniform wants.
+    fn zeros(&mut self) -> BufferId {
+        self.layout.shared(labels::ZEROS, 2048, Role::State)
+    }
+
+    /// The bias of a product, as its override and its binding.
+    fn bias(&mut self, matrix: &Matrix) -> ((&'static str, f64), (&'static str, BufferId)) {
+        (("BIAS", f64::from(u8::from(matrix.bias.is_some()))), ("bias", matrix.bias.unwrap_or_else(|| self.zeros())))
     }
 
     fn push(&mut self, name: &str, chosen: Chosen, overrides: Vec<(&'static str, f64)>, bindings: Vec<(&'static str, BufferId)>, grid: Grid, bytes: u64) {
@@ -262,8 +355,17 @@ impl<'a> Builder<'a> {
         self.plan.steps.push(Step { name: name.to_owned(), variant, overrides, bindings, grid, bytes, key_bytes: 0, reason, choice });
     }
 
-    /// Gathers the embeddings of this pass's tokens into `h`, `[T, stride(D)]`.
-    pub fn embed(&mut self, name: &str, table: &Matrix, h: BufferId) -> Result<()> {
+    /// Gathers the embeddings of this pass's tokens, times `scale`, into `h`, `[T, stride(D)]`.
+    pub fn embed(&mut self, name: &str, table: &Matrix, h: BufferId, scale: f64) -> Result<()> {
+        self.gather(name, table, h, if scale == 1.0 { vec![] } else { vec![("SCALE", scale)] })
+    }
+
+    /// Adds the learned embeddings of this pass's positions to `h`.
+    pub fn embed_positions(&mut self, name: &str, table: &Matrix, h: BufferId) -> Result<()> {
+        self.gather(name, table, h, vec![("ADD", 1.0), ("POSITIONS", 1.0)])
+    }
+
+    fn gather(&mut self, name: &str, table: &Matrix, h: BufferId, how: Vec<(&'static str, f64)>) -> Result<()> {
         // In decode the token id is word 1 of the state, where the sampler put it.
         let (tokens, at) =
             if self.decode() { (self.state, 1.0) } else { (self.layout.shared(labels::TOKENS, u64::from(self.sizes.rows) * 4, Role::State), 0.0) };
@@ -272,7 +374,7 @@ impl<'a> Builder<'a> {
             let mut bindings = vec![("tokens", tokens), ("wq", part.wq), ("h", h)];
             bindings.extend(part.ws.map(|ws| ("ws", ws)));
             let kb = table.kb();
-            let overrides = vec![
+            let mut overrides = vec![
                 ("D", table.k as f64),
                 ("KB", kb as f64),
                 ("STRIDE", stride(table.k) as f64),
@@ -280,40 +382,78 @@ impl<'a> Builder<'a> {
                 ("ROWS", part.rows as f64),
                 ("TOKEN_AT", at),
             ];
+            overrides.extend(&how);
             let grid = Grid(self.per_row(1), Extent::Fixed(1));
             self.push(name, chosen, overrides, bindings, grid, part.kind.bytes(kb as u64));
         }
         Ok(())
     }
 
-    /// RMSNorm of `h` with `weight` `[D]`, in the form that `consumer` reads. With `last`, only the pass's last row, as row 0.
-    fn norm(&mut self, name: &str, h: BufferId, weight: BufferId, eps: f64, consumer: &Matrix, last: bool) -> Result<Act> {
+    /// The norm of `h` in the form that `consumer` reads. With `last`, only the pass's last row, as row 0.
+    fn norm(&mut self, norm: &Norm, h: BufferId, consumer: &Matrix, last: bool) -> Result<Act> {
         let out = self.act("x", consumer);
-        let chosen = self.select.choose("norm", &[("out", out.axis())])?;
-        let d = consumer.k;
-        let mut bindings = vec![("h", h), ("nw", weight)];
-        bindings.extend(out.outputs());
-        let overrides = vec![
-            ("D", d as f64),
-            ("KB", d.div_ceil(BLOCK) as f64),
-            ("STRIDE", stride(d) as f64),
-            ("EPS", eps),
-            ("LAST", f64::from(u8::from(last && !self.decode()))),
-        ];
-        let grid = if last { Grid::folded(1) } else { Grid(self.per_row(1), Extent::Fixed(1)) };
-        self.push(name, chosen, overrides, bindings, grid, d as u64 * 4);
+        self.norm_as(norm, h, consumer.k, out, last)?;
         Ok(out)
     }
 
-    /// `y = W x`, or `y += W x`. `y` has rows of `y_stride` f32. `one_row` computes row 0 only.
-    pub fn linear(&mut self, matrix: &Matrix, x: Act, y: BufferId, y_stride: usize, add: bool, one_row: bool) -> Result<()> {
+    fn norm_as(&mut self, norm: &Norm, h: BufferId, d: usize, out: Act, last: bool) -> Result<()> {
+        self.norm_step(norm, h, d, (out.axis(), out.outputs()), last)
+    }
+
+    fn norm_step(&mut self, norm: &Norm, h: BufferId, d: usize, (out, outputs): (&str, Vec<(&'static str, BufferId)>), last: bool) -> Result<()> {
+        let grid = if last { Grid::folded(1) } else { Grid(self.per_row(1), Extent::Fixed(1)) };
+        let chosen = self.select.choose("norm", &[("out", out)])?;
+        let mut bindings = vec![("h", h), ("nw", norm.weight), ("nb", norm.bias.unwrap_or_else(|| self.zeros()))];
+        bindings.extend(outputs);
+        let mut overrides = vec![
+            ("D", d as f64),
+            ("KB", d.div_ceil(BLOCK) as f64),
+            ("STRIDE", stride(d) as f64),
+            ("EPS", norm.eps),
+            ("LAST", f64::from(u8::from(last && !self.decode()))),
+        ];
+        overrides.extend(norm.center.then_some(("CENTER", 1.0)));
+        self.push(&norm.name, chosen, overrides, bindings, grid, d as u64 * 4);
+        Ok(())
+    }
+
+    /// `h += norm(y)`, both `[T, stride(D)]`.
+    pub fn add_norm(&mut self, norm: &Norm, y: BufferId, h: BufferId, d: usize) -> Result<()> {
+        self.norm_step(norm, y, d, ("add", vec![("y", h)]), false)
+    }
+
+    /// `h` itself in the form that `consumer` reads. Halves may not hold the residual stream: lane f16 reads it as it is.
+    pub fn unnormed(&mut self, name: &str, h: BufferId, consumer: &Matrix) -> Result<Act> {
+        if self.select.lane() != Lane::Fast || !consumer.quantized() || self.on_matrices(consumer) {
+            return Ok(Act::F32(h));
+        }
+        let out = self.act("x", consumer);
+        self.quantize(name, h, consumer.kb(), out)?;
+        Ok(out)
+    }
+
+    fn quantize(&mut self, name: &str, x: BufferId, kb: usize, out: Act) -> Result<()> {
+        let chosen = self.select.choose("quantize", &[])?;
+        let mut bindings = vec![("x", x)];
+        bindings.extend(out.outputs());
+        let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
+        self.push(name, chosen, vec![("KB", kb as f64)], bindings, grid, 0);
+        Ok(())
+    }
+
+    /// `y = W x (+ bias)`, or `y += W x (+ bias)`. `y` has rows of `y_stride` f32.
+    pub fn linear(&mut self, matrix: &Matrix, x: Act, y: BufferId, y_stride: usize, add: bool) -> Result<()> {
         let kernel = match self.pass {
-            _ if one_row => "matvec",
             Pass::Decode => "matvec",
             Pass::Few => "matvec_rows",
             Pass::Prefill | Pass::Short if self.on_matrices(matrix) => "matmul_subgroup",
             Pass::Prefill | Pass::Short => "matmul",
         };
+        self.product(kernel, matrix, x, Sums { y, stride: y_stride, add, cap: 0.0 })
+    }
+
+    fn product(&mut self, kernel: &'static str, matrix: &Matrix, x: Act, sums: Sums) -> Result<()> {
+        let Sums { y, stride: y_stride, add, cap } = sums;
         for part in &matrix.parts {
             let axes = [("weight", part.kind.axis()), ("act", x.axis())];
             let chosen = match kernel {
@@ -328,6 +468,7 @@ impl<'a> Builder<'a> {
             let kb = matrix.kb();
             let mut overrides = part_overrides(matrix, part);
             overrides.push(("ADD", f64::from(u8::from(add))));
+            overrides.extend((cap != 0.0).then_some(("SOFTCAP", cap)));
             if kernel != "matvec" {
                 overrides.push(("NSTRIDE", y_stride as f64));
             }
@@ -342,56 +483,148 @@ impl<'a> Builder<'a> {
             let mut bindings = weight_bindings(part);
             bindings.push(("y", y));
             bindings.extend(x.inputs());
+            if kernel != "matmul_subgroup" {
+                let (set, bound) = self.bias(matrix);
+                overrides.push(set);
+                bindings.push(bound);
+            }
             self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * kb) as u64));
         }
         Ok(())
     }
 
-    /// `y = W norm(h)`. In decode the norm, and the quantization of its result, are the product's own prologue.
+    /// `y = W norm(h) (+ bias)`. In decode the norm, and the quantization of its result, are the product's own prologue.
     pub fn norm_linear(&mut self, norm: &Norm, h: BufferId, matrix: &Matrix, y: BufferId, y_stride: usize) -> Result<()> {
-        if !self.fuses_norm(matrix.kb()) {
-            let x = self.norm(&norm.name, h, norm.weight, norm.eps, matrix, false)?;
-            return self.linear(matrix, x, y, y_stride, false, false);
+        if !self.fuses_norm(norm, matrix.kb()) {
+            let x = self.norm(norm, h, matrix, false)?;
+            return self.linear(matrix, x, y, y_stride, false);
         }
         for part in &matrix.parts {
             let chosen = self.select.choose_product("norm_matvec", &[("weight", part.kind.axis()), ("act", self.act_axis(part))], matrix.k, part.rows)?;
             let mut overrides = part_overrides(matrix, part);
-            overrides.extend([("D", matrix.k as f64), ("EPS", norm.eps)]);
+            let (set, bound) = self.bias(matrix);
+            overrides.extend([("D", matrix.k as f64), ("EPS", norm.eps), set]);
             let grid = Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0]));
             let mut bindings = weight_bindings(part);
-            bindings.extend([("h", h), ("nw", norm.weight), ("y", y)]);
+            bindings.extend([("h", h), ("nw", norm.weight), ("y", y), bound]);
             self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64));
         }
         Ok(())
     }
 
-    /// `silu(gate) * up` of `gate_up norm(h)` (gate rows first), in the form that `consumer` (the down product) reads. One dispatch in decode.
-    pub fn norm_gated(&mut self, norm: &Norm, h: BufferId, gate_up: &Matrix, consumer: &Matrix) -> Result<Act> {
+    /// The inner part of a feed-forward network, `act(gate) * up` or `act(up)` of `up norm(h)` (gate rows first; without a norm, of `up h`), in
+    /// the form that `consumer` (the down product) reads. With gates and RMSNorm one dispatch in decode.
+    pub fn mlp(&mut self, name: &str, norm: Option<&Norm>, h: BufferId, up: &Matrix, mlp: Mlp, consumer: &Matrix) -> Result<Act> {
         let f = consumer.k;
-        if gate_up.n != 2 * f {
-            return Err(Error::internal(format!("{} has {} rows, the down product reads {f}", gate_up.name, gate_up.n)));
+        if up.n != if mlp.gated { 2 * f } else { f } {
+            return Err(Error::internal(format!("{} has {} rows, the down product reads {f}", up.name, up.n)));
         }
         // Gates and up rows of one output must lie in one buffer.
-        let [part] = &gate_up.parts[..] else { return self.unfused_gated(norm, h, gate_up, consumer) };
-        if !self.fuses_norm(gate_up.kb()) {
-            return self.unfused_gated(norm, h, gate_up, consumer);
+        if let (Some(norm), [part]) = (norm, &up.parts[..])
+            && mlp.gated
+            && up.bias.is_none()
+            && self.fuses_norm(norm, up.kb())
+        {
+            let out = self.act("act", consumer);
+            let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", out.axis())];
+            let chosen = self.select.choose_product("norm_gated", &axes, up.k, part.rows)?;
+            let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64), ("D", up.k as f64), ("EPS", norm.eps)];
+            overrides.extend(act_override(mlp.activation));
+            let mut bindings = weight_bindings(part);
+            bindings.extend([("h", h), ("nw", norm.weight)]);
+            bindings.extend(out.outputs());
+            self.push(&up.name, chosen, overrides, bindings, Grid::folded((f as u32).div_ceil(32)), part.kind.bytes((part.rows * up.kb()) as u64));
+            return Ok(out);
         }
-        let out = self.act("act", consumer);
-        let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", out.axis())];
-        let chosen = self.select.choose_product("norm_gated", &axes, gate_up.k, part.rows)?;
-        let overrides = vec![("KB", gate_up.kb() as f64), ("F", f as f64), ("D", gate_up.k as f64), ("EPS", norm.eps)];
-        let mut bindings = weight_bindings(part);
-        bindings.extend([("h", h), ("nw", norm.weight)]);
-        bindings.extend(out.outputs());
-        self.push(&gate_up.name, chosen, overrides, bindings, Grid::folded((f as u32).div_ceil(32)), part.kind.bytes((part.rows * gate_up.kb()) as u64));
-        Ok(out)
+        let products = self.scratch("gate_up", up.n);
+        let x = match norm {
+            Some(norm) => self.norm(norm, h, up, false)?,
+            None => self.unnormed(&format!("{name}_input"), h, up)?,
+        };
+        self.linear(up, x, products, up.n, false)?;
+        self.activate(&format!("{}.activate", up.name), products, mlp, up.n, consumer)
     }
 
-    fn unfused_gated(&mut self, norm: &Norm, h: BufferId, gate_up: &Matrix, consumer: &Matrix) -> Result<Act> {
-        let products = self.scratch("gate_up", gate_up.n);
-        let x = self.norm(&norm.name, h, norm.weight, norm.eps, gate_up, false)?;
-        self.linear(gate_up, x, products, gate_up.n, false, false)?;
-        self.swiglu(&format!("{}.swiglu", gate_up.name), products, consumer)
+    /// `h +=` the weighted sum of what the experts that each row chooses make of `norm(h)`. `up` holds `[count, 2 F]` rows, each expert's gates
+    /// first, `down` `[count, D]`.
+    #[expect(clippy::too_many_arguments, reason = "an operation of three matrices")]
+    pub fn experts(&mut self, name: &str, norm: &Norm, h: BufferId, router: &Matrix, route: Route, up: &Matrix, down: &Matrix) -> Result<()> {
+        let (d, f, used) = (up.k, down.k, route.used as u32);
+        let rows = self.sizes.rows as usize;
+        // The router's weights are small and its choice hard: its input is never quantized, nor halved. So few rows need more than a group of
+        // lanes each, which products with a prologue do not have.
+        let logits = self.scratch("router", route.count);
+        let normed = self.scratch("x.f32", up.kb() * BLOCK);
+        self.norm_as(norm, h, d, Act::F32(normed), false)?;
+        let plain = match self.pass {
+            Pass::Decode => "matvec",
+            Pass::Few => "matvec_rows",
+            Pass::Prefill | Pass::Short => "matmul",
+        };
+        self.product(plain, router, Act::F32(normed), Sums { y: logits, stride: route.count, add: false, cap: 0.0 })?;
+        let chosen = self.layout.shared("chosen", rows as u64 * u64::from(used) * 8, Role::Activation);
+        let kernel = self.select.choose("route", &[])?;
+        let overrides =
+            vec![("EXPERTS", route.count as f64), ("USED", f64::from(used)), ("STRIDE", route.count as f64), ("NORMED", f64::from(u8::from(route.normed)))];
+        self.push(&format!("{name}.route"), kernel, overrides, vec![("logits", logits), ("chosen", chosen)], Grid(self.per_row(1), Extent::Fixed(1)), 0);
+
+        let fast = self.select.lane() == Lane::Fast;
+        let (quantized_in, quantized_out) = (fast && up.quantized(), fast && down.quantized());
+        let x = if quantized_in {
+            let kb = up.kb();
+            let out = Act::Q8(self.scratch("x.q8", kb * BLOCK / 4), self.scratch("x.scales", kb * 2));
+            self.quantize(&format!("{name}.quantize"), normed, kb, out)?;
+            out
+        } else {
+            Act::F32(normed)
+        };
+        let kb = down.kb();
+        let act = if quantized_out {
+            Act::Q8(self.scratch("experts.q8", route.used * kb * BLOCK / 4), self.scratch("experts.scales", route.used * kb * 2))
+        } else {
+            Act::F32(self.scratch("experts.f32", route.used * kb * BLOCK))
+        };
+        let slots = if self.decode() { Extent::Fixed(used) } else { Extent::Slots { each: used } };
+        // What a row reads of a part: of all experts a few.
+        let read = |part: &Part, kb: usize| part.kind.bytes((part.rows * kb) as u64) * u64::from(used) / route.count as u64;
+        for part in &up.parts {
+            let axes = [("weight", part.kind.axis()), ("act", x.axis()), ("out", act.axis())];
+            let kernel = self.select.choose("experts_gated", &axes)?;
+            let mut overrides = vec![
+                ("KB", up.kb() as f64),
+                ("F", f as f64),
+                ("USED", f64::from(used)),
+                ("FIRST", (part.row0 / (2 * f)) as f64),
+                ("COUNT", (part.rows / (2 * f)) as f64),
+            ];
+            overrides.extend(act_override(route.activation));
+            let mut bindings = weight_bindings(part);
+            bindings.push(("chosen", chosen));
+            bindings.extend(x.inputs());
+            bindings.extend(act.outputs());
+            self.push(&up.name, kernel, overrides, bindings, Grid(Extent::Fixed((f as u32).div_ceil(32)), slots), read(part, up.kb()));
+        }
+        for part in &down.parts {
+            let kernel = self.select.choose("experts_down", &[("weight", part.kind.axis()), ("act", act.axis())])?;
+            // Groups of lanes deal out the experts.
+            let groups = kernel.variant.workgroup[0] / kernel.variant.lanes.max(1);
+            let split = (1 << (u32::BITS - 1 - used.leading_zeros())).min(groups);
+            let overrides = vec![
+                ("KB", kb as f64),
+                ("N", d as f64),
+                ("USED", f64::from(used)),
+                ("FIRST", (part.row0 / d) as f64),
+                ("COUNT", (part.rows / d) as f64),
+                ("SPLIT", f64::from(split)),
+                ("NSTRIDE", stride(d) as f64),
+            ];
+            let mut bindings = weight_bindings(part);
+            bindings.extend([("chosen", chosen), ("y", h)]);
+            bindings.extend(act.inputs());
+            let grid = Grid(Extent::Fixed((d as u32).div_ceil(kernel.variant.tile[0] / split)), self.per_row(1));
+            self.push(&down.name, kernel, overrides, bindings, grid, read(part, kb));
+        }
+        Ok(())
     }
 
     /// The `act` axis of a product with `part` that makes its own activations.
@@ -415,7 +648,7 @@ impl<'a> Builder<'a> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to layer `layer`'s cache, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the cache's splits.
     pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { heads, rope, scale, window, softcap } = shape;
+        let Attention { heads, rope, head_norm, scale, window, softcap } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -423,16 +656,35 @@ impl<'a> Builder<'a> {
             return Err(Error::internal(format!("{name}: the output product has K = {}, the heads give {width}", consumer.k)));
         }
         let (cache, cached) = self.cache(layer, heads, window);
-        let rot = self.layout.shared(labels::ROTATIONS, u64::from(self.sizes.capacity) * rope.dims as u64 * 4, Role::Weight);
+        let rot = match rope {
+            Some(rope) => self.layout.shared(&labels::rotations(rope.table), u64::from(self.sizes.capacity) * rope.dims as u64 * 4, Role::Weight),
+            None => self.zeros(),
+        };
+        let zeros = self.zeros();
         let key_bytes = u64::from(cached.heads) * cached.row;
         let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
         let sizes = [("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", heads.qkv() as f64)];
-        let rotation = [("ROT", rope.dims as f64), ("INTERLEAVED", f64::from(u8::from(rope.interleaved)))];
+        let rotation = [("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
         let mut scores = vec![("SCALE", scale)];
         scores.extend((softcap != 0.0).then_some(("SOFTCAP", softcap)));
         scores.extend(&seen);
         let with = |more: &[&[(&'static str, f64)]]| sizes.iter().copied().chain(more.concat()).collect::<Vec<_>>();
         let bound = |more: &[(&'static str, BufferId)]| [&[("qkv", qkv)], &cache[..], more].concat();
+        // One row's heads are normed where they are rotated; a norm of all heads needs to see them all.
+        if let Some(norm) = head_norm
+            && (norm.all || !self.decode())
+        {
+            let chosen = self.select.choose("head_norm", &[])?;
+            let Heads { h, g, e } = heads;
+            let [q, q_width, k, k_width, at] = if norm.all { [1, h * e, 1, g * e, h * e] } else { [h, e, g, e, HEAD_NORM_ROOM] };
+            let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", heads.qkv())];
+            let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).collect();
+            let grid = Grid(Extent::Fixed((q + k) as u32), self.per_row(1));
+            self.push(&format!("{name}.head_norm"), chosen, overrides, vec![("qkv", qkv), ("nw", norm.weight)], grid, 0);
+        }
+        let fused_norm = head_norm.filter(|norm| self.decode() && !norm.all);
+        let norms: Vec<_> = fused_norm.map(|norm| [("HEAD_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
+        let norm_weights = fused_norm.map_or(zeros, |norm| norm.weight);
         if !self.decode() {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
             let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * heads.g) as u32));
@@ -449,11 +701,7 @@ impl<'a> Builder<'a> {
             }
             let out = self.act("attention", consumer);
             if let Act::Q8(..) = out {
-                let chosen = self.select.choose("quantize", &[])?;
-                let mut bindings = vec![("x", y)];
-                bindings.extend(out.outputs());
-                let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), Extent::Rows { per: 1 });
-                self.push(&format!("{name}.quantize"), chosen, vec![("KB", kb as f64)], bindings, grid, 0);
+                self.quantize(&format!("{name}.quantize"), y, kb, out)?;
             }
             return Ok(out);
         }
@@ -486,7 +734,7 @@ impl<'a> Builder<'a> {
             _ => Extent::Splits { groups, keys: most_keys, rule },
         };
         let grid = Grid(Extent::Fixed(groups), grid);
-        self.push(name, chosen, with(&[own, &scores, &cut]), bound(&[("rot", rot), ("po", po), ("ml", ml)]), grid, 0);
+        self.push(name, chosen, with(&[own, &scores, &cut, &norms]), bound(&[("rot", rot), ("qkn", norm_weights), ("po", po), ("ml", ml)]), grid, 0);
         if let Some(step) = self.plan.steps.last_mut() {
             step.bytes = key_bytes * u64::from(cached.positions);
             step.key_bytes = key_bytes;
@@ -503,12 +751,14 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
-    /// `silu(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), in the form that `consumer` (the down product) reads.
-    fn swiglu(&mut self, name: &str, gate_up: BufferId, consumer: &Matrix) -> Result<Act> {
+    /// `act(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), or `act` of `[T, F]`, in the form that `consumer` (the down product) reads.
+    fn activate(&mut self, name: &str, gate_up: BufferId, mlp: Mlp, row: usize, consumer: &Matrix) -> Result<Act> {
         let out = self.act("act", consumer);
-        let chosen = self.select.choose("swiglu", &[("out", out.axis())])?;
+        let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = consumer.kb();
-        let overrides = vec![("F", consumer.k as f64), ("KB", kb as f64), ("GSTRIDE", 2.0 * consumer.k as f64)];
+        let mut overrides = vec![("F", consumer.k as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
+        overrides.extend(act_override(mlp.activation));
+        overrides.extend((!mlp.gated).then_some(("GATED", 0.0)));
         let mut bindings = vec![("gu", gate_up)];
         bindings.extend(out.outputs());
         let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
@@ -516,12 +766,12 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
-    /// The logits of the last row, `[V]` f32, which stay on the GPU: `head norm(h)`. So many rows each with a prologue of their own
-    /// would cost more than the norm's dispatch.
-    pub fn head(&mut self, norm: &Norm, h: BufferId, head: &Matrix) -> Result<()> {
-        let x = self.norm(&norm.name, h, norm.weight, norm.eps, head, true)?;
+    /// The logits of the last row, `[V]` f32, which stay on the GPU: `head norm(h)`, and `cap tanh(l / cap)` of them where `cap` is not 0. So many
+    /// rows each with a prologue of their own would cost more than the norm's dispatch.
+    pub fn head(&mut self, norm: &Norm, h: BufferId, head: &Matrix, cap: f64) -> Result<()> {
+        let x = self.norm(norm, h, head, true)?;
         let logits = self.layout.shared(labels::LOGITS, head.n as u64 * 4, Role::Activation);
-        self.linear(head, x, logits, head.n, false, true)
+        self.product("matvec", head, x, Sums { y: logits, stride: head.n, add: false, cap })
     }
 
     /// Samples from the logits, appends the token to the ring and advances the decode loop's state.

@@ -9,7 +9,7 @@ pub mod tuning;
 pub mod twins;
 
 pub(crate) use builder::width_axis;
-pub use builder::{Act, Attention, Builder, FEW, Heads, Norm, Pass, Rotation, SHORT, Sizes, labels, stride};
+pub use builder::{Act, Activation, Attention, Builder, FEW, HEAD_NORM_ROOM, HeadNorms, Heads, Mlp, Norm, Pass, Rotation, Route, SHORT, Sizes, labels, stride};
 pub use print::{PlanRow, rows};
 pub use select::{Choice, Chosen, Kv, Lane, Selector};
 
@@ -133,6 +133,11 @@ pub enum Extent {
         /// Rows a workgroup.
         per: u32,
     },
+    /// `T * each` workgroups for a pass over T rows.
+    Slots {
+        /// Workgroups a row.
+        each: u32,
+    },
     /// As many workgroups for each of the T rows as there can be splits of the cache.
     Splits {
         /// Workgroups a split.
@@ -161,6 +166,7 @@ impl Grid {
         let size = |e| match e {
             Extent::Fixed(n) => n,
             Extent::Rows { per } => rows.div_ceil(per),
+            Extent::Slots { each } => rows * each,
             Extent::Splits { groups, keys, rule } => rows * rule.most_splits(keys, groups * rows),
         };
         [size(self.0), size(self.1), 1]

@@ -37,6 +37,7 @@ impl Step {
         let fixed = |e: Extent| match e {
             Extent::Fixed(n) => f64::from(n),
             Extent::Rows { .. } => 1.0,
+            Extent::Slots { each } => f64::from(each),
             Extent::Splits { groups, rule, keys } => f64::from(rule.most_splits(keys, groups)),
         };
         let groups = fixed(self.grid.0) * fixed(self.grid.1);
@@ -80,7 +81,7 @@ impl Step {
             "embed" => share(number("D") / 4.0, threads),
             "logit_stats" | "pick" => share(number("V"), groups * threads),
             "threshold" => share(number("V") / 4.0, threads),
-            "swiglu" | "quantize" => number("KB") * 8.0 / (fixed(self.grid.0) * threads),
+            "activate" | "quantize" => number("KB") * 8.0 / (fixed(self.grid.0) * threads),
             // One workgroup that looks at all candidates.
             _ => 1.0,
         }

@@ -124,15 +124,22 @@ impl Engine {
         loop {
             let room = context - prompt.len() as u32;
             let wanted = request.max_tokens.unwrap_or(u32::MAX) - outcome.tokens.len() as u32;
-            let run = Run { prompt: &prompt, sampling, limit: wanted.min(room), afresh: request.afresh, chunk: self.options.chunk };
+            // Where positions beyond are rotated otherwise, everything is read again before they are.
+            let reach = self.session.model().config().reach().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
+            let limit = wanted.min(room).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX));
+            let run = Run { prompt: &prompt, sampling, limit, afresh: request.afresh, chunk: self.options.chunk };
             let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
                 Err(e) if e.kind() == ErrorKind::Aborted => break,
                 other => other?,
             };
+            let stretched = part.tokens.len() as u32 == limit && limit < wanted.min(room);
             let full = part.tokens.len() as u32 == room && wanted > room;
             let ended = out.stopped() || out.failure.is_some() || part.tokens.last().is_some_and(|id| stop.contains(id));
             prompt.extend_from_slice(&part.tokens);
             outcome = outcome.and(part);
+            if stretched && !ended && !cancel.is_cancelled() {
+                continue;
+            }
             if !full || ended || cancel.is_cancelled() || request.overflow == Overflow::Error {
                 break;
             }
@@ -240,15 +247,23 @@ impl Engine {
             if from >= prompt.len() {
                 return Err(Error::bad_option(format!("logits from position {from}, but the prompt has only {} tokens", prompt.len())));
             }
+            self.session.set_reach(from as u32 + 1)?;
             self.session.prefill(&prompt[..=from], 0, cancel).await?;
             let mut all = vec![self.session.logits().await?];
             for (i, token) in prompt.iter().enumerate().skip(from + 1) {
                 cancel.check()?;
-                all.push(self.session.feed(*token, i as u32).await?);
+                // A position's logits are those of the text up to it: beyond an original context all of it is read again.
+                if self.session.set_reach(i as u32 + 1)? {
+                    self.session.prefill(&prompt[..=i], 0, cancel).await?;
+                    all.push(self.session.logits().await?);
+                } else {
+                    all.push(self.session.feed(*token, i as u32).await?);
+                }
             }
             return Ok((all.last().cloned(), Some(all)));
         }
         if request.logits {
+            self.session.set_reach(prompt.len() as u32)?;
             self.session.prefill(prompt, 0, cancel).await?;
             return Ok((Some(self.session.logits().await?), None));
         }
@@ -539,7 +554,7 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
         parameters: checkpoint.tensors.values().map(|t| t.shape.iter().product::<u64>()).sum(),
         context: config.context,
         vocab: config.vocab,
-        layers: config.layers,
+        layers: config.layers.len(),
         bytes: checkpoint.tensors.values().map(|t| t.bytes).sum(),
         types: types.into_iter().map(|(t, n)| (t.to_owned(), n)).collect(),
         chat,

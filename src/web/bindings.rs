@@ -224,9 +224,10 @@ fn put_back(state: &RefCell<State>, engine: Engine) -> Result<()> {
     Ok(())
 }
 
-/// Runs every kernel whose name contains `filter` against its twin in this browser; `on_row` gets each case's result.
+/// Runs every kernel whose name contains `filter` against its twin in this browser, with one case a variant where `quick`; `on_row` gets each
+/// case's result.
 #[wasm_bindgen(js_name = kernelCheck, unchecked_return_type = "Promise<KernelReport>")]
-pub fn kernel_check(filter: String, on_row: Function) -> Promise {
+pub fn kernel_check(filter: String, quick: bool, on_row: Function) -> Promise {
     promise(async move {
         let gpu = Gpu::open(&GpuOptions::default()).await?;
         let row = |row: &check::Row| {
@@ -234,7 +235,7 @@ pub fn kernel_check(filter: String, on_row: Function) -> Promise {
                 tell(&on_row, &value);
             }
         };
-        let report = check::check(&gpu, |variant| variant.kernel.contains(&filter), row).await;
+        let report = check::check(&gpu, |variant| variant.kernel.contains(&filter), if quick { check::Extent::One } else { check::Extent::All }, row).await;
         gpu.destroy();
         to_value(&report?)
     })

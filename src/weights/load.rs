@@ -35,15 +35,19 @@ pub async fn load(
     let mut unflushed = 0;
     for (buffer, source) in vectors {
         cancel.check()?;
-        match source {
-            VectorSource::Values(values) => sink.write(*buffer, 0, cast_slice(values))?,
-            VectorSource::Tensor { name, len } => {
-                let info = super::matrix::expect(checkpoint, name, &[*len])?;
-                let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-                sink.write(*buffer, 0, cast_slice(&to_f32(WeightType::of(info.dtype, name)?, &raw, name)?))?;
-                done(info.bytes);
-            }
+        let mut values: Vec<f32> = Vec::new();
+        for part in &source.parts {
+            let Some(name) = &part.tensor else {
+                values.resize(values.len() + part.len, 0.0);
+                continue;
+            };
+            let info = super::matrix::expect(checkpoint, name, &[part.len])?;
+            let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
+            let elements = to_f32(WeightType::of(info.dtype, name)?, &raw, name)?;
+            values.extend(elements.into_iter().map(|x| (x + source.offset) * source.scale));
+            done(info.bytes);
         }
+        sink.write(*buffer, 0, cast_slice(&values))?;
     }
     for matrix in matrices {
         for part in &matrix.parts {
@@ -53,11 +57,20 @@ pub async fn load(
             let mut at = 0u64;
             for slice in &part.slices {
                 let info = checkpoint.tensors.get(&slice.tensor).ok_or_else(|| crate::Error::internal(format!("{} vanished", slice.tensor)))?;
+                // A matrix of columns is turned as a whole.
+                let turned = match slice.transposed {
+                    true => Some(transpose(&checkpoint.read(info, 0, info.bytes as usize).await?, matrix.k, row / matrix.k)),
+                    false => None,
+                };
                 let mut row0 = 0;
                 while row0 < slice.rows {
                     cancel.check()?;
                     let rows = per_piece.min(slice.rows - row0);
-                    let raw = checkpoint.read(info, ((slice.row0 + row0) * row) as u64, rows * row).await?;
+                    let from = (slice.row0 + row0) * row;
+                    let raw = match &turned {
+                        Some(turned) => turned[from..from + rows * row].to_vec(),
+                        None => checkpoint.read(info, from as u64, rows * row).await?,
+                    };
                     let packed = repack(part.kind, &raw, rows, matrix.k).map_err(|e| e.at(&slice.tensor))?;
                     sink.write(part.wq, at, cast_slice(&packed.wq))?;
                     unflushed += raw.len();
@@ -80,4 +93,15 @@ pub async fn load(
         }
     }
     Ok(())
+}
+
+/// `[K, N]` elements of `size` bytes as `[N, K]`.
+fn transpose(raw: &[u8], k: usize, size: usize) -> Vec<u8> {
+    let n = raw.len() / size / k;
+    let mut out = vec![0; raw.len()];
+    for (i, element) in raw.chunks_exact(size).enumerate() {
+        let at = (i % n * k + i / n) * size;
+        out[at..at + size].copy_from_slice(element);
+    }
+    out
 }

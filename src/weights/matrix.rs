@@ -15,6 +15,8 @@ pub struct RowSlice {
     pub row0: usize,
     /// Number of rows.
     pub rows: usize,
+    /// The tensor is `[K, N]`: its columns are the rows, all of them.
+    pub transposed: bool,
 }
 
 /// Some rows of a matrix, all of one type, in two GPU buffers.
@@ -45,15 +47,28 @@ pub struct Matrix {
     pub k: usize,
     /// The parts, in row order.
     pub parts: Vec<Part>,
+    /// Added to the products, `[N]` f32.
+    pub bias: Option<BufferId>,
 }
 
-/// A vector of f32 on the GPU, from one tensor of the checkpoint or computed while loading.
+/// A vector of f32 on the GPU: parts one after another, each element `(x + offset) * scale`.
 #[derive(Debug, Clone)]
-pub enum VectorSource {
-    /// A tensor of `len` elements.
-    Tensor { name: String, len: usize },
-    /// Values made by the loader.
-    Values(Vec<f32>),
+pub struct VectorSource {
+    /// The parts.
+    pub parts: Vec<VectorPart>,
+    /// Added to each element.
+    pub offset: f32,
+    /// Each element is multiplied by it.
+    pub scale: f32,
+}
+
+/// A part of a vector.
+#[derive(Debug, Clone)]
+pub struct VectorPart {
+    /// The tensor; `None`: zeros.
+    pub tensor: Option<String>,
+    /// Its elements.
+    pub len: usize,
 }
 
 impl Matrix {
@@ -72,44 +87,52 @@ impl Matrix {
         self.parts.iter().map(|p| p.kind.bytes((p.rows * self.kb()) as u64)).sum()
     }
 
-    /// Stacks tensors `[n_i, K]` on top of each other. Each must have `k` columns and the given rows; neighbours of one type share a part;
-    /// a part is cut where it would exceed `max_binding` bytes. `buffer(label, bytes)` reserves the GPU buffers.
+    /// Stacks rows of tensors, each with `k` columns, on top of each other. Neighbours of one type share a part; a part is cut, between groups
+    /// of `group` rows, where it would exceed `max_binding` bytes. `buffer(label, bytes)` reserves the GPU buffers.
     pub fn stack(
-        name: impl Into<String>,
+        name: String,
         checkpoint: &Checkpoint,
-        tensors: &[(String, usize)],
+        sources: Vec<RowSlice>,
         k: usize,
+        group: usize,
         max_binding: u64,
         buffer: &mut dyn FnMut(String, u64) -> BufferId,
     ) -> Result<Self> {
-        let name = name.into();
         let kb = k.div_ceil(BLOCK);
         let mut rows_of: Vec<(WeightType, Vec<RowSlice>)> = Vec::new();
         let mut n = 0;
-        for (tensor, rows) in tensors {
-            let info = expect(checkpoint, tensor, &[*rows, k])?;
+        for source in sources {
+            let tensor = &source.tensor;
+            let info = checkpoint.tensor(tensor)?;
             let kind = WeightType::of(info.dtype, tensor)?;
             super::repack::row_bytes(kind, k).map_err(|e| e.at(tensor))?;
-            n += rows;
-            let max_rows = usize::try_from(max_binding / (kb * kind.quant_words() * 4) as u64).unwrap_or(usize::MAX);
-            if max_rows == 0 {
-                return Err(Error::out_of_memory(format!("one row of {tensor} is larger than the GPU's binding limit of {max_binding} bytes")));
+            if source.transposed && kind.quantized() {
+                return Err(Error::unsupported(format!("tensor {tensor}: a matrix of columns in a quantized type")));
             }
-            let mut row0 = 0;
-            while row0 < *rows {
+            n += source.rows;
+            let max_rows = usize::try_from(max_binding / (kb * kind.quant_words() * 4) as u64).unwrap_or(usize::MAX) / group * group;
+            if max_rows == 0 {
+                return Err(Error::out_of_memory(format!("{group} rows of {tensor} are larger than the GPU's binding limit of {max_binding} bytes")));
+            }
+            let mut taken = 0;
+            while taken < source.rows {
                 let room = match rows_of.last() {
                     Some((last, slices)) if *last == kind => max_rows.saturating_sub(slices.iter().map(|s| s.rows).sum()),
                     _ => 0,
                 };
                 if room == 0 {
+                    let within = rows_of.last().map_or(0, |(_, slices)| slices.iter().map(|s| s.rows).sum::<usize>() % group);
+                    if within != 0 {
+                        return Err(Error::unsupported(format!("tensor {tensor} has another type than what it is one matrix with")));
+                    }
                     rows_of.push((kind, Vec::new()));
                     continue;
                 }
-                let take = room.min(rows - row0);
+                let take = room.min(source.rows - taken);
                 if let Some((_, slices)) = rows_of.last_mut() {
-                    slices.push(RowSlice { tensor: tensor.clone(), row0, rows: take });
+                    slices.push(RowSlice { tensor: tensor.clone(), row0: source.row0 + taken, rows: take, transposed: source.transposed });
                 }
-                row0 += take;
+                taken += take;
             }
         }
         let mut parts = Vec::with_capacity(rows_of.len());
@@ -122,7 +145,7 @@ impl Matrix {
             parts.push(Part { kind, row0, rows, slices, wq, ws });
             row0 += rows;
         }
-        Ok(Self { name, n, k, parts })
+        Ok(Self { name, n, k, parts, bias: None })
     }
 }
 

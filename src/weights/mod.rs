@@ -8,7 +8,7 @@ mod matrix;
 mod repack;
 
 pub use load::{Sink, load};
-pub use matrix::{Matrix, Part, RowSlice, VectorSource, expect};
+pub use matrix::{Matrix, Part, RowSlice, VectorPart, VectorSource, expect};
 pub use repack::{Packed, repack, row_bytes, to_f32};
 
 use crate::error::{Error, Result};

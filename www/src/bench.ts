@@ -74,7 +74,7 @@ async function show(report: BenchReport): Promise<void> {
     ['A token', `P50 ${n(report.latency_ms[0], 3)} ms, P95 ${n(report.latency_ms[1], 3)} ms; recording ${n(report.record_us)} µs`],
     ['Commands a token', `${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits; ${n(report.tokens_per_readback)} tokens a readback`],
     ['Bytes a token', `${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of ${n(report.streaming_gb_s, 0)} GB/s streaming`],
-    ['GPU memory', `${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB weights`],
+    ['GPU memory', `${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB weights, ${n(report.cache_bytes / 1e6)} MB cache`],
     ['Tuner', `${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`],
     ...(report.few_rows ?? []).map(({ rows, ms }): [string, string] => [`Pass of ${rows} row${rows === 1 ? '' : 's'}`, `${n(ms, 3)} ms`]),
     ...(report.second_turn ?? []).map((turn): [string, string] => [`Second turn after ${turn.after.toLocaleString('en')}`, `first token after ${n(turn.ttft_ms)} ms; ${turn.tokens} tokens, ${turn.cached} not read again`]),

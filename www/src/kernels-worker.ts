@@ -4,10 +4,10 @@ import init, { kernelCheck } from 'millrace/wasm';
 
 declare const self: DedicatedWorkerGlobalScope;
 
-self.addEventListener('message', async ({ data }: MessageEvent<{ filter: string }>) => {
+self.addEventListener('message', async ({ data }: MessageEvent<{ filter: string; quick: boolean }>) => {
   try {
     await init();
-    const report = await kernelCheck(data.filter, (row) => self.postMessage({ row }));
+    const report = await kernelCheck(data.filter, data.quick, (row) => self.postMessage({ row }));
     self.postMessage({ report });
   } catch (error) {
     const { code, message } = error as { code?: string; message?: string };

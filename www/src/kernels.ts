@@ -1,11 +1,14 @@
-// The kernel page: every shader variant in this browser, compared with its twin. `?filter=NAME` limits it to kernels of that name.
+// The kernel page: every shader variant in this browser, compared with its twin. `?filter=NAME` limits it to kernels of that
+// name, `?quick` to one case a variant.
 import type { KernelReport, KernelRow } from 'millrace/wasm';
 
 type FromWorker = { row: KernelRow } | { report: KernelReport } | { failure: string };
 
 const status = document.querySelector<HTMLElement>('#status')!;
 const table = document.querySelector<HTMLTableSectionElement>('tbody')!;
-const filter = new URLSearchParams(location.search).get('filter') ?? '';
+const query = new URLSearchParams(location.search);
+const filter = query.get('filter') ?? '';
+const quick = query.has('quick');
 const count = { pass: 0, fail: 0, skip: 0 };
 
 /** For tests: what has been seen, and `done` once nothing more comes. */
@@ -22,7 +25,7 @@ if (!('gpu' in navigator)) {
     else if ('failure' in data) finish(data.failure);
     else finish(null);
   });
-  worker.postMessage({ filter });
+  worker.postMessage({ filter, quick });
 }
 
 function show(row: KernelRow): void {

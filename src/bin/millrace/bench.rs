@@ -107,7 +107,12 @@ impl Bench {
             report.percent_of_streaming,
             report.streaming_gb_s
         );
-        println!("GPU memory   {:.1} MB at most, {:.1} MB of it weights", report.gpu_bytes as f64 / 1e6, report.weight_bytes as f64 / 1e6);
+        println!(
+            "GPU memory   {:.1} MB at most, {:.1} MB of it weights, {:.1} MB cache",
+            report.gpu_bytes as f64 / 1e6,
+            report.weight_bytes as f64 / 1e6,
+            report.cache_bytes as f64 / 1e6
+        );
         let tuned = &report.tuned;
         println!("tuner        {} operations measured in {:.0} ms, {} run another variant now", tuned.measured, tuned.ms, tuned.changed);
         if !report.profile.is_empty() {

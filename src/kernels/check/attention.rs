@@ -188,6 +188,8 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     };
     let cases = shapes.enumerate().map(|(i, ((h, g, e, cap, pos, size), layer))| {
         let rows = layer.rows;
+        // Queries and keys are normed, too, where there is a window.
+        let normed = rows == 1 && layer.window != ALL;
         let rot = if rows > 1 { 0 } else { [e, e / 2, 0][if i < 3 { i } else { 0 }] };
         let angles = (0..(pos + 1) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let groups = groups(h, g);
@@ -212,17 +214,20 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     ("MOST", rule.most as usize),
                     ("FILL", rule.fill as usize),
                     ("QSTRIDE", stride),
+                    ("HEAD_NORM", usize::from(normed)),
                 ],
                 Some(1.0 / (e as f64).sqrt()),
             )
             .into_iter()
             .chain(layer.overrides())
+            .chain([("EPS", 1e-6)])
             .collect(),
             grid: [groups, (rows * splits) as u32, 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: rows as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(rows * stride, size))),
                 ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
+                ("qkn", if normed { words(&Random::new("norm").f32s(512, 2.0)) } else { vec![POISON; 512] }),
                 ("po", untouched(rows * splits * h * e)),
                 ("ml", untouched(rows * splits * h * 2)),
             ]

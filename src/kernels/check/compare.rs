@@ -22,6 +22,8 @@ pub enum Compare {
     Keys,
     /// (ordered key of a value, token id): the values are random, so one of 64 pairs may name a token that comes as close.
     Candidates,
+    /// (number of an expert, f32): pairs whose first must be the same.
+    Chosen,
 }
 
 /// The bound for f32 arithmetic: sums of a few thousand products, and functions that WGSL lets be off by some units.
@@ -58,6 +60,13 @@ impl Compare {
             Self::Scales => scales(expected, actual, &written),
             Self::Keys => keys(expected, actual, &written),
             Self::Candidates => candidates(expected, actual, &written),
+            Self::Chosen => match written.iter().find(|&&i| i % 2 == 0 && expected[i] != actual[i]) {
+                Some(i) => Compared { error: f64::INFINITY, message: Some(format!("[{i}] is {}, expected {}", actual[*i], expected[*i])) },
+                None => {
+                    let value = |words: &[u32]| written.iter().filter(|&&i| i % 2 == 1).map(|&i| (i, f64::from(f32::from_bits(words[i])))).collect::<Vec<_>>();
+                    relative(&value(expected), &value(actual), 1e-5)
+                }
+            },
         }
     }
 }

@@ -14,6 +14,11 @@ impl Device for Gpu {
         self.run_once(variant, overrides, buffers, grid).await
     }
 
+    fn done_with(&self, variant: &Variant) {
+        // Some drivers slow down with each pipeline that is alive.
+        self.forget(variant);
+    }
+
     fn now(&self) -> f64 {
         crate::stream::now_ms()
     }

@@ -1,16 +1,17 @@
 //! The one test body of every kernel: each variant runs on random inputs through its twin and on a device, and the buffers
 //! are compared. It runs natively in tests, in the browser on the kernel page, and on a case of each chosen variant when a model is loaded.
 
+mod activate;
 mod attention;
 mod compare;
 mod device;
 mod embed;
+mod experts;
 mod norm;
 mod product;
 pub mod random;
 mod sampler;
 mod stream_read;
-mod swiglu;
 mod weights;
 
 use std::cell::RefCell;
@@ -33,6 +34,9 @@ pub trait Device {
 
     /// One dispatch: uploads the buffers (binding name, words), runs, and reads back those that the kernel may write.
     async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()>;
+
+    /// Nothing more comes of this variant: what was compiled for it may go.
+    fn done_with(&self, _: &Variant) {}
 
     /// A clock in milliseconds.
     fn now(&self) -> f64;
@@ -63,8 +67,12 @@ const CASES: &[(&str, Cases)] = &[
     ("matvec_rows", product::matvec_rows),
     ("matmul", product::matmul),
     ("matmul_subgroup", product::matmul_subgroup),
-    ("quantize", swiglu::quantize),
-    ("swiglu", swiglu::swiglu),
+    ("route", experts::route),
+    ("experts_gated", experts::gated),
+    ("experts_down", experts::down),
+    ("quantize", activate::quantize),
+    ("activate", activate::activate),
+    ("head_norm", norm::heads),
     ("rope", attention::rope),
     ("attention", attention::decode),
     ("merge", attention::merge),
@@ -110,12 +118,21 @@ pub struct Report {
     pub skipped: usize,
 }
 
-/// Runs every case of every variant that `filter` lets through and hands each result to `on_row`. A case that fails, or
+/// Which cases of a variant run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of them.
+    All,
+    /// The self-test's, and the one that must do nothing: one pipeline a variant, for devices that compile slowly.
+    One,
+}
+
+/// Runs the cases of every variant that `filter` lets through and hands each result to `on_row`. A case that fails, or
 /// that the device refuses, is a row like any other.
 ///
 /// # Errors
 /// [`crate::ErrorKind::Internal`] where a kernel has no cases.
-pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, mut on_row: impl FnMut(&Row)) -> Result<Report> {
+pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, extent: Extent, mut on_row: impl FnMut(&Row)) -> Result<Report> {
     let mut report = Report::default();
     for variant in VARIANTS.iter().filter(|v| filter(v)) {
         let cases = CASES.iter().find(|c| c.0 == variant.kernel).ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?.1;
@@ -126,7 +143,10 @@ pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, mut
             continue;
         }
         // Seeded by name: adding a kernel changes no other kernel's inputs.
-        let mut cases = cases(variant, &mut Random::new(&variant.to_string()));
+        let mut cases = match extent {
+            Extent::All => cases(variant, &mut Random::new(&variant.to_string())),
+            Extent::One => typical(cases, variant).into_iter().collect(),
+        };
         cases.extend(cases.first().map(done));
         for case in cases {
             let before = device.now();
@@ -141,8 +161,15 @@ pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, mut
             }
             on_row(&Row { kernel: variant.kernel, variant: variant.name, case: case.name, status, error, message, ms });
         }
+        device.done_with(variant);
     }
     Ok(report)
+}
+
+/// The case that is quickest for the twin, but not one so small that most lanes have nothing to do.
+fn typical(cases: Cases, variant: &'static Variant) -> Option<Case> {
+    let words = |case: &Case| case.buffers.iter().map(|(_, words)| words.len()).sum::<usize>();
+    cases(variant, &mut Random::new(&variant.to_string())).into_iter().min_by_key(|case| words(case).abs_diff(ENOUGH_WORDS))
 }
 
 /// Each of `variants` on known data, all in one submission: (variant, what is wrong) of those whose result is not their twin's.
@@ -153,10 +180,7 @@ pub async fn self_test(gpu: &Gpu, variants: &[&'static Variant]) -> Result<Vec<(
     let mut cases = Vec::new();
     for variant in variants {
         let all = CASES.iter().find(|c| c.0 == variant.kernel).ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?.1;
-        // The quickest for the twin, but not one so small that most lanes have nothing to do.
-        let words = |case: &Case| case.buffers.iter().map(|(_, words)| words.len()).sum::<usize>();
-        let case = all(variant, &mut Random::new(&variant.to_string())).into_iter().min_by_key(|case| words(case).abs_diff(ENOUGH_WORDS));
-        cases.push((*variant, case.ok_or_else(|| Error::internal(format!("{variant} has no cases to check")))?));
+        cases.push((*variant, typical(all, variant).ok_or_else(|| Error::internal(format!("{variant} has no cases to check")))?));
     }
     let mut actual: Vec<_> = cases.iter().map(|(_, case)| case.buffers.clone()).collect();
     let mut trials: Vec<Trial> =
@@ -275,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_twin_agrees_with_itself() {
-        let report = pollster::block_on(check(&Twin { writes: true }, |_| true, |row| assert_eq!(row.status, Status::Pass, "{row:?}"))).unwrap();
+        let report = pollster::block_on(check(&Twin { writes: true }, |_| true, Extent::All, |row| assert_eq!(row.status, Status::Pass, "{row:?}"))).unwrap();
         assert!(report.passed > VARIANTS.len());
     }
 
@@ -284,6 +308,6 @@ mod tests {
         let silent = Twin { writes: false };
         // Greedy sampling needs no statistics.
         let idle = |row: &Row| (row.case == "done" && row.kernel != "advance") || (row.case.starts_with("greedy") && row.kernel == "logit_stats");
-        pollster::block_on(check(&silent, |_| true, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
+        pollster::block_on(check(&silent, |_| true, Extent::All, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
     }
 }

@@ -37,6 +37,9 @@ pub fn matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             let groups = shape.n.div_ceil(variant.tile[0] / split);
             // Folded in two: more workgroups than rows need, as with a grid beyond 65,535.
             let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
+            // One with a bias, one with capped sums; halves' sums are not as close where the cap bends them.
+            let cap = if variant.axis("act") == Some("f16") { 1000.0 } else { 40.0 };
+            case.overrides.extend([("BIAS", f64::from(u8::from(shape.n == 13))), ("SOFTCAP", if shape.n == 9 { cap } else { 0.0 })]);
             case.overrides.push(("SPLIT", f64::from(split)));
             case
         })
@@ -63,8 +66,9 @@ pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> 
             let kb = d.div_ceil(32);
             let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
             buffers.extend(residual(random, d));
-            buffers.extend([("state", State { rows: 1, ..State::default() }.words()), ("y", untouched((row0 + n + 3) as usize))]);
-            let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("D", d)];
+            let bias = words(&Random::new("bias").f32s((row0 + n) as usize, 1.0));
+            buffers.extend([("state", State { rows: 1, ..State::default() }.words()), ("y", untouched((row0 + n + 3) as usize)), ("bias", bias)]);
+            let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("D", d), ("BIAS", u32::from(n == 13))];
             Case {
                 name: format!("D={d} N={n} at {row0}"),
                 overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
@@ -88,7 +92,7 @@ pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             buffers.push(("state", State { rows: 1, ..State::default() }.words()));
             buffers.extend(out_buffers(variant, f.div_ceil(32) as usize));
             // So large an EPS keeps the gates small: the sigmoid of -50 is all rounding.
-            let overrides = [("KB", kb), ("F", f), ("D", d)];
+            let overrides = [("KB", kb), ("F", f), ("D", d), ("ACT", u32::from(f == 60))];
             Case {
                 name: format!("D={d} F={f}"),
                 overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 64.0)]).collect(),
@@ -108,7 +112,7 @@ pub fn matvec_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> 
     let cases = shapes.into_iter().map(|(shape, split)| {
         let groups = shape.n.div_ceil(variant.tile[0] / split);
         let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
-        case.overrides.push(("SPLIT", f64::from(split)));
+        case.overrides.extend([("SPLIT", f64::from(split)), ("BIAS", f64::from(u8::from(shape.n == 13)))]);
         case
     });
     cases.collect()
@@ -123,7 +127,12 @@ pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         Shape { small: true, ..shape(130, 160, 66) },
         Shape { row0: 3, ..shape(3, 288, 140) },
     ];
-    shapes.into_iter().map(|shape| case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1])).collect()
+    let cases = shapes.into_iter().map(|shape| {
+        let mut case = case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
+        case.overrides.push(("BIAS", f64::from(u8::from(shape.n == 13))));
+        case
+    });
+    cases.collect()
 }
 
 pub fn matmul_subgroup(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
@@ -162,6 +171,9 @@ fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u3
     buffers.extend(activations(variant.axis("act").unwrap_or_default(), &random.padded(t as usize, k as usize, kb as usize * 32)));
     let y = if add { words(&random.f32s((t * stride) as usize, 1.0)) } else { untouched((t * stride) as usize) };
     buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("y", y)]);
+    if variant.binding("bias").is_some() {
+        buffers.push(("bias", words(&Random::new("bias").f32s((row0 + n) as usize, 1.0))));
+    }
     let mut overrides = vec![("KB", kb), ("N", n), ("ROW0", row0), ("ADD", u32::from(add))];
     if variant.kernel != "matvec" {
         overrides.push(("NSTRIDE", stride));

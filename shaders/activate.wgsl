@@ -1,5 +1,5 @@
-// y = silu(gate) * up, the gate in the first F columns of gu and the up product in the next F. Eight blocks of 32 a workgroup:
-// grid [ceil(KB / 8), T].
+// y = act(gate) * up, the gate in the first F columns of gu and the up product in the next F; or act(gu) where nothing is gated. Eight
+// blocks of 32 a workgroup: grid [ceil(KB / 8), T].
 {% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 @group(0) @binding(1) var<storage, read> gu: array<f32>;                // [T][GSTRIDE]
@@ -14,8 +14,9 @@
 override F: u32;         // feed-forward width
 override KB: u32;        // blocks of a row of y, ceil(F / 32)
 override GSTRIDE: u32;   // f32 elements between rows of gu
+override GATED: u32 = 1u;   // 0: there is no up product
 
-{% include "common/silu.wgsl" %}
+{% include "common/activation.wgsl" %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -27,7 +28,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         let i = j * 4u + c;
         if (i < F) {
             let gate = wid.y * GSTRIDE + i;
-            v[c] = silu(gu[gate]) * gu[gate + F];
+            v[c] = activation(gu[gate]);
+            if (GATED == 1u) { v[c] *= gu[gate + F]; }
         }
     }
 {% if out == "q8" %}

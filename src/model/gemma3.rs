@@ -1,0 +1,71 @@
+//! Gemma 3 as a language model: Gemma 2 with norms of queries and keys instead of caps, and with five layers that see a window and rotate by
+//! a base of their own to one that sees everything. Of checkpoints that read pictures, too, the language model is read.
+
+use super::Architecture;
+use super::config::{HeadNorm, ModelConfig};
+use super::gemma2;
+use super::keys::Keys;
+use super::names::HfNames;
+use super::rope::{Rope, Scaling};
+use crate::error::{Error, Result};
+
+pub const GEMMA3: Architecture = Architecture { gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
+
+const NAMES: HfNames = HfNames {
+    prefixes: &["model.", "language_model.model.", "model.language_model."],
+    ignored: &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."],
+    ..gemma2::NAMES
+};
+
+/// The base of layers with a window, where a file does not say.
+const LOCAL_BASE: f64 = 10_000.0;
+
+fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
+    keys.defaults(DEFAULTS);
+    let mut c = gemma2::common(keys, "gemma3")?;
+    c.head_norm = HeadNorm::Each;
+    let pattern = match keys.size("attention.sliding_window_pattern", "sliding_window_pattern")? {
+        Some(n) => n,
+        None => keys.size("", "_sliding_window_pattern")?.unwrap_or(6),
+    };
+    let window = keys.size("attention.sliding_window", "sliding_window")?;
+    c.set_windows(keys, window, |i| (i + 1) % pattern != 0)?;
+    c.score_cap = keys.number("attn_logit_softcapping", "attn_logit_softcapping")?.unwrap_or(0.0);
+    c.logit_cap = keys.number("final_logit_softcapping", "final_logit_softcapping")?.unwrap_or(0.0);
+    // transformers 5 has rotations by kinds of layers.
+    let by_kind = keys.object("rope_parameters")?.filter(|p| p.values().any(serde_json::Value::is_object));
+    let local = match by_kind {
+        Some(kinds) => {
+            let of = |kind: &str| {
+                let parameters = kinds.get(kind).and_then(|v| v.as_object());
+                let parameters = parameters.ok_or_else(|| Error::bad_model(format!("config.json: rope_parameters has no {kind}")))?;
+                Rope::of_hf(Some(parameters), None, None, None, c.heads.e, c.context as usize)
+            };
+            c.ropes[0] = of("full_attention")?;
+            of("sliding_attention")?
+        }
+        None => {
+            let base = keys.positive("rope.freq_base_swa", "rope_local_base_freq")?.unwrap_or(LOCAL_BASE);
+            if !keys.is_gguf() && !keys.has("rope_theta") && !keys.has("rope_parameters") {
+                c.ropes[0].base = 1_000_000.0;
+            }
+            Rope { base, scaling: Scaling::None, factor: 1.0, ..c.ropes[0].clone() }
+        }
+    };
+    c.ropes.push(local);
+    for layer in &mut c.layers {
+        layer.rope = usize::from(layer.window.is_some());
+    }
+    Ok(c)
+}
+
+/// What transformers takes where a configuration does not say: those of checkpoints that read pictures say little.
+const DEFAULTS: &[(&str, f64)] = &[
+    ("vocab_size", 262_208.0),
+    ("num_attention_heads", 8.0),
+    ("num_key_value_heads", 4.0),
+    ("head_dim", 256.0),
+    ("max_position_embeddings", 131_072.0),
+    ("sliding_window", 4096.0),
+    ("rms_norm_eps", 1e-6),
+];

@@ -1,0 +1,77 @@
+//! GPT-2: LayerNorm, learned positions, biases everywhere, and a feed-forward network without gates.
+
+use serde_json::json;
+
+use super::Architecture;
+use super::config::{Biases, HeadNorm, LayerKind, ModelConfig, NormKind, Norms, Stored, activation};
+use super::keys::Keys;
+use super::names::HfNames;
+use crate::error::{Error, Result};
+use crate::plan::{Activation, Heads};
+
+pub const GPT2: Architecture = Architecture { gguf: "gpt2", hf: &["GPT2LMHeadModel"], read, names: &NAMES };
+
+const NAMES: HfNames = HfNames {
+    // Published files of the first days have no prefix.
+    prefixes: &["transformer.", ""],
+    layers: "h",
+    outside: &[("token_embd", "wte"), ("position_embd", "wpe"), ("output_norm", "ln_f"), ("output", "lm_head")],
+    layer: &[
+        ("attn_norm", "ln_1"),
+        ("attn_qkv", "attn.c_attn"),
+        ("attn_output", "attn.c_proj"),
+        ("ffn_norm", "ln_2"),
+        ("ffn_up", "mlp.c_fc"),
+        ("ffn_down", "mlp.c_proj"),
+    ],
+    // Causal masks.
+    ignored: &["*.attn.bias", "*.attn.masked_bias"],
+};
+
+fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
+    let (width, h) = (keys.need("embedding_length", "n_embd")?, keys.need("attention.head_count", "n_head")?);
+    if !width.is_multiple_of(h) {
+        return Err(Error::bad_model(format!("{h} heads do not divide the width {width}")));
+    }
+    let e = width / h;
+    keys.must_be("scale_attn_weights", &json!(true))?;
+    for off in ["scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"] {
+        // The second says how halves are treated: here everything is summed in f32.
+        if off == "reorder_and_upcast_attn" { keys.ignore(&[off]) } else { keys.must_be(off, &json!(false))? }
+    }
+    keys.ignore(&["n_ctx", "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"]);
+    let vocab = match keys.size("vocab_size", "vocab_size")? {
+        Some(v) => v,
+        None => keys.rows_of("token_embd.weight")?,
+    };
+    let layers = keys.need("block_count", "n_layer")?;
+    keys.ignore_gguf(&["rope.dimension_count", "attention.head_count_kv"]);
+    Ok(ModelConfig {
+        architecture: "gpt2",
+        width,
+        ff: keys.size("feed_forward_length", "n_inner")?.unwrap_or(4 * width),
+        vocab,
+        heads: Heads { h, g: h, e },
+        context: keys.need("context_length", "n_positions")? as u32,
+        layers: vec![LayerKind { window: None, rope: 0 }; layers],
+        ropes: Vec::new(),
+        learned_positions: true,
+        norm: NormKind::Layer,
+        eps: keys.number("attention.layer_norm_epsilon", "layer_norm_epsilon")?.unwrap_or(1e-5),
+        norm_offset: 0.0,
+        norms: Norms::Before,
+        head_norm: HeadNorm::None,
+        biases: Biases { qkv: true, output: true, ff: true },
+        score_scale: 1.0 / (e as f64).sqrt(),
+        score_cap: 0.0,
+        activation: keys.text("", "activation_function")?.map_or(Ok(Activation::GeluTanh), activation)?,
+        gated: false,
+        embed_scale: 1.0,
+        logit_scale: 1.0,
+        logit_cap: 0.0,
+        experts: None,
+        tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.unwrap_or(true)) },
+        // transformers has the weights of its Conv1D the other way round.
+        stored: Stored { qkv: true, transposed: !keys.is_gguf(), ..Stored::default() },
+    })
+}

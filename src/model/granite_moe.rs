@@ -1,0 +1,32 @@
+//! Granite's mixture of experts.
+
+use super::Architecture;
+use super::config::{Experts, ModelConfig, Stored};
+use super::granite;
+use super::keys::Keys;
+use super::names::{self, HfNames};
+use crate::error::{Error, Result};
+
+pub const GRANITE_MOE: Architecture = Architecture { gguf: "granitemoe", hf: &["GraniteMoeForCausalLM"], read, names: &NAMES };
+
+const NAMES: HfNames = HfNames {
+    layer: &[
+        ("ffn_gate_inp", "block_sparse_moe.router.layer"),
+        ("ffn_gate_up_exps", "block_sparse_moe.input_linear"),
+        ("ffn_down_exps", "block_sparse_moe.output_linear"),
+    ],
+    ..names::LLAMA
+};
+
+fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
+    let mut c = ModelConfig::read_rms(keys, "granitemoe")?;
+    granite::factors(keys, &mut c)?;
+    if keys.size("expert_shared_feed_forward_length", "")?.is_some() {
+        return Err(Error::unsupported("granitemoe.expert_shared_feed_forward_length: shared experts"));
+    }
+    let (count, used) = (keys.need("expert_count", "num_local_experts")?, keys.need("expert_used_count", "num_experts_per_tok")?);
+    // The softmax is over those that are used.
+    c.experts = Some(Experts { count, used, normed: true });
+    c.stored = Stored { gate_up: !keys.is_gguf(), ..Stored::default() };
+    Ok(c)
+}

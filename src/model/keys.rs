@@ -1,0 +1,263 @@
+//! What a checkpoint says of its architecture, read strictly from GGUF metadata or config.json: a key that nobody asks for is an error that
+//! names it, since it may change what the model computes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::format::{Checkpoint, Metadata, gguf};
+
+/// Upper bound on any size in a configuration: larger ones are errors, and products of two of them fit into 64 bits.
+pub const MOST: u64 = 1 << 24;
+
+/// Keys of config.json that change nothing in what is computed here: training, bookkeeping, the tokenizer's (read elsewhere).
+const IGNORED: &[&str] = &[
+    "_name_or_path",
+    "architectures",
+    "model_type",
+    "attention_dropout",
+    "attn_pdrop",
+    "embd_pdrop",
+    "resid_pdrop",
+    "hidden_dropout",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "unk_token_id",
+    "initializer_range",
+    "pretraining_tp",
+    "dtype",
+    "torch_dtype",
+    "transformers_version",
+    "use_cache",
+    "cache_implementation",
+    "return_dict",
+    "output_attentions",
+    "output_hidden_states",
+    "output_router_logits",
+    "router_aux_loss_coef",
+    "is_llama_config",
+    "rope_interleaved",
+    "transformers.js_config",
+    "quantization_config",
+    "auto_map",
+    "unsloth_fixed",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "chunk_size_feed_forward",
+    "is_encoder_decoder",
+    "task_specific_params",
+    "_attn_implementation_autoset",
+];
+
+enum Source<'a> {
+    Gguf(&'a gguf::Metadata),
+    Hf(&'a Map<String, Value>),
+}
+
+/// The keys of one architecture. Each has two names: GGUF's, without the architecture before it, and Hugging Face's; "" where one format
+/// has no such key.
+pub struct Keys<'a> {
+    checkpoint: &'a Checkpoint,
+    /// GGUF's name of the architecture.
+    name: &'static str,
+    source: Source<'a>,
+    used: RefCell<BTreeSet<String>>,
+    /// Numbers that stand for keys that config.json does not have.
+    defaults: Cell<&'static [(&'static str, f64)]>,
+}
+
+impl<'a> Keys<'a> {
+    /// The keys of `checkpoint`, whose architecture GGUF calls `name`.
+    pub fn of(checkpoint: &'a Checkpoint, name: &'static str) -> Result<Self> {
+        let source = match &checkpoint.metadata {
+            Metadata::Gguf(metadata) => Source::Gguf(metadata),
+            // Models that read more than text have the language model's configuration within their own.
+            Metadata::Hf(metadata) => Source::Hf(match metadata.config.get("text_config") {
+                None => &metadata.config,
+                Some(Value::Object(text)) => text,
+                Some(_) => return Err(Error::bad_model("config.json: text_config is no object")),
+            }),
+        };
+        Ok(Self { checkpoint, name, source, used: RefCell::default(), defaults: Cell::new(&[]) })
+    }
+
+    /// Whether the checkpoint is a GGUF file.
+    pub fn is_gguf(&self) -> bool {
+        matches!(self.source, Source::Gguf(_))
+    }
+
+    /// Whether there is a tensor of that name.
+    pub fn has_tensor(&self, name: &str) -> bool {
+        self.checkpoint.tensors.contains_key(name)
+    }
+
+    /// The rows of a matrix, where the key that tells them is missing from many files.
+    pub fn rows_of(&self, tensor: &str) -> Result<usize> {
+        match self.checkpoint.tensors.get(tensor).map(|t| t.shape.as_slice()) {
+            Some([rows, _]) => sized(*rows, &format!("rows of {tensor}")),
+            _ => Err(Error::bad_model(format!("tensor {tensor} is missing or is no matrix"))),
+        }
+    }
+
+    /// What messages call a key.
+    pub fn name(&self, gguf: &str, hf: &str) -> String {
+        if self.is_gguf() { format!("{}.{gguf}", self.name) } else { format!("config.json: {hf}") }
+    }
+
+    fn hf(&self, key: &str) -> Option<&'a Value> {
+        let Source::Hf(config) = self.source else { return None };
+        self.used.borrow_mut().insert(key.to_owned());
+        config.get(key).filter(|v| !v.is_null())
+    }
+
+    fn gguf(&self, key: &str) -> Option<(&'a gguf::Metadata, String)> {
+        let Source::Gguf(metadata) = self.source else { return None };
+        let key = format!("{}.{key}", self.name);
+        self.used.borrow_mut().insert(key.clone());
+        Some((metadata, key))
+    }
+
+    /// A size: a whole number from 1 on.
+    pub fn size(&self, gguf: &str, hf: &str) -> Result<Option<usize>> {
+        let n = match self.gguf(gguf) {
+            Some((m, key)) => m.opt::<u64>(&key)?,
+            None => match self.hf(hf) {
+                Some(v) => Some(v.as_u64().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no whole number")))?),
+                None => self.defaults.get().iter().find(|(key, _)| *key == hf && !self.is_null(hf)).map(|(_, n)| *n as u64),
+            },
+        };
+        n.map(|n| sized(n, &self.name(gguf, hf))).transpose()
+    }
+
+    /// A size that must be there.
+    pub fn need(&self, gguf: &str, hf: &str) -> Result<usize> {
+        self.size(gguf, hf)?.ok_or_else(|| Error::bad_model(format!("{} is missing", self.name(gguf, hf))))
+    }
+
+    /// A finite number.
+    pub fn number(&self, gguf: &str, hf: &str) -> Result<Option<f64>> {
+        let n = match self.gguf(gguf) {
+            Some((m, key)) => m.opt::<f32>(&key)?.map(f64::from),
+            None => match self.hf(hf) {
+                Some(v) => Some(v.as_f64().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no number")))?),
+                None => self.defaults.get().iter().find(|(key, _)| *key == hf && !self.is_null(hf)).map(|(_, n)| *n),
+            },
+        };
+        match n {
+            Some(n) if !n.is_finite() => Err(Error::bad_model(format!("{} is {n}", self.name(gguf, hf)))),
+            n => Ok(n),
+        }
+    }
+
+    /// A positive number.
+    pub fn positive(&self, gguf: &str, hf: &str) -> Result<Option<f64>> {
+        self.number(gguf, hf)?.map(|n| positive(n, &self.name(gguf, hf))).transpose()
+    }
+
+    /// A yes or no.
+    pub fn flag(&self, gguf: &str, hf: &str) -> Result<Option<bool>> {
+        match self.gguf(gguf) {
+            Some((m, key)) => m.opt::<bool>(&key),
+            None => self.hf(hf).map(|v| v.as_bool().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is neither true nor false")))).transpose(),
+        }
+    }
+
+    /// A whole number of config.json that may be 0.
+    pub fn count(&self, hf: &str) -> Result<Option<usize>> {
+        let wrong = || Error::bad_model(format!("config.json: {hf} is no whole number"));
+        self.hf(hf).map(|v| v.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)).transpose()
+    }
+
+    /// Whether config.json has a key that is not null.
+    pub fn has(&self, hf: &str) -> bool {
+        self.hf(hf).is_some()
+    }
+
+    /// Whether config.json has a key that is null.
+    pub fn is_null(&self, hf: &str) -> bool {
+        matches!(self.source, Source::Hf(config) if config.get(hf).is_some_and(Value::is_null))
+    }
+
+    /// Whether config.json names that class.
+    pub fn is_hf_class(&self, class: &str) -> bool {
+        matches!(self.source, Source::Hf(config) if config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str) == Some(class))
+    }
+
+    /// Numbers that stand for keys that config.json does not have.
+    pub fn defaults(&self, defaults: &'static [(&'static str, f64)]) {
+        self.defaults.set(defaults);
+    }
+
+    /// A text.
+    pub fn text(&self, gguf: &str, hf: &str) -> Result<Option<&'a str>> {
+        match self.gguf(gguf) {
+            Some((m, key)) => m.opt::<&str>(&key),
+            None => self.hf(hf).map(|v| v.as_str().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no text")))).transpose(),
+        }
+    }
+
+    /// An object of config.json.
+    pub fn object(&self, hf: &str) -> Result<Option<&'a Map<String, Value>>> {
+        self.hf(hf).map(|v| v.as_object().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no object")))).transpose()
+    }
+
+    /// A list of texts of config.json.
+    pub fn texts(&self, hf: &str) -> Result<Option<Vec<&'a str>>> {
+        let wrong = || Error::bad_model(format!("config.json: {hf} is no list of texts"));
+        let Some(list) = self.hf(hf) else { return Ok(None) };
+        list.as_array().ok_or_else(wrong)?.iter().map(|v| v.as_str().ok_or_else(wrong)).collect::<Result<_>>().map(Some)
+    }
+
+    /// A switch of config.json that this version knows in one position only.
+    pub fn must_be(&self, hf: &str, value: &Value) -> Result<()> {
+        match self.hf(hf) {
+            Some(v) if v != value => Err(Error::unsupported(format!("config.json: {hf} is {v}; this version runs {} with {value}", self.name))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keys that say nothing that other keys do not say.
+    pub fn ignore(&self, hf: &[&str]) {
+        self.used.borrow_mut().extend(hf.iter().map(|k| (*k).to_owned()));
+    }
+
+    /// The same for keys of GGUF.
+    pub fn ignore_gguf(&self, keys: &[&str]) {
+        self.used.borrow_mut().extend(keys.iter().map(|k| format!("{}.{k}", self.name)));
+    }
+
+    /// An error for a key that nobody has asked for.
+    pub fn finish(&self) -> Result<()> {
+        let used = self.used.borrow();
+        let unknown = match self.source {
+            Source::Gguf(metadata) => {
+                let prefix = format!("{}.", self.name);
+                metadata.iter().map(|(key, _)| key).find(|key| key.starts_with(&prefix) && !used.contains(*key)).map(|key| format!("metadata key {key}"))
+            }
+            Source::Hf(config) => config
+                .iter()
+                // What is not set, or empty, asks for nothing.
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, _)| key)
+                .find(|key| !used.contains(*key) && !IGNORED.contains(&key.as_str()))
+                .map(|key| format!("config.json: key {key}")),
+        };
+        match unknown {
+            Some(key) => Err(Error::unsupported(format!("{key} is not known to this version for {}, and it may change what the model computes", self.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn sized(n: u64, key: &str) -> Result<usize> {
+    if n == 0 || n > MOST { Err(Error::bad_model(format!("{key} is {n}"))) } else { Ok(n as usize) }
+}
+
+/// `x`, if it is finite and positive.
+pub fn positive(x: f64, key: &str) -> Result<f64> {
+    if x.is_finite() && x > 0.0 { Ok(x) } else { Err(Error::bad_model(format!("{key} is {x}, it must be a positive number"))) }
+}

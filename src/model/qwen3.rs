@@ -1,0 +1,21 @@
+//! Qwen3: Llama with a norm of each query and key; heads need not be as wide as the model over their number.
+
+use super::config::{Biases, HeadNorm, ModelConfig};
+use super::keys::Keys;
+use super::{Architecture, names, qwen2};
+use crate::error::Result;
+
+pub const QWEN3: Architecture = Architecture { gguf: "qwen3", hf: &["Qwen3ForCausalLM"], read, names: &names::LLAMA };
+
+fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
+    attention(keys, ModelConfig::read_rms(keys, "qwen3")?)
+}
+
+/// Qwen3's attention, which its mixture of experts shares.
+pub(super) fn attention(keys: &Keys<'_>, mut c: ModelConfig) -> Result<ModelConfig> {
+    c.head_norm = HeadNorm::Each;
+    let bias = keys.flag("", "attention_bias")?.unwrap_or(false);
+    c.biases = Biases { qkv: bias, output: bias, ff: false };
+    qwen2::windows(keys, &mut c)?;
+    Ok(c)
+}

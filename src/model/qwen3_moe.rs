@@ -1,0 +1,42 @@
+//! Qwen3's mixture of experts.
+
+use serde_json::json;
+
+use super::config::{Experts, ModelConfig, Stored};
+use super::keys::Keys;
+use super::names::{self, HfNames};
+use super::{Architecture, qwen3};
+use crate::error::{Error, Result};
+
+pub const QWEN3_MOE: Architecture = Architecture { gguf: "qwen3moe", hf: &["Qwen3MoeForCausalLM"], read, names: &NAMES };
+
+const NAMES: HfNames = HfNames {
+    layer: &[
+        ("ffn_gate_inp", "mlp.gate"),
+        ("ffn_gate_exps", "mlp.experts.{}.gate_proj"),
+        ("ffn_up_exps", "mlp.experts.{}.up_proj"),
+        ("ffn_down_exps", "mlp.experts.{}.down_proj"),
+    ],
+    ..names::LLAMA
+};
+
+fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
+    let mut c = qwen3::attention(keys, ModelConfig::read_rms(keys, "qwen3moe")?)?;
+    // Every layer has experts in all models that were published.
+    keys.must_be("decoder_sparse_step", &json!(1))?;
+    keys.must_be("mlp_only_layers", &json!([]))?;
+    let count = match keys.size("expert_count", "num_experts")? {
+        Some(n) => n,
+        None => keys.need("expert_count", "num_local_experts")?,
+    };
+    keys.ignore(&["num_local_experts"]);
+    c.ff = keys.need("expert_feed_forward_length", "moe_intermediate_size")?;
+    // llama.cpp normalises always.
+    let normed = keys.flag("expert_weights_norm", "norm_topk_prob")?.unwrap_or(keys.is_gguf());
+    if keys.size("expert_shared_count", "")?.is_some() {
+        return Err(Error::unsupported("qwen3moe.expert_shared_count: shared experts"));
+    }
+    c.experts = Some(Experts { count, used: keys.need("expert_used_count", "num_experts_per_tok")?, normed });
+    c.stored = Stored { each_expert: !keys.is_gguf(), ..Stored::default() };
+    Ok(c)
+}

@@ -1,0 +1,126 @@
+//! Which tensors a model reads: checked against the checkpoint as they are asked for, and none of the checkpoint's may be left over. The same
+//! list describes a model without a checkpoint, for random weights in true shapes.
+
+use std::collections::HashSet;
+
+use super::names::Names;
+use super::{Architecture, ModelConfig, Reserve};
+use crate::error::{Error, Result};
+use crate::format::Checkpoint;
+use crate::plan::BufferId;
+use crate::weights::{Matrix, RowSlice, VectorPart, VectorSource};
+
+/// A tensor that a model reads.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The checkpoint's name.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// llama.cpp's name of the part, e.g. `attn_v`.
+    pub part: &'static str,
+    /// The layer; `None` outside of them.
+    pub layer: Option<usize>,
+    /// A matrix that is stored as `[K, N]`.
+    pub transposed: bool,
+}
+
+/// Rows of a tensor that is a matrix.
+pub(super) struct Rows {
+    pub tensor: Listed,
+    /// Of them: first row and number.
+    pub first: usize,
+    pub rows: usize,
+}
+
+impl Rows {
+    pub fn all(tensor: Listed) -> Self {
+        let rows = tensor.shape[0];
+        Self { tensor, first: 0, rows }
+    }
+}
+
+/// A place in the checkpoint: outside of layers, or within one.
+pub(super) type Place = (&'static str, Option<usize>);
+
+/// What a model reserves.
+pub(super) struct Tensors<'a, 'b> {
+    pub names: Names,
+    /// `None`: only the list is wanted.
+    target: Option<(&'a Checkpoint, &'a mut Reserve<'b>)>,
+    pub listed: Vec<Listed>,
+    pub vectors: Vec<(BufferId, VectorSource)>,
+}
+
+impl<'a, 'b> Tensors<'a, 'b> {
+    pub fn of(checkpoint: &'a Checkpoint, architecture: &Architecture, reserve: &'a mut Reserve<'b>) -> Self {
+        Self { names: Names::of(checkpoint, architecture.names), target: Some((checkpoint, reserve)), listed: Vec::new(), vectors: Vec::new() }
+    }
+
+    /// Only lists what a model reads, under the names that `checkpoint`, which has no tensors, would have.
+    pub fn list(checkpoint: &Checkpoint, architecture: &Architecture) -> Self {
+        Self { names: Names::of(checkpoint, architecture.names), target: None, listed: Vec::new(), vectors: Vec::new() }
+    }
+
+    /// Whether the checkpoint has a tensor; a list has every one.
+    pub fn has(&self, name: &str) -> bool {
+        self.target.as_ref().is_none_or(|(checkpoint, _)| checkpoint.tensors.contains_key(name))
+    }
+
+    /// A tensor that may be there, but is not read.
+    pub fn skip(&mut self, tensor: Listed) {
+        if self.target.is_some() {
+            self.listed.push(tensor);
+        }
+    }
+
+    pub fn named(&self, (part, layer): Place, kind: &str, shape: &[usize]) -> Listed {
+        let name = match layer {
+            Some(layer) => self.names.layer(layer, part, kind),
+            None => self.names.outside(part, kind),
+        };
+        Listed { name, shape: shape.to_vec(), part, layer, transposed: false }
+    }
+
+    /// A matrix whose rows are those of `sources`, one after another; cut only between groups of `group` rows.
+    pub fn matrix(&mut self, label: String, sources: Vec<Rows>, k: usize, group: usize, bias: Option<BufferId>) -> Result<Matrix> {
+        self.listed.extend(sources.iter().map(|s| s.tensor.clone()));
+        let n = sources.iter().map(|s| s.rows).sum();
+        let Some((checkpoint, reserve)) = &mut self.target else { return Ok(Matrix { name: label, n, k, parts: Vec::new(), bias }) };
+        let mut slices = Vec::with_capacity(sources.len());
+        for Rows { tensor, first, rows } in sources {
+            crate::weights::expect(checkpoint, &tensor.name, &tensor.shape)?;
+            slices.push(RowSlice { row0: first, rows, transposed: tensor.transposed, tensor: tensor.name });
+        }
+        let matrix = Matrix::stack(label, checkpoint, slices, k, group, reserve.max_binding, reserve.buffer)?;
+        Ok(Matrix { bias, ..matrix })
+    }
+
+    /// A vector: tensors and zeros one after another, with `offset` added, times `scale`. At least `least` elements of room.
+    pub fn vector(&mut self, label: String, parts: Vec<(Option<Listed>, usize)>, offset: f32, scale: f32, least: usize) -> Result<BufferId> {
+        self.listed.extend(parts.iter().filter_map(|(tensor, _)| tensor.clone()));
+        let Some((checkpoint, reserve)) = &mut self.target else { return Ok(BufferId(0)) };
+        let mut len = 0;
+        let mut sources = Vec::with_capacity(parts.len());
+        for (tensor, n) in parts {
+            if let Some(tensor) = &tensor {
+                crate::weights::expect(checkpoint, &tensor.name, &tensor.shape)?;
+            }
+            len += n;
+            sources.push(VectorPart { tensor: tensor.map(|t| t.name), len: n });
+        }
+        let id = (reserve.buffer)(label, len.max(least) as u64 * 4);
+        self.vectors.push((id, VectorSource { parts: sources, offset, scale }));
+        Ok(id)
+    }
+
+    /// Every tensor of the checkpoint must have been asked for: one that nobody reads would change what the model computes.
+    pub fn check_all_used(&self, config: &ModelConfig) -> Result<()> {
+        let Some((checkpoint, _)) = &self.target else { return Ok(()) };
+        let used: HashSet<&str> = self.listed.iter().map(|t| t.name.as_str()).collect();
+        match checkpoint.tensors.keys().find(|name| !used.contains(name.as_str()) && !self.names.ignored(name)) {
+            Some(name) => Err(Error::unsupported(format!("tensor {name} is not part of architecture {} as this version knows it", config.architecture))),
+            None => Ok(()),
+        }
+    }
+}
