@@ -1,6 +1,7 @@
 """Small trained tokenizers of the kinds that real models have, as tokenizer.json and as GGUF metadata."""
 
 import json
+import struct
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,15 @@ from .training_text import CORPUS
 LETTERS_AND_MARKS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3_PATTERN = LETTERS_AND_MARKS % r"\p{N}{1,3}"
 QWEN2_PATTERN = LETTERS_AND_MARKS % r"\p{N}"
+# Of words by their case: Mistral's tekken; OpenAI's o200k adds English endings and runs of three digits.
+CASED = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+%s"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*%s"
+    r"|%s| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEKKEN_PATTERN = CASED % ("", "", r"\p{N}")
+ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+O200K_PATTERN = CASED % (ENDINGS, ENDINGS, r"\p{N}{1,3}")
 
 
 def split(pattern: str) -> pre_tokenizers.PreTokenizer:
@@ -81,6 +91,21 @@ BYTE_LEVEL = {
         normalizer=normalizers.NFC(),
         chat_template=chat_templates.CHATML_TOOLS,
     ),
+    # Phi-4-mini.
+    "gpt-4o": Kind("gpt-4o", split(O200K_PATTERN), 560, {"eos": "<|endoftext|>", "start": "<|end|>"}),
+    # Ministral.
+    "tekken": Kind("tekken", split(TEKKEN_PATTERN), 560, {"bos": "<s>", "eos": "</s>"}, adds_bos=True, ignore_merges=True),
+    # OLMo 2.
+    "dbrx": Kind("dbrx", split(LLAMA3_PATTERN), 520, {"eos": "<|endoftext|>"}),
+    # StableLM 2.
+    "stablelm2": Kind("stablelm2", split(QWEN2_PATTERN), 520, {"eos": "<|endoftext|>"}),
+    # Granite.
+    "refact": Kind(
+        "refact",
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]),
+        480,
+        {"eos": "<|end_of_text|>", "start": "<|start_of_role|>"},
+    ),
 }
 
 
@@ -94,8 +119,9 @@ class MadeTokenizer:
     pre: str
     adds_bos: bool
     chat_template: str | None
-    scores: dict[int, float] = field(default_factory=dict)  # SentencePiece only
+    scores: dict[int, float] = field(default_factory=dict)  # SentencePiece and Unigram only
     byte_tokens: frozenset[int] = frozenset()
+    space_prefix: bool = True  # SentencePiece and Unigram only
 
     def tokens(self) -> list[str]:
         """All V tokens by id."""
@@ -111,13 +137,19 @@ class MadeTokenizer:
 
     def write_gguf_metadata(self, writer: GGUFWriter) -> None:
         tokens = self.tokens()
+        if self.model == "bert":
+            # llama.cpp marks the beginnings of words, not what continues them.
+            marked = lambda token: token[2:] if token.startswith("##") else "▁" + token
+            kinds = [self.token_type(index) for index in range(len(tokens))]
+            plain = (TokenType.CONTROL, TokenType.UNKNOWN)
+            tokens = [token if kind in plain else marked(token) for token, kind in zip(tokens, kinds, strict=True)]
         writer.add_tokenizer_model(self.model)
         writer.add_tokenizer_pre(self.pre)
         writer.add_token_list(tokens)
         if self.scores:
             writer.add_token_scores([self.scores[index] for index in range(len(tokens))])
         writer.add_token_types([self.token_type(index) for index in range(len(tokens))])
-        if not self.scores:
+        if self.model == "gpt2":
             merges = json.loads(self.tokenizer.to_str())["model"]["merges"]
             writer.add_token_merges([" ".join(pair) for pair in merges])
         for role, add in [
@@ -125,14 +157,18 @@ class MadeTokenizer:
             ("eos", writer.add_eos_token_id),
             ("unk", writer.add_unk_token_id),
             ("pad", writer.add_pad_token_id),
+            # llama.cpp has no key of its own for it.
+            ("cls", writer.add_bos_token_id),
+            ("sep", writer.add_sep_token_id),
         ]:
             if role in self.ids:
                 add(self.ids[role])
         if "eot" in self.ids and self.ids["eot"] != self.ids["eos"]:
             writer.add_eot_token_id(self.ids["eot"])
-        writer.add_add_bos_token(self.adds_bos)
-        if self.model == "llama":
-            writer.add_add_space_prefix(True)
+        if self.model != "bert":
+            writer.add_add_bos_token(self.adds_bos)
+        if self.scores:
+            writer.add_add_space_prefix(self.space_prefix)
         if self.chat_template is not None:
             writer.add_chat_template(self.chat_template)
 
@@ -157,7 +193,8 @@ class MadeTokenizer:
             "model_max_length": 512,
             "tokenizer_class": "LlamaTokenizer" if self.model == "llama" else "PreTrainedTokenizerFast",
         }
-        for role in ("bos", "eos", "unk", "pad"):
+        framing = [role for role in ("cls", "sep") if role in self.ids]
+        for role in ("bos", "eos", "unk", "pad", *framing):
             config[f"{role}_token"] = self.tokenizer.id_to_token(self.ids[role]) if role in self.ids else None
         if self.chat_template is None:
             pass
@@ -204,12 +241,19 @@ def byte_level(name: str) -> MadeTokenizer:
     return MadeTokenizer(tokenizer, ids, "gpt2", kind.pre, kind.adds_bos, kind.chat_template)
 
 
-def sentencepiece(vocabulary: int = 700) -> MadeTokenizer:
+def sentencepiece(vocabulary: int = 700, gemma: bool = False) -> MadeTokenizer:
     """A tokenizer of the Llama 2 kind: SentencePiece BPE with byte fallback, in the form transformers converts it to.
 
-    The order of ids is SentencePiece's: <unk>, <s>, </s>, 256 bytes, merged pieces by rank, single characters.
+    The order of ids is SentencePiece's: <unk>, <s>, </s>, 256 bytes, merged pieces by rank, single characters. Gemma's is another, it puts
+    no space before a text, and runs of line ends are tokens that are found first.
     """
-    head = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    bytes_of = [f"<0x{byte:02X}>" for byte in range(256)]
+    head = ["<unk>", "<s>", "</s>", *bytes_of]
+    specials, runs = head[:3], []
+    if gemma:
+        specials = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
+        runs = ["\n\n", "\n\n\n", "▁▁", "▁▁▁▁"]
+        head = [*specials, *runs, *bytes_of]
     # Words apart while training; the finished tokenizer has no pre-tokenizer, as the real one.
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
@@ -225,6 +269,7 @@ def sentencepiece(vocabulary: int = 700) -> MadeTokenizer:
     )
     trained.train_from_iterator(CORPUS, trainer)
     by_id = sorted(trained.get_vocab(), key=trained.token_to_id)
+    by_id = [piece for piece in by_id if piece not in head]
     pieces = [piece for piece in by_id if len(piece) > 1] + [piece for piece in by_id if len(piece) == 1]
     tokens = head + pieces
     vocab = {token: index for index, token in enumerate(tokens)}
@@ -232,15 +277,53 @@ def sentencepiece(vocabulary: int = 700) -> MadeTokenizer:
     merges = generate_merges(vocab, {piece: scores[vocab[piece]] for piece in pieces if len(piece) > 1})
 
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
+    decoded = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    if gemma:
+        tokenizer.normalizer = normalizers.Replace(" ", "▁")
+        tokenizer.decoder = decoders.Sequence(decoded)
+    else:
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        tokenizer.decoder = decoders.Sequence([*decoded, decoders.Strip(" ", 1, 0)])
+    bos = "<bos>" if gemma else "<s>"
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)]
+        single=f"{bos} $A", pair=f"{bos} $A {bos}:1 $B:1", special_tokens=[(bos, vocab[bos])]
     )
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in head[:3]])
-    ids = {"unk": 0, "bos": 1, "eos": 2}
-    bytes_ = frozenset(range(3, 259))
-    template = chat_templates.MISTRAL
-    return MadeTokenizer(tokenizer, ids, "llama", "default", True, template, scores=scores, byte_tokens=bytes_)
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in runs])
+    ids = {"unk": vocab["<unk>"], "bos": vocab[bos], "eos": vocab["<eos>" if gemma else "</s>"]}
+    bytes_ = frozenset(vocab[token] for token in bytes_of)
+    template = None if gemma else chat_templates.MISTRAL
+    return MadeTokenizer(tokenizer, ids, "llama", "default", True, template, scores=scores, byte_tokens=bytes_, space_prefix=not gemma)
+
+
+def unigram(vocabulary: int = 600) -> MadeTokenizer:
+    """A tokenizer of T5's kind: Unigram, spaces made visible, without a table of normalization."""
+    specials = ["<pad>", "</s>", "<unk>"]
+    trained = Tokenizer(models.Unigram())
+    trained.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    trainer = trainers.UnigramTrainer(vocab_size=vocabulary, special_tokens=specials, unk_token="<unk>", show_progress=False)
+    trained.train_from_iterator(CORPUS, trainer)
+    # GGUF holds scores as f32: the same in both forms.
+    pieces = [(token, struct.unpack("f", struct.pack("f", score))[0]) for token, score in json.loads(trained.to_str())["model"]["vocab"]]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=specials.index("<unk>"), byte_fallback=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
+    ids = {"pad": 0, "eos": 1, "unk": 2}
+    return MadeTokenizer(tokenizer, ids, "t5", "default", False, None, scores=dict(enumerate(score for _, score in pieces)))
+
+
+def word_piece(vocabulary: int = 700) -> MadeTokenizer:
+    """A tokenizer of BERT's kind: lower-case words cut greedily, texts between [CLS] and [SEP]."""
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=specials, show_progress=False)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.decoder = decoders.WordPiece()
+    ids = {role: tokenizer.token_to_id(f"[{role.upper()}]") for role in ("pad", "unk", "cls", "sep")}
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", ids["cls"]), ("[SEP]", ids["sep"])]
+    )
+    return MadeTokenizer(tokenizer, ids, "bert", "default", True, None)

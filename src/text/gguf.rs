@@ -21,6 +21,8 @@ const MERGES: &str = "tokenizer.ggml.merges";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
+const EXTRA_SPACES: &str = "tokenizer.ggml.remove_extra_whitespaces";
+const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
 
 /// SentencePiece's visible space.
 const SPACE: &str = "▁";
@@ -96,10 +98,16 @@ pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
             (tokenizer, add_bos, false)
         }
         "llama" => (sentence_piece_bpe(metadata, &vocabulary)?, true, true),
+        "t5" => (unigram(metadata, &vocabulary)?, false, false),
+        "bert" => (word_piece(metadata, &vocabulary)?, true, false),
         other => {
-            return Err(Error::unsupported(format!("metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)")));
+            return Err(Error::unsupported(format!(
+                "metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE), 'llama' (SentencePiece BPE), 't5' (Unigram) and 'bert' (WordPiece)"
+            )));
         }
     };
+    // BERT's texts stand between [CLS] and [SEP].
+    let framed = metadata.str(MODEL)? == "bert";
     inner.add_tokens(added_tokens(&vocabulary)?).map_err(|e| Error::tokenizer(format!("{TOKENS}: {e}")))?;
 
     let mut special = SpecialTokens::new();
@@ -112,7 +120,7 @@ pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
     };
     let mut bos = id_of("bos", "bos_token")?;
     let mut eos: Vec<u32> = id_of("eos", "eos_token")?.into_iter().collect();
-    for (name, as_name) in [("unknown", "unk_token"), ("padding", "pad_token"), ("seperator", "sep_token"), ("mask", "mask_token")] {
+    for (name, as_name) in [("unknown", "unk_token"), ("padding", "pad_token"), ("seperator", "sep_token"), ("cls", "cls_token"), ("mask", "mask_token")] {
         id_of(name, as_name)?;
     }
     if sentence_piece {
@@ -124,8 +132,14 @@ pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
             }
         }
     }
-    let suffix = around(metadata, ADD_EOS, false, eos.first().copied(), "eos")?;
-    let prefix = around(metadata, ADD_BOS, add_bos, bos, "bos")?;
+    let id = |name: &str| Ok::<_, Error>(vocabulary.special(metadata, name)?.map(|(id, _)| id));
+    let (first, last) = if framed { (id("cls")?.or(bos), id("seperator")?.or(eos.first().copied())) } else { (bos, eos.first().copied()) };
+    let suffix = around(metadata, ADD_EOS, framed, last, "eos")?;
+    let prefix = around(metadata, ADD_BOS, add_bos, first, "bos")?;
+    if framed {
+        // The key of the first token of a text, which llama.cpp writes [CLS] under, makes it none that begins a text to be continued.
+        bos = None;
+    }
     for name in ["eot", "eom"] {
         eos.extend(vocabulary.special(metadata, name)?.map(|(id, _)| id));
     }
@@ -234,5 +248,69 @@ fn sentence_piece_bpe(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Resul
     normalizers.push(Replace::new(" ", SPACE).map_err(crate_error)?.into());
     tokenizer.with_normalizer(Some(Normalizers::new(normalizers))).map_err(crate_error)?;
     tokenizer.with_decoder(Some(Sequence::new(decoders)));
+    Ok(tokenizer)
+}
+
+/// Unigram: of all ways to cut a text the likeliest, spaces made visible.
+fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer> {
+    use tokenizers::models::unigram::Unigram;
+    use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+
+    if metadata.get(CHARSMAP).is_some() {
+        return Err(Error::unsupported(format!("metadata key '{CHARSMAP}': SentencePiece's normalization by a table is not supported")));
+    }
+    let scores = metadata.req::<&[f32]>(SCORES)?;
+    check_len(SCORES, scores.len(), vocabulary.tokens)?;
+    if let Some(id) = scores.iter().position(|score| score.is_nan()) {
+        return Err(Error::tokenizer(format!("metadata key '{SCORES}': the score of token {id} is not a number")));
+    }
+    let unknown = match vocabulary.special(metadata, "unknown")? {
+        Some((id, _)) => Some(id as usize),
+        None => {
+            vocabulary.iter().map(|(id, _)| Ok((id, vocabulary.kind(id)?))).collect::<Result<Vec<_>>>()?.iter().position(|(_, kind)| *kind == Kind::Unknown)
+        }
+    };
+    let pieces = vocabulary.tokens.iter().zip(scores).map(|(text, score)| (text.to_owned(), f64::from(*score))).collect();
+    let model = Unigram::from(pieces, unknown, false).map_err(|e| Error::bad_model(format!("metadata key '{SCORES}': {e}")))?;
+    let mut tokenizer = Tokenizer::new(model);
+    let prefix = if metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
+    if metadata.opt::<bool>(EXTRA_SPACES)?.unwrap_or(false) {
+        let runs = Replace::new(tokenizers::normalizers::replace::ReplacePattern::Regex(" {2,}".into()), " ");
+        tokenizer
+            .with_normalizer(Some(runs.map_err(|e| Error::internal(format!("runs of spaces: {e}")))?))
+            .map_err(|e| Error::internal(format!("normalizer: {e}")))?;
+    }
+    tokenizer.with_pre_tokenizer(Some(Metaspace::new('▁', prefix, true)));
+    tokenizer.with_decoder(Some(Metaspace::new('▁', prefix, true)));
+    Ok(tokenizer)
+}
+
+/// WordPiece: words cut greedily from the left. llama.cpp marks words' beginnings, where BERT marks what continues them.
+fn word_piece(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer> {
+    use tokenizers::decoders::wordpiece::WordPiece as Decoder;
+    use tokenizers::models::wordpiece::WordPiece;
+    use tokenizers::normalizers::BertNormalizer;
+    use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+
+    let mut ids = tokenizers::models::bpe::Vocab::default();
+    for (id, text) in vocabulary.iter() {
+        let token = match (vocabulary.kind(id)?, text.strip_prefix(SPACE)) {
+            (Kind::Control | Kind::Unknown, _) => text.to_owned(),
+            (_, Some(word)) => word.to_owned(),
+            (_, None) => format!("##{text}"),
+        };
+        if let Some(first) = ids.insert(token, id) {
+            return Err(Error::bad_model(format!("metadata key '{TOKENS}': tokens {first} and {id} are the same")));
+        }
+    }
+    let unknown = vocabulary.special(metadata, "unknown")?.map_or("[UNK]", |(_, text)| text);
+    if !ids.contains_key(unknown) {
+        return Err(Error::bad_model(format!("metadata key '{TOKENS}' has no token '{unknown}' for what is unknown")));
+    }
+    let model = WordPiece::builder().vocab(ids).unk_token(unknown.to_owned()).build().map_err(|e| Error::bad_model(format!("metadata key '{TOKENS}': {e}")))?;
+    let mut tokenizer = Tokenizer::new(model);
+    tokenizer.with_normalizer(Some(BertNormalizer::default())).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
+    tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
+    tokenizer.with_decoder(Some(Decoder::default()));
     Ok(tokenizer)
 }

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use tokenizers::Tokenizer;
+use tokenizers::decoders::wordpiece;
 
 use crate::error::{Error, Result};
 
@@ -23,6 +24,8 @@ enum Kind {
     Absent,
     Text,
     Special,
+    /// A piece that continues a word, and says so by a prefix that only the first token of a text keeps.
+    Continuing,
 }
 
 /// How pieces become text.
@@ -39,6 +42,16 @@ pub(super) struct Rules {
     pub first_without_spaces: bool,
     /// A space stands between tokens.
     pub join_with_space: bool,
+    /// Words have a space before them but for the first; pieces that continue a word have a prefix instead.
+    pub word_pieces: Option<WordPieces>,
+}
+
+/// How WordPiece's tokens become text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct WordPieces {
+    pub prefix: String,
+    /// Spaces before punctuation are removed.
+    cleanup: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -68,7 +81,11 @@ impl Pieces {
             kinds.push(match tokenizer.id_to_token(id) {
                 Some(token) => {
                     rules.append(&token, &mut bytes);
-                    if added.get(&id).is_some_and(|t| t.special) { Kind::Special } else { Kind::Text }
+                    match &rules.word_pieces {
+                        _ if added.get(&id).is_some_and(|t| t.special) => Kind::Special,
+                        Some(words) if token.starts_with(&words.prefix) => Kind::Continuing,
+                        _ => Kind::Text,
+                    }
                 }
                 None => Kind::Absent,
             });
@@ -100,6 +117,10 @@ impl Pieces {
         self.bytes.get(start..self.ends[index] as usize)
     }
 
+    pub fn continues(&self, id: u32) -> bool {
+        self.kinds.get(id as usize) == Some(&Kind::Continuing)
+    }
+
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -116,6 +137,7 @@ enum Decoder {
     Replace { pattern: Pattern, content: String },
     Strip { content: char, start: usize, stop: usize },
     Metaspace { replacement: char, prepend_scheme: String },
+    WordPiece { prefix: String, cleanup: bool },
 }
 
 #[derive(Deserialize)]
@@ -143,7 +165,7 @@ impl Rules {
     fn add(&mut self, value: &serde_json::Value, fused: &mut bool) -> Result<()> {
         let unsupported = || {
             Error::unsupported(format!(
-                "the tokenizer's decoder {value} cannot be streamed; ByteLevel, Metaspace, and sequences of Replace, ByteFallback, Fuse and Strip can"
+                "the tokenizer's decoder {value} cannot be streamed; ByteLevel, Metaspace, WordPiece, and sequences of Replace, ByteFallback, Fuse and Strip can"
             ))
         };
         match Decoder::deserialize(value).map_err(|_| unsupported())? {
@@ -162,6 +184,9 @@ impl Rules {
             Decoder::Metaspace { replacement, prepend_scheme } if *self == Self::default() => {
                 self.replace.push((replacement.to_string(), " ".into()));
                 self.first_without_spaces = prepend_scheme != "never";
+            }
+            Decoder::WordPiece { prefix, cleanup } if *self == Self::default() && !prefix.is_empty() => {
+                self.word_pieces = Some(WordPieces { prefix, cleanup });
             }
             _ => return Err(unsupported()),
         }
@@ -187,6 +212,11 @@ impl Rules {
                     }
                 }
             }
+            return;
+        }
+        if let Some(WordPieces { prefix, cleanup }) = &self.word_pieces {
+            let text = token.strip_prefix(prefix.as_str()).map_or_else(|| format!(" {token}"), str::to_owned);
+            out.extend_from_slice(if *cleanup { wordpiece::cleanup(&text) } else { text }.as_bytes());
             return;
         }
         let mut text = token.to_owned();

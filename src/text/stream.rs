@@ -38,7 +38,12 @@ impl StreamDecoder {
         }
         let rules = self.pieces.rules();
         let first = !std::mem::replace(&mut self.started, true);
-        if first && rules.first_without_spaces {
+        if let (true, Some(words)) = (first, &rules.word_pieces) {
+            if self.pieces.continues(id) {
+                self.pending.extend_from_slice(words.prefix.as_bytes());
+            }
+            self.pending.extend_from_slice(piece.strip_prefix(b" ").unwrap_or(piece));
+        } else if first && rules.first_without_spaces {
             self.pending.extend(piece.iter().filter(|&&b| b != b' '));
         } else {
             if rules.join_with_space && !first {
