@@ -22,7 +22,7 @@ def arguments() -> argparse.Namespace:
         description="Makes a small random model with Hugging Face transformers, runs it there and in the engine's exact "
         "lane, and compares the logits at every position. Exit status: 0 agree, 1 disagree, 2 bad arguments.",
     )
-    parser.add_argument("--family", default="llama", help=f"architecture: {', '.join(families.names())}")
+    parser.add_argument("--family", default="llama", help=f"architecture: {', '.join(families.names())}; with --matrix also all")
     parser.add_argument("--seed", type=int, default=0, help="decides the weights, the prompt and, unless named, the shape")
     parser.add_argument("--type", dest="weight_type", help=f"weights: {', '.join(weight_types.TYPES)} (default f32)")
     parser.add_argument("--format", dest="file_format", choices=["gguf", "safetensors"], help="default gguf")
@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kernel", action="append", default=[], metavar="OP=VARIANT", help="handed to the engine")
     parser.add_argument("--adapter", metavar="NAME", help="handed to the engine")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the model there")
-    parser.add_argument("--matrix", action="store_true", help="every shape in every type and format that fits it")
+    parser.add_argument("--matrix", action="store_true", help="every shape in every type and format that fits it; of all families but llama one type a shape")
     parser.add_argument("--fixtures", action="store_true", help="write tests/data afresh instead, and run no engine")
     return parser.parse_args()
 
@@ -53,6 +53,12 @@ def fits(weight_type: str, file_format: str, shape: shapes.Shape) -> bool:
 
 
 def jobs(options: argparse.Namespace) -> Iterator[Job]:
+    if options.family == "all":
+        if not options.matrix:
+            raise BadArguments("--family all goes with --matrix")
+        for name in families.names():
+            yield from jobs(argparse.Namespace(**{**vars(options), "family": name}))
+        return
     family = families.family_named(options.family)
     if options.seed < 0:
         raise BadArguments("--seed is 0 or more")
@@ -69,6 +75,11 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
             for weight_type in weight_types.TYPES
             if fits(weight_type, file_format, shapes.shape_named(name))
         ]
+        if family.NAME != "llama":
+            # What types do is llama's to show: here each shape and format with one, another each time.
+            pairs = list(dict.fromkeys((name, file_format) for name, _, file_format in every))
+            types = {pair: [kind for name, kind, file_format in every if (name, file_format) == pair] for pair in pairs}
+            every = [(name, types[name, file_format][i % len(types[name, file_format])], file_format) for i, (name, file_format) in enumerate(pairs)]
     else:
         weight_type, file_format = options.weight_type or "f32", options.file_format or families.formats(family)[0]
         if file_format not in families.formats(family):

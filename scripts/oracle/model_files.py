@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import torch
-from gguf import GGUFReader, GGUFWriter, get_tensor_name_map
+from gguf import MODEL_ARCH_NAMES, GGUFReader, GGUFWriter, get_tensor_name_map
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from . import weight_types
@@ -63,17 +63,21 @@ def write(recipe: Recipe, tokenizer: MadeTokenizer, folder: Path) -> tuple[Path,
     return path, reference
 
 
-def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, str]:
-    """transformers' parameter names -> llama.cpp's."""
+def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, list[str]]:
+    """transformers' parameter names -> llama.cpp's, several where a file holds a parameter in parts."""
     table = get_tensor_name_map(recipe.family.ARCH, recipe.shape.layers)
-    names = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name, _ in model.named_parameters()}
-    missing = [name for name, mapped in names.items() if mapped is None]
+    parts = getattr(recipe.family, "gguf_parts", lambda name: None)
+    names = {}
+    for name, _ in model.named_parameters():
+        known = table.get_name(name, try_suffixes=(".weight", ".bias"))
+        names[name] = parts(name) or ([known] if known else [])
+    missing = [name for name, mapped in names.items() if not mapped]
     assert not missing, f"the gguf package has no names for {missing}"
     return names
 
 
 def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer, path: Path) -> None:
-    writer = GGUFWriter(path, model.config.model_type)
+    writer = GGUFWriter(path, MODEL_ARCH_NAMES[recipe.family.ARCH])
     if recipe.alignment != 32:
         writer.add_custom_alignment(recipe.alignment)
     writer.add_type("model")
@@ -87,8 +91,10 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
     names = gguf_names(recipe, model)
     for name, parameter in model.named_parameters():
         values = recipe.family.to_gguf(name, parameter.detach().numpy(), model.config)
-        kind = weight_types.type_of(recipe.weight_type, names[name], values.ndim)
-        writer.add_tensor(names[name], weight_types.pack(values, kind), raw_dtype=kind)
+        parts = np.split(values, len(names[name]), axis=1) if len(names[name]) > 1 else [values]
+        for part, part_values in zip(names[name], parts, strict=True):
+            kind = weight_types.type_of(recipe.weight_type, part, part_values.ndim)
+            writer.add_tensor(part, weight_types.pack(part_values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -105,8 +111,8 @@ def read_gguf(recipe: Recipe, model: PreTrainedModel, path: Path) -> PreTrainedM
     reference = recipe.family.model(model.config)
     with torch.no_grad():
         for name, parameter in reference.named_parameters():
-            tensor = tensors[names[name]]
-            values = weight_types.unpack(tensor.data, tensor.tensor_type)
+            parts = [weight_types.unpack(tensors[part].data, tensors[part].tensor_type) for part in names[name]]
+            values = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
             parameter.copy_(torch.from_numpy(recipe.family.from_gguf(name, values, model.config).copy()))
     return reference
 

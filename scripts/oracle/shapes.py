@@ -14,7 +14,7 @@ VOCABULARY = 301
 
 @dataclass(frozen=True)
 class Shape:
-    """One size of model. All of them have 2 layers, so that the step from one layer to the next is covered."""
+    """One size of model. Most have 2 layers, so that the step from one layer to the next is covered."""
 
     name: str
     d: int
@@ -46,6 +46,12 @@ SHAPES = {
         Shape("d128-llama3", d=128, h=4, g=4, e=32, f=160, tied=True, llama3_rope=True),
         Shape("d160-tied", d=160, h=4, g=2, e=64, f=224, tied=True),
         Shape("d160-llama3", d=160, h=2, g=1, e=128, f=224, tied=False, llama3_rope=True),
+        # Heads that are together as wide as the model, as most families have them.
+        Shape("d80", d=80, h=2, g=1, e=40, f=100, tied=True),
+        Shape("d96-square", d=96, h=3, g=1, e=32, f=128, tied=False),
+        # Layers enough for one in six to differ.
+        Shape("d64-deep", d=64, h=4, g=1, e=32, f=96, tied=True, layers=6),
+        Shape("d100-deep", d=100, h=2, g=2, e=40, f=132, tied=True, layers=7),
         # What a real small model has: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
     ]

@@ -52,8 +52,8 @@ SAFETENSORS_TYPES = ("f32", "f16", "bf16")
 
 
 def type_of(weight_type: str, tensor: str, dimensions: int) -> GGMLQuantizationType:
-    """The GGML type of one tensor. Vectors (norms, RoPE factors) are F32 in every real file."""
-    return Q.F32 if dimensions == 1 else TYPES[weight_type][0](tensor)
+    """The GGML type of one tensor. Vectors (norms, RoPE factors), routers and learned positions are F32 in every real file."""
+    return Q.F32 if dimensions == 1 or "gate_inp" in tensor or "position_embd" in tensor else TYPES[weight_type][0](tensor)
 
 
 def check(weight_type: str, file_format: str, shape: Shape) -> None:

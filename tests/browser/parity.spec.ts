@@ -18,7 +18,10 @@ interface Expected {
 /** Largest |difference| allowed, relative to the row's largest |logit|. */
 const TOLERANCE = 1e-3;
 
-for (const name of readdirSync(join(root, 'tests', 'data', 'oracle'))) {
+// Of families that were added later one form each here, both natively: this GPU in software takes a second for a pipeline.
+const fixtures = readdirSync(join(root, 'tests', 'data', 'oracle')).filter((name) => LONG || !name.endsWith('-hf'));
+
+for (const name of fixtures) {
   test(`${name}: the logits of prefill and decode are the reference's`, async ({ blank }) => {
     const expected = JSON.parse(bytesOf(`tests/data/oracle/${name}/expected.json`).toString()) as Expected;
     const path = `/data/oracle/${name}/${expected.model}`;

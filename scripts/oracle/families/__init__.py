@@ -12,6 +12,9 @@ A family module has
     to_gguf(name, array, config), from_gguf(name, array, config)
                   one parameter, by its transformers name, in the order of rows that the file has, and back
     extra_tensors(config) -> {gguf name: array} that no parameter of the model stands for
+    gguf_parts(name)
+                  where the gguf package does not know a parameter, or a file holds it in several tensors that divide its second
+                  dimension: their names, else None
 """
 
 from importlib import import_module

@@ -12,7 +12,10 @@ from ..shapes import Shape
 
 NAME = "llama"
 ARCH = MODEL_ARCH.LLAMA
-SHAPES = tuple(ALL_SHAPES)
+# Deep ones are for families whose layers differ.
+SHAPES = tuple(name for name in ALL_SHAPES if "deep" not in name)
+# Those whose heads are together as wide as the model: many configurations cannot say otherwise.
+SQUARE = tuple(name for name in SHAPES if ALL_SHAPES[name].h * ALL_SHAPES[name].e == ALL_SHAPES[name].d)
 
 # Small enough an original context that positions of a short test already reach all three branches of the scaling.
 LLAMA3_SCALING = {
@@ -59,15 +62,19 @@ def spread(name: str, shape: Shape) -> tuple[float, float]:
 
     The transformers default (0.02) gives nearly uniform attention and logits, in which a wrong kernel hides.
     """
-    if name.endswith("norm.weight"):
+    if name.endswith("bias"):
+        return 0.0, 0.3
+    if "norm" in name or ".ln_" in name:
         return 1.0, 0.25
     if "embed_tokens" in name or "lm_head" in name:
         return 0.0, 4.0 / math.sqrt(shape.d)
-    if "o_proj" in name:
+    if "wpe" in name:
+        return 0.0, 0.5
+    if "o_proj" in name or "attn.c_proj" in name:
         return 0.0, 1.0 / math.sqrt(shape.h * shape.e)
-    if "down_proj" in name:
+    if "down_proj" in name or "mlp.c_proj" in name:
         return 0.0, 1.5 / math.sqrt(shape.f)
-    if "q_proj" in name or "k_proj" in name:
+    if "q_proj" in name or "k_proj" in name or "router" in name or "mlp.gate.weight" in name:
         return 0.0, 1.5 / math.sqrt(shape.d)
     return 0.0, 1.0 / math.sqrt(shape.d)
 
@@ -85,6 +92,28 @@ def metadata(writer: GGUFWriter, config: LlamaConfig) -> None:
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
+
+
+def sizes_metadata(writer: GGUFWriter, config: Any, head_width: bool = False) -> None:
+    """What the converter of llama.cpp writes of most families; with `head_width` of those whose heads need not be D / H wide."""
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    if head_width:
+        writer.add_key_length(config.head_dim)
+        writer.add_value_length(config.head_dim)
+
+
+def same(name: str, array: np.ndarray, config: Any) -> np.ndarray:
+    """Rows in the order that transformers has them, in which most families' files have them, too."""
+    return array
+
+
+def nothing(config: Any) -> dict[str, np.ndarray]:
+    return {}
 
 
 def heads_of(name: str, config: LlamaConfig) -> int | None:

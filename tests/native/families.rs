@@ -1,0 +1,93 @@
+//! Configurations as they are published: all keys that transformers knows of a family, and keys that nobody knows.
+
+use std::path::Path;
+
+use indexmap::IndexMap;
+use millrace::bench::shapes;
+use millrace::format::{Checkpoint, HfMetadata, Metadata};
+use millrace::model;
+use serde_json::{Map, Value, json};
+
+fn header(config: Map<String, Value>) -> Checkpoint {
+    let metadata = Metadata::Hf(HfMetadata { config, ..HfMetadata::default() });
+    Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None }
+}
+
+fn configs() -> Vec<(String, Map<String, Value>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/configs");
+    let entries = std::fs::read_dir(folder).expect("tests/data/configs");
+    let mut all: Vec<_> = entries
+        .map(|entry| {
+            let path = entry.expect("entry").path();
+            let text = std::fs::read_to_string(&path).expect("a file");
+            (path.file_stem().expect("a name").to_string_lossy().into_owned(), serde_json::from_str(&text).expect("an object"))
+        })
+        .collect();
+    all.sort_by(|a: &(String, Map<String, Value>), b| a.0.cmp(&b.0));
+    all
+}
+
+#[test]
+fn every_key_that_transformers_writes_is_known() {
+    let all = configs();
+    assert_eq!(all.len(), 14);
+    for (name, config) in all {
+        let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(list.len() > 100, "{name}: {} tensors", list.len());
+    }
+}
+
+#[test]
+fn a_key_that_nobody_knows_is_refused_by_name() {
+    for (name, mut config) in configs() {
+        // Of models that read pictures the language model's configuration is what counts.
+        match config.get_mut("text_config") {
+            Some(text) => text["attention_gate"] = json!(true),
+            None => _ = config.insert("attention_gate".into(), json!(true)),
+        }
+        let error = model::list(&header(config)).err().unwrap_or_else(|| panic!("{name} is read"));
+        assert_eq!(error.code(), "UNSUPPORTED_MODEL", "{name}");
+        assert!(error.message().contains("attention_gate"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn an_architecture_that_nobody_knows_lists_those_that_run() {
+    let config = json!({ "architectures": ["MambaForCausalLM"] });
+    let error = model::list(&header(config.as_object().expect("an object").clone())).expect_err("no such architecture");
+    assert_eq!(error.code(), "UNSUPPORTED_MODEL");
+    for word in ["MambaForCausalLM", "qwen3 (Qwen3ForCausalLM)", "gemma3 (Gemma3ForCausalLM, Gemma3ForConditionalGeneration)", "gpt2", "granitemoe"] {
+        assert!(error.message().contains(word), "{word} is missing from: {error}");
+    }
+}
+
+/// Parameters of the published models, from their cards, in millions.
+#[test]
+fn shapes_have_the_published_numbers_of_parameters() {
+    for (name, millions) in [
+        ("llama-3.2-1b", 1236.0),
+        ("smollm2-135m", 134.5),
+        ("tinyllama-1.1b", 1100.0),
+        ("falcon3-1b", 1669.0),
+        ("mistral-7b", 7248.0),
+        ("ministral-8b", 8020.0),
+        ("qwen2.5-0.5b", 494.0),
+        ("qwen2.5-1.5b", 1544.0),
+        ("qwen3-0.6b", 596.0),
+        ("gemma-2-2b", 2614.0),
+        ("gemma-3-270m", 268.0),
+        ("gemma-3-1b", 1000.0),
+        ("phi-3.5-mini", 3821.0),
+        ("phi-4-mini", 3836.0),
+        ("olmo-2-1b", 1485.0),
+        ("granite-3.3-2b", 2534.0),
+        ("stablelm-2-1.6b", 1645.0),
+        ("gpt2", 124.4),
+        ("qwen3-30b-a3b", 30532.0),
+        ("granite-3.1-1b-a400m", 1335.0),
+    ] {
+        let checkpoint = shapes::checkpoint(&shapes::find(name).expect("a shape"), shapes::Quant::F16).expect("a header");
+        let count = checkpoint.tensors.values().map(|t| t.shape.iter().product::<u64>()).sum::<u64>() as f64 / 1e6;
+        assert!((count / millions - 1.0).abs() < 0.01, "{name}: {count} million parameters, published {millions}");
+    }
+}
