@@ -9,11 +9,11 @@ from pathlib import Path
 
 from transformers.utils import logging
 
-from . import compare, engine, families, model_files, reference, shapes, tokenizer, weight_types
+from . import compare, engine, families, model_files, reference, shapes, tokenizer, weight_types, witness
 from .errors import BadArguments, EngineFailed
 
 PROMPT_LENGTHS = (37, 1, 64, 5, 122)
-ENGINES = {"native": ["native"], "browser": ["browser"], "both": ["native", "browser"]}
+ENGINES = {"native": ["native"], "browser": ["browser"], "both": ["native", "browser"], "none": []}
 
 
 def arguments() -> argparse.Namespace:
@@ -32,6 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--engine", choices=ENGINES, default="both", help="default both")
     parser.add_argument("--kernel", action="append", default=[], metavar="OP=VARIANT", help="handed to the engine")
     parser.add_argument("--adapter", metavar="NAME", help="handed to the engine")
+    parser.add_argument("--witness", action="store_true", help="llama.cpp as well, on the same GGUF file; needs llama-cpp-python")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the model there")
     parser.add_argument("--matrix", action="store_true", help="every shape in every type and format that fits it; of all families but llama one type a shape")
     parser.add_argument("--fixtures", action="store_true", help="write tests/data afresh instead, and run no engine")
@@ -123,6 +124,10 @@ def run(job: Job, options: argparse.Namespace, folder: Path) -> tuple[int, int]:
     extra = [part for kernel in options.kernel for part in ("--kernel", kernel)]
     extra += ["--adapter", options.adapter] if options.adapter else []
     passed = failed = 0
+    if options.witness and recipe.file_format == "gguf":
+        agrees, row = witness.compare(path, recipe.weight_type, expected)
+        print(f"llama.cpp {len(expected.greedy):8d} {row}", flush=True)
+        passed, failed = passed + agrees, failed + (not agrees)
     for name in ENGINES[options.engine]:
         try:
             result = compare.compare(expected, engine.run(name, path.resolve(), expected, extra))

@@ -179,7 +179,8 @@ impl ModelConfig {
             biases: Biases::default(),
             score_scale: 1.0 / (e as f64).sqrt(),
             score_cap: 0.0,
-            activation: keys.text("", "hidden_act")?.map_or(Ok(Activation::Silu), activation)?,
+            // Where both are there, transformers reads the other key.
+            activation: keys.text("", "hidden_act")?.filter(|_| !keys.has("hidden_activation")).map_or(Ok(Activation::Silu), activation)?,
             gated: true,
             embed_scale: 1.0,
             logit_scale: 1.0,

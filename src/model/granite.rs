@@ -20,8 +20,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 pub(super) fn factors(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     keys.must_be("attention_bias", &json!(false))?;
     c.ropes[0].interleaved = keys.is_gguf();
-    // Written by converters for models without rotations, which are another architecture here.
-    keys.flag("rope.scaling.finetuned", "")?;
     let embed = keys.positive("embedding_scale", "embedding_multiplier")?.unwrap_or(1.0);
     let residual = keys.positive("residual_scale", "residual_multiplier")?.unwrap_or(1.0);
     let scores = keys.positive("attention.scale", "attention_multiplier")?;

@@ -154,7 +154,10 @@ impl Rope {
         let original = keys.size("rope.scaling.original_context_length", "")?;
         let attention = keys.positive("rope.scaling.attn_factor", "")?;
         let kind = keys.text("rope.scaling.type", "")?;
-        keys.ignore_gguf(&["rope.scaling.finetuned"]);
+        // The second is how the first converters described the order of rows, which this version knows.
+        keys.ignore_gguf(&["rope.scaling.finetuned", "tensor_data_layout"]);
+        // What they called a linear scaling's factor.
+        let linear = keys.positive("rope.scale_linear", "")?.filter(|factor| *factor != 1.0);
         let need = |key: &str, x: Option<f64>| x.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(key, ""))));
         let yarn = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"].map(|key| keys.positive(key, ""));
         let [fast, slow, log] = yarn;
@@ -168,7 +171,7 @@ impl Rope {
                 sharper = if factor > 1.0 { (1.0 + factor.ln() / original.ln()).sqrt() } else { 1.0 };
                 Scaling::LongRope { short: Vec::new(), long: Vec::new(), original: original as u32 }
             }
-            None | Some("none") => Scaling::None,
+            None | Some("none") => linear.map_or(Scaling::None, |factor| Scaling::Linear { factor }),
             Some("linear") => Scaling::Linear { factor: need("rope.scaling.factor", factor)? },
             Some("yarn") => {
                 let factor = need("rope.scaling.factor", factor)?;
