@@ -138,6 +138,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% for r in range(rows) %}
     var sum{{ r }} = 0.0;
 {% endfor %}
+{% if normed %}
+    if (POST == 1u) { add_block(li, wid.x + wid.y * grid.x == 0u); }
+{% endif %}
 {% if act == "q8" %}
 {% if normed %}
     prologue(li);
@@ -211,7 +214,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         sum{{ r }} += dot_x(b{{ r }} * UNITS + i, v);
 {% endfor %}
 {% if normed %}
-        for (var j = i * (8u / UNITS); j < (i + 1u) * (8u / UNITS); j++) { sq += dot(h[j], h[j]); }
+        for (var j = i * (8u / UNITS); j < (i + 1u) * (8u / UNITS); j++) { sq += dot(residual(j), residual(j)); }
 {% endif %}
     }
 {% if normed %}

@@ -2,11 +2,40 @@
 // for itself; that costs less than a dispatch of its own. An int8 block does not depend on the norm's factor 1 / sqrt(mean(h^2) + EPS),
 // which is multiplied to the finished sums instead: nobody waits for it.
 @group(0) @binding(3) var<storage, read> h: array<vec4<f32>>;    // [KB * 8]: the residual stream, zeros beyond D
-@group(0) @binding(4) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]
+@group(0) @binding(4) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]; with POST behind it the weights of the other norm
+// With POST the residual stream is not complete: the norm of what the last block has made is added to it here. All do so for themselves; the
+// first workgroup writes the sum, into another buffer, as others still read this one.
+override POST: u32 = 0u;
+@group(0) @binding(7) var<storage, read> block: array<vec4<f32>>;        // [KB * 8]: what the last block has made, zeros beyond D
+@group(0) @binding(8) var<storage, read_write> sum: array<vec4<f32>>;    // [KB * 8]: h + norm(block)
+var<private> post_factor: f32;
+
+// Four elements of the residual stream.
+fn residual(j: u32) -> vec4<f32> {
+    if (POST == 0u || j >= D / 4u) { return h[j]; }
+    return h[j] + block[j] * post_factor * nw[D / 4u + j];
+}
 override D: u32;     // model width
 override EPS: f32;
+var<workgroup> block_squares: array<f32, {{ workgroup // lanes }}>;   // sums of block^2, by group of lanes
+
+// What comes before all else: the factor of the other norm, and the sum for later readers.
+fn add_block(li: u32, first: bool) {
+    var sq = 0.0;
+    for (var j = li; j < D / 4u; j += {{ workgroup }}u) { sq += dot(block[j], block[j]); }
+    let of_group = lane_sum(sq, li);
+    if (li % LANES == 0u) { block_squares[li / LANES] = of_group; }
+    workgroupBarrier();
+    var all = block_squares[0];
+    for (var i = 1u; i < {{ workgroup // lanes }}u; i++) { all += block_squares[i]; }
+    post_factor = inverseSqrt(all / f32(D) + EPS);
+    if (first) {
+        for (var j = li; j < KB * 8u; j += {{ workgroup }}u) { sum[j] = residual(j); }
+    }
+}
+
 {% if act == "f32" %}
-fn x4(j: u32) -> vec4<f32> { return h[j] * nw[j]; }
+fn x4(j: u32) -> vec4<f32> { return residual(j) * nw[j]; }
 {% else %}
 var<workgroup> nq: array<vec2<u32>, 512>;   // [KB][4], KB at most 128: int8 of h * nw, eight each
 var<workgroup> ns: array<vec2<f32>, 128>;   // [KB]: (scale, scale * sum of the int8)
@@ -18,25 +47,26 @@ fn prologue(li: u32) {
     for (var b = li; b < KB; b += {{ workgroup }}u) {
         var largest = 0.0;
         for (var j = b * 8u; j < b * 8u + 8u; j++) {
-            sq += dot(h[j], h[j]);
-            largest = max(largest, largest4(h[j] * nw[j]));
+            let v = residual(j);
+            sq += dot(v, v);
+            largest = max(largest, largest4(v * nw[j]));
         }
         let d = largest / 127.0;
-        var sum = 0;
+        var total = 0;
         for (var j = b * 4u; j < b * 4u + 4u; j++) {
-            let q = vec2<u32>(quantize4(h[j * 2u] * nw[j * 2u], d), quantize4(h[j * 2u + 1u] * nw[j * 2u + 1u], d));
-            sum += total4(q.x) + total4(q.y);
+            let q = vec2<u32>(quantize4(residual(j * 2u) * nw[j * 2u], d), quantize4(residual(j * 2u + 1u) * nw[j * 2u + 1u], d));
+            total += total4(q.x) + total4(q.y);
             nq[j] = q;
         }
-        ns[b] = vec2<f32>(d, d * f32(sum));
+        ns[b] = vec2<f32>(d, d * f32(total));
     }
 {% else %}
     // Four invocations share a block.
     for (var first = 0u; first < KB * 4u; first += {{ workgroup }}u) {
         let inside = first + li < KB * 4u;
         let j = min(first + li, KB * 4u - 1u);
-        let h0 = h[j * 2u];
-        let h1 = h[j * 2u + 1u];
+        let h0 = residual(j * 2u);
+        let h1 = residual(j * 2u + 1u);
         let v0 = h0 * nw[j * 2u];
         let v1 = h1 * nw[j * 2u + 1u];
         sq += select(0.0, dot(h0, h0) + dot(h1, h1), inside);
@@ -45,12 +75,12 @@ fn prologue(li: u32) {
         largest = max(largest, subgroupShuffleXor(largest, 2u));
         let d = largest / 127.0;
         let q = vec2<u32>(quantize4(v0, d), quantize4(v1, d));
-        var sum = total4(q.x) + total4(q.y);
-        sum += subgroupShuffleXor(sum, 1u);
-        sum += subgroupShuffleXor(sum, 2u);
+        var total = total4(q.x) + total4(q.y);
+        total += subgroupShuffleXor(total, 1u);
+        total += subgroupShuffleXor(total, 2u);
         if (inside) {
             nq[j] = q;
-            if (j % 4u == 0u) { ns[j / 4u] = vec2<f32>(d, d * f32(sum)); }
+            if (j % 4u == 0u) { ns[j / 4u] = vec2<f32>(d, d * f32(total)); }
         }
     }
 {% endif %}

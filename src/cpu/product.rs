@@ -94,7 +94,15 @@ enum Act {
 /// h * nw, and the factor that makes it the norm.
 fn normed(call: &Call) -> (Act, f64) {
     let (d, kb) = (call.usize("D"), call.usize("KB"));
-    let (h, nw) = (call.view::<f32>("h"), call.view::<f32>("nw"));
+    let nw = call.view::<f32>("nw");
+    let mut h = call.view::<f32>("h").to_vec();
+    if call.u32("POST") == 1 {
+        let block = call.view::<f32>("block");
+        let mean = block[..d].iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / d as f64;
+        let factor = (mean + f64::from(call.f32("EPS"))).sqrt().recip();
+        (0..d).for_each(|i| h[i] = (f64::from(h[i]) + f64::from(block[i]) * factor * f64::from(nw[d + i])) as f32);
+        call.view_mut::<f32>("sum")[..kb * BLOCK].copy_from_slice(&h[..kb * BLOCK]);
+    }
     let mean = h[..d].iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / d as f64;
     let mut x: Vec<f32> = h[..d].iter().zip(&nw[..d]).map(|(h, w)| h * w).collect();
     x.resize(kb * BLOCK, 0.0);

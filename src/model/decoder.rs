@@ -10,8 +10,9 @@ use crate::plan::{Act, Attention, BufferId, Builder, HEAD_NORM_ROOM, HeadNorms, 
 use crate::weights::{Matrix, VectorSource};
 
 struct NormWeights {
-    weight: BufferId,       // (D)
+    weight: BufferId,       // (D), or (2 D) with those of the norm before it
     bias: Option<BufferId>, // (D), LayerNorm's
+    with_post: bool,
 }
 
 enum FeedForward {
@@ -96,7 +97,14 @@ fn norm(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, scale: f32) -> R
         t.vector(tensor.name.clone(), vec![(Some(tensor), c.width)], offset, scale, 0)
     };
     let weight = vector("weight", c.norm_offset)?;
-    Ok(NormWeights { weight, bias: (c.norm == NormKind::Layer).then(|| vector("bias", 0.0)).transpose()? })
+    Ok(NormWeights { weight, bias: (c.norm == NormKind::Layer).then(|| vector("bias", 0.0)).transpose()?, with_post: false })
+}
+
+/// A norm's weights, and behind them those of the norm before it, which decode does at the same time.
+fn norm_with(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, before: Place) -> Result<NormWeights> {
+    let parts = [place, before].map(|place| (Some(t.named(place, "weight", &[c.width])), c.width));
+    let label = t.named(place, "weight", &[]).name;
+    Ok(NormWeights { weight: t.vector(label, parts.into(), c.norm_offset, 1.0, 0)?, bias: None, with_post: true })
 }
 
 impl Layer {
@@ -124,7 +132,11 @@ impl Layer {
         let before = c.norms != Norms::After;
         let after = c.norms != Norms::Before;
         let norm_at = |t: &mut Tensors<'_, '_>, there: bool, part| if there { norm(t, c, at(part), 1.0).map(Some) } else { Ok(None) };
-        let attn_norm = norm_at(t, before, "attn_norm")?;
+        let around = c.norms == Norms::Around && c.norm == NormKind::Rms;
+        let attn_norm = match i.checked_sub(1).filter(|_| around) {
+            Some(last) => Some(norm_with(t, c, at("attn_norm"), ("post_ffw_norm", Some(last)))?),
+            None => norm_at(t, before, "attn_norm")?,
+        };
         let qkv = matrix(t, "qkv", &qkv, d, c.biases.qkv)?;
         let head_norm = match c.head_norm {
             HeadNorm::None => None,
@@ -138,7 +150,10 @@ impl Layer {
         };
         let o = matrix(t, "o", &[("attn_output", d)], h * e, c.biases.output)?;
         let post_attn = norm_at(t, after, "post_attention_norm")?;
-        let ffn_norm = norm_at(t, before, "ffn_norm")?;
+        let ffn_norm = match around {
+            true => Some(norm_with(t, c, at("ffn_norm"), at("post_attention_norm"))?),
+            false => norm_at(t, before, "ffn_norm")?,
+        };
         let feed_forward = match c.experts {
             None => {
                 let up: &[_] = match (c.gated, stored.gate_up) {
@@ -209,7 +224,14 @@ impl Model for Decoder {
         let c = &self.config;
         let h = b.residual(c.width); // (T, D)
         let qkv = b.scratch("qkv", c.heads.qkv()); // (T, (H + 2 G) E)
-        let norm = |name: String, w: &NormWeights| Norm { name, weight: w.weight, bias: w.bias, center: c.norm == NormKind::Layer, eps: c.eps };
+        let norm = |name: String, w: &NormWeights| Norm {
+            name,
+            weight: w.weight,
+            bias: w.bias,
+            center: c.norm == NormKind::Layer,
+            eps: c.eps,
+            with_post: w.with_post,
+        };
 
         b.embed("token_embd", &self.embed, h, c.embed_scale)?;
         if let Some(table) = &self.positions {

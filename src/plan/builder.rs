@@ -82,6 +82,8 @@ pub struct Norm {
     pub center: bool,
     /// Added to the mean square.
     pub eps: f64,
+    /// Whether behind its weights stand those of the norm that comes before it, of what the block before it has made.
+    pub with_post: bool,
 }
 
 /// How positions rotate queries and keys.
@@ -209,6 +211,8 @@ pub mod labels {
     pub const LOGITS: &str = "logits";
     /// What unused bindings are bound to.
     pub const ZEROS: &str = "zeros";
+    /// What outputs that nobody reads are bound to.
+    pub const UNUSED: &str = "unused";
     /// cos and sin by position, of the model's n-th rotary positions.
     pub fn rotations(n: usize) -> String {
         if n == 0 { "rotations".into() } else { format!("rotations.{n}") }
@@ -223,6 +227,10 @@ pub struct Builder<'a> {
     pass: Pass,
     state: BufferId,
     plan: Plan,
+    /// A block's result that has yet to be normed and added to the residual stream: its norm, the result, its width.
+    pending: Option<(Norm, BufferId, usize)>,
+    /// Whether the residual stream is in the second of its two buffers.
+    swapped: bool,
 }
 
 /// Query heads that share a workgroup of decode attention, and with it each read of the cache.
@@ -278,7 +286,7 @@ impl<'a> Builder<'a> {
     /// A builder for a pass.
     pub fn new(layout: &'a mut Layout, select: &'a Selector, sizes: Sizes, pass: Pass) -> Self {
         let state = layout.shared(if pass == Pass::Decode { labels::STATE } else { labels::PREFILL }, STATE_BYTES, Role::State);
-        Self { layout, select, sizes, pass, state, plan: Plan::default() }
+        Self { layout, select, sizes, pass, state, plan: Plan::default(), pending: None, swapped: false }
     }
 
     fn decode(&self) -> bool {
@@ -391,6 +399,8 @@ impl<'a> Builder<'a> {
 
     /// The norm of `h` in the form that `consumer` reads. With `last`, only the pass's last row, as row 0.
     fn norm(&mut self, norm: &Norm, h: BufferId, consumer: &Matrix, last: bool) -> Result<Act> {
+        self.complete(h)?;
+        let h = self.stream(h, consumer.k);
         let out = self.act("x", consumer);
         self.norm_as(norm, h, consumer.k, out, last)?;
         Ok(out)
@@ -417,13 +427,52 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// `h += norm(y)`, both `[T, stride(D)]`.
+    /// `h += norm(y)`, both `[T, stride(D)]`. In decode it waits for the next product that norms its own input, and becomes part of its prologue.
     pub fn add_norm(&mut self, norm: &Norm, y: BufferId, h: BufferId, d: usize) -> Result<()> {
+        self.complete(h)?;
+        if self.decode() && self.select.lane() != Lane::F16 && !norm.center {
+            self.pending = Some((norm.clone(), y, d));
+            return Ok(());
+        }
         self.norm_step(norm, y, d, ("add", vec![("y", h)]), false)
+    }
+
+    /// Adds what waits to the residual stream `h`, by a dispatch of its own.
+    fn complete(&mut self, h: BufferId) -> Result<()> {
+        match self.pending.take() {
+            Some((norm, y, d)) => {
+                let h = self.stream(h, d);
+                self.norm_step(&norm, y, d, ("add", vec![("y", h)]), false)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Where the residual stream `h` is now.
+    fn stream(&mut self, h: BufferId, d: usize) -> BufferId {
+        if self.swapped { self.layout.shared("residual.2", stride(d) as u64 * 4, Role::Activation) } else { h }
+    }
+
+    /// What a product that norms its own input reads and writes besides: with `take`, what waits to be added to the residual stream.
+    fn prologue(&mut self, norm: &Norm, h: BufferId, d: usize, take: bool) -> (Vec<(&'static str, f64)>, Vec<(&'static str, BufferId)>) {
+        let from = self.stream(h, d);
+        let mut overrides = vec![("D", d as f64), ("EPS", norm.eps)];
+        let (block, sum) = match self.pending.as_ref().filter(|_| take) {
+            Some((_, block, _)) => {
+                let block = *block;
+                overrides.push(("POST", 1.0));
+                self.swapped = !self.swapped;
+                (block, self.stream(h, d))
+            }
+            None => (self.zeros(), self.layout.shared(labels::UNUSED, 16, Role::Activation)),
+        };
+        (overrides, vec![("h", from), ("nw", norm.weight), ("block", block), ("sum", sum)])
     }
 
     /// `h` itself in the form that `consumer` reads. Halves may not hold the residual stream: lane f16 reads it as it is.
     pub fn unnormed(&mut self, name: &str, h: BufferId, consumer: &Matrix) -> Result<Act> {
+        self.complete(h)?;
+        let h = self.stream(h, consumer.k);
         if self.select.lane() != Lane::Fast || !consumer.quantized() || self.on_matrices(consumer) {
             return Ok(Act::F32(h));
         }
@@ -499,16 +548,24 @@ impl<'a> Builder<'a> {
             let x = self.norm(norm, h, matrix, false)?;
             return self.linear(matrix, x, y, y_stride, false);
         }
+        // A sum that was written is read by the parts after the first.
+        if matrix.parts.len() > 1 || !norm.with_post {
+            self.complete(h)?;
+        }
         for part in &matrix.parts {
             let chosen = self.select.choose_product("norm_matvec", &[("weight", part.kind.axis()), ("act", self.act_axis(part))], matrix.k, part.rows)?;
             let mut overrides = part_overrides(matrix, part);
             let (set, bound) = self.bias(matrix);
-            overrides.extend([("D", matrix.k as f64), ("EPS", norm.eps), set]);
+            let (prologue, streams) = self.prologue(norm, h, matrix.k, true);
+            overrides.extend(prologue);
+            overrides.push(set);
             let grid = Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0]));
             let mut bindings = weight_bindings(part);
-            bindings.extend([("h", h), ("nw", norm.weight), ("y", y), bound]);
+            bindings.extend(streams);
+            bindings.extend([("y", y), bound]);
             self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64));
         }
+        self.pending = None;
         Ok(())
     }
 
@@ -528,10 +585,15 @@ impl<'a> Builder<'a> {
             let out = self.act("act", consumer);
             let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", out.axis())];
             let chosen = self.select.choose_product("norm_gated", &axes, up.k, part.rows)?;
-            let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64), ("D", up.k as f64), ("EPS", norm.eps)];
+            if !norm.with_post {
+                self.complete(h)?;
+            }
+            let (mut overrides, streams) = self.prologue(norm, h, up.k, true);
+            self.pending = None;
+            overrides.extend([("KB", up.kb() as f64), ("F", f as f64)]);
             overrides.extend(act_override(mlp.activation));
             let mut bindings = weight_bindings(part);
-            bindings.extend([("h", h), ("nw", norm.weight)]);
+            bindings.extend(streams);
             bindings.extend(out.outputs());
             self.push(&up.name, chosen, overrides, bindings, Grid::folded((f as u32).div_ceil(32)), part.kind.bytes((part.rows * up.kb()) as u64));
             return Ok(out);

@@ -56,6 +56,20 @@ fn residual(random: &mut Random, d: u32) -> [(&'static str, Vec<u32>); 2] {
     [("h", words(&h)), ("nw", words(&weights))]
 }
 
+/// The same of which a part is still a block's result to be normed and added, and where the sum goes.
+fn unfinished(random: &mut Random, d: u32, post: bool) -> Vec<(&'static str, Vec<u32>)> {
+    let [h, (_, mut weights)] = residual(random, d);
+    let padded = d.next_multiple_of(32) as usize;
+    if !post {
+        return vec![h, ("nw", weights), ("block", untouched(4)), ("sum", untouched(8))];
+    }
+    // Of ones and minus ones, whose norm is as sharp as they are, so that int8 of the sum are as they would be without it.
+    let mut block: Vec<f32> = (0..d).map(|_| if random.below(2) == 0 { 1.0 } else { -1.0 }).collect();
+    block.resize(padded, 0.0);
+    weights.extend(words(&random.f32s(d as usize, 1.0)));
+    vec![h, ("nw", weights), ("block", words(&block)), ("sum", untouched(padded + 4))]
+}
+
 pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let quantized = variant.axis("act") == Some("q8");
     let shapes: [(u32, u32, u32); 2] = [(if quantized { 96 } else { 80 }, 13, 5), (2080, 70, 0)];
@@ -65,16 +79,17 @@ pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> 
             let d = fitting(variant, d);
             let kb = d.div_ceil(32);
             let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
-            buffers.extend(residual(random, d));
+            let post = n == 70;
+            buffers.extend(unfinished(random, d, post));
             let bias = words(&Random::new("bias").f32s((row0 + n) as usize, 1.0));
             buffers.extend([("state", State { rows: 1, ..State::default() }.words()), ("y", untouched((row0 + n + 3) as usize)), ("bias", bias)]);
-            let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("D", d), ("BIAS", u32::from(n == 13))];
+            let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("D", d), ("BIAS", u32::from(n == 13)), ("POST", u32::from(post))];
             Case {
                 name: format!("D={d} N={n} at {row0}"),
                 overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
                 grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, 1],
                 buffers,
-                outputs: vec![("y", F32)],
+                outputs: vec![("y", if post && quantized { Compare::F32(2e-3) } else { F32 }), ("sum", F32)],
             }
         })
         .collect()
@@ -88,17 +103,18 @@ pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             let d = fitting(variant, d);
             let kb = d.div_ceil(32);
             let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (2 * f * kb) as usize, false);
-            buffers.extend(residual(random, d));
+            let post = f == 60;
+            buffers.extend(unfinished(random, d, post));
             buffers.push(("state", State { rows: 1, ..State::default() }.words()));
             buffers.extend(out_buffers(variant, f.div_ceil(32) as usize));
             // So large an EPS keeps the gates small: the sigmoid of -50 is all rounding.
-            let overrides = [("KB", kb), ("F", f), ("D", d), ("ACT", u32::from(f == 60))];
+            let overrides = [("KB", kb), ("F", f), ("D", d), ("ACT", u32::from(f == 60)), ("POST", u32::from(post))];
             Case {
                 name: format!("D={d} F={f}"),
                 overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 64.0)]).collect(),
                 grid: [f.div_ceil(32).div_ceil(2), 2, 1],
                 buffers,
-                outputs: out_compare(variant),
+                outputs: out_compare(variant).into_iter().chain([("sum", F32)]).collect(),
             }
         })
         .collect()
