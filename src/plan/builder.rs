@@ -166,6 +166,11 @@ pub struct Route {
     pub activation: Activation,
 }
 
+/// Constants of a pipeline, by name.
+type Overrides = Vec<(&'static str, f64)>;
+/// Buffers, by the names of a shader.
+type Bindings = Vec<(&'static str, BufferId)>;
+
 /// Where the sums of a product go.
 struct Sums {
     y: BufferId,
@@ -454,7 +459,7 @@ impl<'a> Builder<'a> {
     }
 
     /// What a product that norms its own input reads and writes besides: with `take`, what waits to be added to the residual stream.
-    fn prologue(&mut self, norm: &Norm, h: BufferId, d: usize, take: bool) -> (Vec<(&'static str, f64)>, Vec<(&'static str, BufferId)>) {
+    fn prologue(&mut self, norm: &Norm, h: BufferId, d: usize, take: bool) -> (Overrides, Bindings) {
         let from = self.stream(h, d);
         let mut overrides = vec![("D", d as f64), ("EPS", norm.eps)];
         let (block, sum) = match self.pending.as_ref().filter(|_| take) {
