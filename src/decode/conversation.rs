@@ -21,7 +21,8 @@ pub(super) struct Parked {
 
 impl Session {
     /// How many of the prompt's tokens need not be read: the cache holds them. The last one is read always, for its logits. Layers with a
-    /// window forget: where they no longer hold what the next position sees, everything is read again.
+    /// window forget: where they no longer hold what the next position sees, everything is read again; so it is where a prompt is as long as to
+    /// be rotated otherwise.
     pub(super) fn known_prefix(&self, prompt: &[u32]) -> usize {
         let common = self.cached.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let known = common.min(prompt.len().saturating_sub(1));
@@ -30,7 +31,7 @@ impl Session {
             let first = self.written.saturating_sub(shape.positions);
             shape.window.is_none_or(|w| (known as u32 + 1).saturating_sub(w) >= first)
         };
-        if self.cache_shapes().all(held) { known } else { 0 }
+        if self.is_long(prompt.len() as u32) == self.long && self.cache_shapes().all(held) { known } else { 0 }
     }
 
     /// A new conversation that begins as `from` is now; only what differs later takes memory of its own.

@@ -108,7 +108,6 @@ impl Session {
     pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
         let before = self.gpu.counters().snapshot();
-        self.set_reach(run.prompt.len() as u32)?;
         let known = if run.afresh { 0 } else { self.known_prefix(run.prompt) };
         // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
         let total = run.prompt.len() - known;

@@ -37,12 +37,12 @@ impl TwinSession {
         let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
         weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &memory, &mut |_| {}).await?;
         let session = Self { model, layout, memory, plans, sizes };
-        session.set_reach(capacity)?;
+        session.rotate_for(0)?;
         Ok(session)
     }
 
     /// Rotates as the model does in texts of so many positions.
-    pub fn set_reach(&self, positions: u32) -> Result<()> {
+    fn rotate_for(&self, positions: u32) -> Result<()> {
         let config = self.model.config();
         for (i, rope) in config.ropes.iter().enumerate() {
             if let Some(id) = self.layout.find(&labels::rotations(i)) {
@@ -54,7 +54,7 @@ impl TwinSession {
 
     /// Whether texts of so many positions are rotated otherwise than short ones.
     pub fn is_long(&self, positions: u32) -> bool {
-        self.model.config().reach().is_some_and(|original| positions > original)
+        self.model.config().original_context().is_some_and(|original| positions > original)
     }
 
     /// The plans of a prefill pass, of a decode step, and of prefill passes that are short and of few rows.
@@ -79,6 +79,9 @@ impl TwinSession {
 
     /// Reads `tokens` from position `from` on.
     pub fn prefill(&self, tokens: &[u32], from: u32) -> Result<()> {
+        if from == 0 {
+            self.rotate_for(tokens.len() as u32)?;
+        }
         for (i, pass) in tokens.chunks(self.sizes.rows as usize).enumerate() {
             let state = State { pos: from + i as u32 * self.sizes.rows, rows: pass.len() as u32, ..State::default() };
             self.write(labels::PREFILL, bytemuck::bytes_of(&state))?;

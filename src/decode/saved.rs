@@ -33,6 +33,7 @@ struct About {
     tokens: Vec<u32>,
     written: u32,
     /// Whether it is rotated as in texts longer than the model's original context.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     long: bool,
     /// (heads, slots in use, bytes of a row) of each part.
     parts: Vec<(u32, u32, u64)>,

@@ -167,22 +167,9 @@ impl Session {
         Ok(())
     }
 
-    /// Rotates from now on as the model does in texts of so many positions. Where that is otherwise than before, the cache holds nothing any more.
-    /// Whether it is.
-    pub fn set_reach(&mut self, positions: u32) -> Result<bool> {
-        let long = self.is_long(positions);
-        let changes = long != self.long;
-        if changes {
-            self.rotate_long(long)?;
-            self.cached.clear();
-            self.written = 0;
-        }
-        Ok(changes)
-    }
-
     /// Whether texts of so many positions are rotated otherwise than short ones.
-    pub(super) fn is_long(&self, positions: u32) -> bool {
-        self.model.config().reach().is_some_and(|original| positions > original)
+    pub fn is_long(&self, positions: u32) -> bool {
+        self.model.config().original_context().is_some_and(|original| positions > original)
     }
 
     /// Rotates as in long texts, or as in short ones, from now on.
@@ -392,6 +379,10 @@ impl Session {
             return Err(Error::internal(format!("reading from position {from} of a cache that holds {}", self.cached.len())));
         }
         cancel.check()?;
+        // Whoever reads on from what the cache holds has seen to it that it is rotated as the whole is.
+        if from == 0 && self.is_long(end) != self.long {
+            self.rotate_long(!self.long)?;
+        }
         self.cached.truncate(from as usize);
         self.written = if from == 0 { end } else { self.written.max(end) };
         let passes = tokens.chunks(self.sizes.rows as usize);

@@ -197,7 +197,7 @@ impl ModelConfig {
     }
 
     /// Positions up to which rotations are as they were first trained; beyond, every position is rotated otherwise.
-    pub fn reach(&self) -> Option<u32> {
+    pub fn original_context(&self) -> Option<u32> {
         self.ropes.iter().find_map(|rope| match rope.scaling {
             Scaling::LongRope { original, .. } => Some(original),
             _ => None,

@@ -18,9 +18,9 @@ pub(super) const NAMES: HfNames = HfNames {
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = common(keys, "gemma2")?;
+    // Where a file does not say, the published models' window and caps.
     let window = keys.size("attention.sliding_window", "sliding_window")?.or(Some(4096));
     c.set_windows(keys, window, |i| i % 2 == 0)?;
-    // Where a file does not say, the published models' caps.
     c.score_cap = caps(keys, "attn_logit_softcapping")?.unwrap_or(50.0);
     c.logit_cap = caps(keys, "final_logit_softcapping")?.unwrap_or(30.0);
     Ok(c)

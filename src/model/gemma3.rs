@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub const GEMMA3: Architecture = Architecture { gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
 
 const NAMES: HfNames = HfNames {
-    prefixes: &["model.", "language_model.model.", "model.language_model."],
+    prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model.")],
     ignored: &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."],
     ..gemma2::NAMES
 };
@@ -46,9 +46,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         }
         None => {
             let base = keys.positive("rope.freq_base_swa", "rope_local_base_freq")?.unwrap_or(LOCAL_BASE);
-            if !keys.is_gguf() && !keys.has("rope_theta") && !keys.has("rope_parameters") {
-                c.ropes[0].base = 1_000_000.0;
-            }
             Rope { base, scaling: Scaling::None, factor: 1.0, ..c.ropes[0].clone() }
         }
     };
@@ -68,4 +65,5 @@ const DEFAULTS: &[(&str, f64)] = &[
     ("max_position_embeddings", 131_072.0),
     ("sliding_window", 4096.0),
     ("rms_norm_eps", 1e-6),
+    ("rope_theta", 1e6),
 ];

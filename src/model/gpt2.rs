@@ -13,7 +13,7 @@ pub const GPT2: Architecture = Architecture { gguf: "gpt2", hf: &["GPT2LMHeadMod
 
 const NAMES: HfNames = HfNames {
     // Published files of the first days have no prefix.
-    prefixes: &["transformer.", ""],
+    prefixes: &[("", "transformer."), ("", "")],
     layers: "h",
     outside: &[("token_embd", "wte"), ("position_embd", "wpe"), ("output_norm", "ln_f"), ("output", "lm_head")],
     layer: &[
@@ -35,17 +35,19 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     }
     let e = width / h;
     keys.must_be("scale_attn_weights", &json!(true))?;
-    for off in ["scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"] {
-        // The second says how halves are treated: here everything is summed in f32.
-        if off == "reorder_and_upcast_attn" { keys.ignore(&[off]) } else { keys.must_be(off, &json!(false))? }
+    keys.must_be("scale_attn_by_inverse_layer_idx", &json!(false))?;
+    keys.must_be("add_cross_attention", &json!(false))?;
+    // How halves are summed, which are f32 here; and a head that is none of a language model's.
+    keys.ignore(&["reorder_and_upcast_attn", "n_ctx"]);
+    keys.ignore(&["summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"]);
+    if keys.size("attention.head_count_kv", "")?.is_some_and(|g| g != h) {
+        return Err(Error::unsupported("gpt2.attention.head_count_kv: heads that share keys and values"));
     }
-    keys.ignore(&["n_ctx", "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"]);
     let vocab = match keys.size("vocab_size", "vocab_size")? {
         Some(v) => v,
         None => keys.rows_of("token_embd.weight")?,
     };
     let layers = keys.need("block_count", "n_layer")?;
-    keys.ignore_gguf(&["rope.dimension_count", "attention.head_count_kv"]);
     Ok(ModelConfig {
         architecture: "gpt2",
         width,

@@ -240,7 +240,7 @@ impl<'a> Keys<'a> {
             }
             Source::Hf(config) => config
                 .iter()
-                // What is not set, or empty, asks for nothing.
+                // What is null asks for nothing.
                 .filter(|(_, value)| !value.is_null())
                 .map(|(key, _)| key)
                 .find(|key| !used.contains(*key) && !IGNORED.contains(&key.as_str()))

@@ -4,8 +4,8 @@ use crate::format::{Checkpoint, Metadata};
 
 /// An architecture's names in transformers.
 pub struct HfNames {
-    /// Before the names of all tensors but the head's; the first that the checkpoint has.
-    pub prefixes: &'static [&'static str],
+    /// What stands before the head's name, and before those of all other tensors: the first pair that the checkpoint has.
+    pub prefixes: &'static [(&'static str, &'static str)],
     /// Of the layers' list, after the prefix.
     pub layers: &'static str,
     /// (llama.cpp's name, transformers' name) of the tensors outside of the layers.
@@ -18,7 +18,7 @@ pub struct HfNames {
 
 /// Llama's, which most others share.
 pub const LLAMA: HfNames = HfNames {
-    prefixes: &["model."],
+    prefixes: &[("", "model.")],
     layers: "layers",
     outside: &[("token_embd", "embed_tokens"), ("output_norm", "norm"), ("output", "lm_head")],
     layer: &[],
@@ -44,7 +44,7 @@ const LAYER: &[(&str, &str)] = &[
 
 /// The checkpoint's names of tensors.
 pub struct Names {
-    hf: Option<(&'static HfNames, &'static str)>,
+    hf: Option<(&'static HfNames, (&'static str, &'static str))>,
 }
 
 impl Names {
@@ -53,7 +53,7 @@ impl Names {
         if matches!(checkpoint.metadata, Metadata::Gguf(_)) {
             return Self { hf: None };
         }
-        let has = |prefix: &&str| checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", hf.layers)));
+        let has = |(_, prefix): &(&str, &str)| checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", hf.layers)));
         let prefix = hf.prefixes.iter().copied().find(has).or(hf.prefixes.first().copied());
         Self { hf: Some((hf, prefix.unwrap_or_default())) }
     }
@@ -67,12 +67,7 @@ impl Names {
     pub fn outside(&self, part: &str, kind: &str) -> String {
         match self.hf {
             None => format!("{part}.{kind}"),
-            Some((hf, prefix)) => {
-                let name = find(hf.outside, part);
-                // The head stands outside of what transformers calls the model.
-                let prefix = if part == "output" { prefix.strip_suffix("model.").unwrap_or_default() } else { prefix };
-                format!("{prefix}{name}.{kind}")
-            }
+            Some((hf, (head, model))) => format!("{}{}.{kind}", if part == "output" { head } else { model }, find(hf.outside, part)),
         }
     }
 
@@ -80,7 +75,7 @@ impl Names {
     pub fn layer(&self, layer: usize, part: &str, kind: &str) -> String {
         match self.hf {
             None => format!("blk.{layer}.{part}.{kind}"),
-            Some((hf, prefix)) => {
+            Some((hf, (_, prefix))) => {
                 let own = hf.layer.iter().find(|(gguf, _)| *gguf == part);
                 format!("{prefix}{}.{layer}.{}.{kind}", hf.layers, own.map_or_else(|| find(LAYER, part), |(_, hf)| hf))
             }

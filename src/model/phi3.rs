@@ -14,9 +14,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.stored = Stored { qkv: true, gate_up: true, ..Stored::default() };
     let window = keys.size("attention.sliding_window", "sliding_window")?;
     c.set_windows(keys, window, |_| window.is_some())?;
-    for off in ["attention_bias", "mlp_bias", "lm_head_bias", "full_attn_mod"] {
-        keys.must_be(off, &if off == "full_attn_mod" { json!(1) } else { json!(false) })?;
+    for bias in ["attention_bias", "mlp_bias", "lm_head_bias"] {
+        keys.must_be(bias, &json!(false))?;
     }
+    keys.must_be("full_attn_mod", &json!(1))?;
     keys.ignore(&["interpolate_factor"]);
     Ok(c)
 }

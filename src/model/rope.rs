@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::keys::{Keys, positive};
+use super::keys::{Keys, MOST, positive};
 use crate::error::{Error, Result};
 
 /// How a model rotates queries and keys.
@@ -200,6 +200,11 @@ impl Rope {
         if self.dims == 0 || self.dims > e || !self.dims.is_multiple_of(2) {
             return Err(Error::bad_model(format!("configuration: {} rotated elements of a head of {e}", self.dims)));
         }
+        if let Scaling::LongRope { original, .. } = &self.scaling
+            && (*original == 0 || u64::from(*original) > MOST)
+        {
+            return Err(Error::bad_model(format!("configuration: an original context of {original} positions")));
+        }
         if !(self.base.is_finite() && self.base > 1.0 && self.factor.is_finite() && self.factor > 0.0) {
             return Err(Error::bad_model(format!("configuration: RoPE base {} or factor {} is out of range", self.base, self.factor)));
         }
@@ -285,15 +290,19 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_factors_must_fit() {
-        let of = |short: &[f64]| {
+    fn what_longrope_says_must_fit() {
+        let of = |short: &[f64], original: f64| {
             let parameters =
-                serde_json::json!({ "type": "longrope", "short_factor": short, "long_factor": [1.0, 2.0], "original_max_position_embeddings": 64 });
+                serde_json::json!({ "type": "longrope", "short_factor": short, "long_factor": [1.0, 2.0], "original_max_position_embeddings": original });
             Rope::of_hf(parameters.as_object(), Some(10_000.0), None, None, 4, 512).and_then(|rope| rope.check(4))
         };
-        of(&[1.0, 1.5]).unwrap();
+        of(&[1.0, 1.5], 64.0).unwrap();
         for wrong in [&[1.0][..], &[1.0, 0.0]] {
-            assert_eq!(of(wrong).unwrap_err().code(), "BAD_MODEL");
+            assert_eq!(of(wrong, 64.0).unwrap_err().code(), "BAD_MODEL");
+        }
+        for context in [0.5, 1e300] {
+            let error = of(&[1.0, 1.5], context).unwrap_err();
+            assert!(error.code() == "BAD_MODEL" && error.message().contains("original context"), "{error}");
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 pub const STABLELM: Architecture = Architecture { gguf: "stablelm", hf: &["StableLmForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
+    // What transformers takes where a configuration does not say.
+    keys.defaults(&[("partial_rotary_factor", 0.25)]);
     let mut c = ModelConfig::read(keys, "stablelm", ("attention.layer_norm_epsilon", "layer_norm_eps"))?;
     c.norm = NormKind::Layer;
     keys.must_be("qk_layernorm", &json!(false))?;
@@ -18,8 +20,5 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     }
     let biased = if keys.is_gguf() { keys.has_tensor("blk.0.attn_q.bias") } else { keys.flag("", "use_qkv_bias")?.unwrap_or(false) };
     c.biases = Biases { qkv: biased, ..Biases::default() };
-    if !keys.is_gguf() && c.ropes[0].dims == c.heads.e && !keys.has("partial_rotary_factor") && !keys.has("rope_parameters") {
-        c.ropes[0].dims = c.heads.e / 4;
-    }
     Ok(c)
 }

@@ -125,7 +125,7 @@ impl Engine {
             let room = context - prompt.len() as u32;
             let wanted = request.max_tokens.unwrap_or(u32::MAX) - outcome.tokens.len() as u32;
             // Where positions beyond are rotated otherwise, everything is read again before they are.
-            let reach = self.session.model().config().reach().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
+            let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
             let limit = wanted.min(room).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX));
             let run = Run { prompt: &prompt, sampling, limit, afresh: request.afresh, chunk: self.options.chunk };
             let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
@@ -247,13 +247,12 @@ impl Engine {
             if from >= prompt.len() {
                 return Err(Error::bad_option(format!("logits from position {from}, but the prompt has only {} tokens", prompt.len())));
             }
-            self.session.set_reach(from as u32 + 1)?;
             self.session.prefill(&prompt[..=from], 0, cancel).await?;
             let mut all = vec![self.session.logits().await?];
             for (i, token) in prompt.iter().enumerate().skip(from + 1) {
                 cancel.check()?;
                 // A position's logits are those of the text up to it: beyond an original context all of it is read again.
-                if self.session.set_reach(i as u32 + 1)? {
+                if self.session.is_long(i as u32 + 1) != self.session.is_long(i as u32) {
                     self.session.prefill(&prompt[..=i], 0, cancel).await?;
                     all.push(self.session.logits().await?);
                 } else {
@@ -263,7 +262,6 @@ impl Engine {
             return Ok((all.last().cloned(), Some(all)));
         }
         if request.logits {
-            self.session.set_reach(prompt.len() as u32)?;
             self.session.prefill(prompt, 0, cancel).await?;
             return Ok((Some(self.session.logits().await?), None));
         }
@@ -352,11 +350,11 @@ pub(crate) async fn open_session(
     cancel: &Cancel,
 ) -> Result<(Session, SelfTestInfo)> {
     let (session, self_test) = open_empty(checkpoint, options, tokens, progress, cancel).await?;
-    let total = checkpoint.tensors.values().map(|t| t.bytes).sum();
-    progress(Progress::new(Phase::Upload, 0, total));
-    let mut loaded = 0;
     let model = session.model();
     let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
+    let total = weights::bytes_to_read(checkpoint, &matrices, model.vectors())?;
+    progress(Progress::new(Phase::Upload, 0, total));
+    let mut loaded = 0;
     weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
         loaded += bytes;
         progress(Progress::new(Phase::Upload, loaded, total));

@@ -23,6 +23,18 @@ const PIECE: usize = 4 << 20;
 /// Bytes that may wait on their way to the GPU: the driver holds a copy of them.
 const UNFLUSHED: usize = 64 << 20;
 
+/// Bytes of the checkpoint that [`load`] reads: some twice, others not at all.
+pub fn bytes_to_read(checkpoint: &Checkpoint, matrices: &[Matrix], vectors: &[(BufferId, VectorSource)]) -> Result<u64> {
+    let tensors = vectors.iter().flat_map(|(_, source)| &source.parts).filter_map(|part| part.tensor.as_ref());
+    let mut bytes = tensors.map(|name| checkpoint.tensor(name).map(|info| info.bytes)).sum::<Result<u64>>()?;
+    for matrix in matrices {
+        for part in &matrix.parts {
+            bytes += (part.rows * row_bytes(part.kind, matrix.k)?) as u64;
+        }
+    }
+    Ok(bytes)
+}
+
 /// Reads every matrix and vector and hands it to the sink; `done(bytes)` is called after each piece of the checkpoint.
 pub async fn load(
     checkpoint: &Checkpoint,

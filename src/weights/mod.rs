@@ -7,7 +7,7 @@ mod load;
 mod matrix;
 mod repack;
 
-pub use load::{Sink, load};
+pub use load::{Sink, bytes_to_read, load};
 pub use matrix::{Matrix, Part, RowSlice, VectorPart, VectorSource, expect};
 pub use repack::{Packed, repack, row_bytes, to_f32};
 
