@@ -149,8 +149,7 @@ fn twins_agree_with_transformers() {
         let checkpoint = block_on(Checkpoint::open(&files)).map_err(words)?;
         let twins = block_on(TwinSession::load(&checkpoint, Lane::Exact, 64, 192, 1 << 20)).map_err(words)?;
         // A position's logits are those of the text up to it: beyond an original context all of it is rotated otherwise, and read again.
-        let read =
-            |i: usize| twins.set_reach(i as u32 + 1).and_then(|()| twins.prefill(&expected.tokens[..=i], 0)).and_then(|()| twins.logits()).map_err(words);
+        let read = |i: usize| twins.prefill(&expected.tokens[..=i], 0).and_then(|()| twins.logits()).map_err(words);
         let from = expected.from as usize;
         let mut rows = vec![read(from)?];
         for (i, token) in expected.tokens.iter().enumerate().skip(from + 1) {
