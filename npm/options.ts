@@ -33,6 +33,7 @@ const LOAD: Schema<LoadOptions> = {
   context: integer(1, 2 ** 31),
   chunk: integer(1, 32),
   adapter: text,
+  quantize: oneOf('q4_0', 'q4_k', 'q8_0', 'f16'),
   kernels: (value) => (isObject(value) && Object.values(value).every((name) => text(name) === null) ? null : 'must map operations to names of variants'),
   subgroups: boolean,
   cache: boolean,

@@ -45,7 +45,7 @@ export interface Progress {
 
 /** Options of {@link Engine.load}. */
 export interface LoadOptions {
-  /** A .gguf file, a folder of safetensors, or a manifest.json. */
+  /** A .gguf file (any part of a split one), a folder of safetensors, or a manifest.json. */
   model: ModelSource;
   /** Called as loading proceeds. */
   onProgress?: (progress: Progress) => void;
@@ -64,6 +64,11 @@ export interface LoadOptions {
   chunk?: number;
   /** A part of the name of the GPU to use. */
   adapter?: string;
+  /**
+   * Quantizes weights that are f32, f16 or bf16 while loading, as llama.cpp's quantizer does: `q4_k` is its Q4_K_M. An error where the model is
+   * quantized already. It takes time at every load: convert a model that many will load.
+   */
+  quantize?: 'q4_0' | 'q4_k' | 'q8_0' | 'f16';
   /** Kernel variants to force, by operation. */
   kernels?: Record<string, string>;
   /** Whether to use subgroup operations where the GPU has them. Default true; false is for finding faults in a driver. */
@@ -212,6 +217,8 @@ export interface EngineInfo {
     layers: number;
     bytes: number;
     types: Record<string, number>;
+    /** Types that became others while loading: those that no kernel reads, and what was quantized. */
+    converted: { from: string; to: string; tensors: number; bytes_before: number; bytes_after: number }[];
     chat: boolean;
   };
   /** `software`: it computes on the CPU. */
@@ -220,7 +227,7 @@ export interface EngineInfo {
   /** The lanes that this device offers. */
   lanes: Lane[];
   /** Bytes on the GPU. */
-  memory: { weights: number; kv: number; activations: number; total: number; peak: number };
+  memory: { weights: number; kv: number; kv_full: number; activations: number; total: number; peak: number };
   /** Most positions, prompt and answer together. */
   context: number;
   /** Opening, downloading and uploading, in milliseconds. */

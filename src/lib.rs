@@ -25,6 +25,8 @@ pub mod sample;
 pub mod text;
 pub mod stream;
 pub mod bench;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod convert;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 

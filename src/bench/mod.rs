@@ -16,6 +16,7 @@ use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
 use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, describe, now_ms, open_empty, open_session};
+use crate::weights::Recipe;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -166,7 +167,7 @@ const LEAST_WARM_UP_MS: f64 = 300.0;
 /// Loads a model, or random weights in a shape where none is given, and measures.
 pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Report> {
     let shape = shapes::find(&options.shape)?;
-    let quant = shapes::Quant::parse(&options.quant)?;
+    let quant = Recipe::parse(&options.quant)?;
     let range = |name: &str, n: u32, most: u32| {
         if (1..=most).contains(&n) { Ok(()) } else { Err(Error::bad_option(format!("{name} {n} is out of range; use 1 to {most}"))) }
     };
@@ -226,10 +227,14 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     let few_rows = if options.profile { session.profile_few(options.prompt).await? } else { Vec::new() };
     let kernels = if options.kernels { session.kernel_bench(position, streaming_gb_s).await? } else { Vec::new() };
     // A model's name, or else that of its first file, and its tensors' types.
-    let about = model.map(|files| {
-        let about = describe(&checkpoint, session.model(), false);
-        (about.name.or_else(|| files.keys().next().cloned()).unwrap_or_default(), about.types.into_keys().collect::<Vec<_>>().join("+"))
-    });
+    let about = match model {
+        Some(files) => {
+            let about = describe(&checkpoint, session.model(), false)?;
+            let name = about.name.or_else(|| files.keys().next().cloned()).unwrap_or_default();
+            Some((name, about.types.into_keys().collect::<Vec<_>>().join("+")))
+        }
+        None => None,
+    };
     let per_token = |n: u64| n as f64 / f64::from(options.gen_tokens);
     let last = &runs[runs.len() - 1];
     Ok(Report {
@@ -345,11 +350,11 @@ mod plans {
         let devices = [with([32, 32], 512), with([32, 32], 256), with([8, 32], 256), with([4, 4], 256), Caps::least()];
         let mut idle = Vec::new();
         for (shape, quant) in shapes::SHAPES.iter().flat_map(|s| ["q4_0", "q4_k_m", "q8_0", "f16"].map(|q| (s, q))) {
-            let checkpoint = shapes::checkpoint(shape, shapes::Quant::parse(quant).unwrap()).unwrap();
+            let checkpoint = shapes::checkpoint(shape, Recipe::parse(quant).unwrap()).unwrap();
             let every = devices.iter().flat_map(|c| [Lane::Fast, Lane::F16, Lane::Exact].map(|l| (c, l)));
             for (caps, lane) in every.filter(|(c, l)| *l != Lane::F16 || c.f16()) {
                 let mut layout = Layout::default();
-                let mut reserve = Reserve { max_binding: u64::MAX, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+                let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, None, &[]).unwrap();
                 let sizes = Sizes { rows: 512, capacity: 1152, ring: 32 };

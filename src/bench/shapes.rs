@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, DType, HfMetadata, Metadata, TensorInfo};
 use crate::model;
+use crate::weights::Recipe;
 
 /// A published model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,61 +59,12 @@ pub fn find(name: &str) -> Result<Shape> {
     })
 }
 
-/// What llama.cpp's quantizer makes of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quant {
-    /// Q4_0, but a head that is also the embedding Q6_K, as every other head.
-    Q4_0,
-    /// Q4_K, with Q6_K for the head and for V and the down product of half of the layers.
-    Q4KM,
-    /// Q8_0.
-    Q8_0,
-    /// Halves.
-    F16,
-}
-
-impl Quant {
-    /// The quantization of that name.
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "q4_0" => Ok(Self::Q4_0),
-            "q4_k_m" => Ok(Self::Q4KM),
-            "q8_0" => Ok(Self::Q8_0),
-            "f16" => Ok(Self::F16),
-            other => Err(Error::bad_option(format!("quant {other:?} does not exist; there are q4_0, q4_k_m, q8_0, f16"))),
-        }
-    }
-
-    /// The type of a matrix with rows of `k`. `part` is llama.cpp's name of it.
-    fn of(self, part: &str, layer: usize, layers: usize, k: usize, tied: bool) -> DType {
-        // llama.cpp's use_more_bits.
-        let more = layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
-        let head = part == "output" || (tied && part == "token_embd");
-        let wanted = match self {
-            // A router's weights are small, and its choice is hard.
-            _ if matches!(part, "ffn_gate_inp" | "position_embd") => DType::F32,
-            Self::F16 => DType::F16,
-            Self::Q8_0 => DType::Q8_0,
-            Self::Q4_0 | Self::Q4KM if head => DType::Q6_K,
-            Self::Q4_0 => DType::Q4_0,
-            Self::Q4KM if matches!(part, "attn_v" | "ffn_down" | "ffn_down_exps") && more => DType::Q6_K,
-            Self::Q4KM if part == "attn_qkv" => DType::Q5_K,
-            Self::Q4KM => DType::Q4_K,
-        };
-        match wanted {
-            _ if k.is_multiple_of(wanted.block_len() as usize) => wanted,
-            DType::Q6_K => DType::Q8_0,
-            _ => DType::Q5_0,
-        }
-    }
-}
-
 /// A checkpoint of that shape, all header: its weights are made on the GPU ([`crate::decode::Session::randomize`]).
-pub fn checkpoint(shape: &Shape, quant: Quant) -> Result<Checkpoint> {
+pub fn checkpoint(shape: &Shape, quant: Recipe) -> Result<Checkpoint> {
     let mut config: Map<String, Value> = serde_json::from_str(shape.config).map_err(|e| Error::internal(format!("configuration of {}: {e}", shape.name)))?;
     config.insert("_name_or_path".into(), shape.name.into());
     let metadata = Metadata::Hf(HfMetadata { config, ..HfMetadata::default() });
-    let mut checkpoint = Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None };
+    let mut checkpoint = Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None, packed: None };
     let list = model::list(&checkpoint)?;
     let layers = list.iter().filter_map(|t| t.layer).max().map_or(0, |last| last + 1);
     let tied = list.iter().all(|t| t.part != "output");
@@ -141,7 +93,7 @@ pub fn checkpoint(shape: &Shape, quant: Quant) -> Result<Checkpoint> {
 mod tests {
     use super::*;
 
-    fn bytes(name: &str, quant: Quant) -> u64 {
+    fn bytes(name: &str, quant: Recipe) -> u64 {
         checkpoint(&find(name).unwrap(), quant).unwrap().tensors.values().map(|t| t.bytes).sum()
     }
 
@@ -149,10 +101,10 @@ mod tests {
     fn sizes_are_those_of_published_files() {
         // Sizes of the files as published, without their headers.
         for (name, quant, published) in [
-            ("llama-3.2-1b", Quant::Q4_0, 0.77e9),
-            ("llama-3.1-8b", Quant::Q4KM, 4.92e9),
-            ("qwen2.5-1.5b", Quant::Q8_0, 1.64e9),
-            ("llama-3.2-1b", Quant::F16, 2.48e9),
+            ("llama-3.2-1b", Recipe::Q4_0, 0.77e9),
+            ("llama-3.1-8b", Recipe::Q4KM, 4.92e9),
+            ("qwen2.5-1.5b", Recipe::Q8_0, 1.64e9),
+            ("llama-3.2-1b", Recipe::F16, 2.48e9),
         ] {
             let ratio = bytes(name, quant) as f64 / published;
             assert!((0.97..1.03).contains(&ratio), "{name}: {ratio}");
@@ -161,7 +113,7 @@ mod tests {
 
     #[test]
     fn widths_that_super_blocks_do_not_divide_fall_back() {
-        let c = checkpoint(&find("gemma-3-1b").unwrap(), Quant::Q4KM).unwrap();
+        let c = checkpoint(&find("gemma-3-1b").unwrap(), Recipe::Q4KM).unwrap();
         let of = |name: &str| c.tensors[name].dtype;
         assert_eq!(of("model.embed_tokens.weight"), DType::Q8_0);
         assert_eq!(of("model.layers.5.self_attn.q_proj.weight"), DType::Q5_0);
@@ -172,6 +124,6 @@ mod tests {
     #[test]
     fn what_does_not_exist_is_an_error_that_lists_what_does() {
         assert!(find("nonsense").unwrap_err().message().contains("llama-3.2-1b"));
-        assert!(Quant::parse("q3").unwrap_err().message().contains("q4_k_m"));
+        assert!(Recipe::parse("q3").unwrap_err().message().contains("q4_k_m"));
     }
 }

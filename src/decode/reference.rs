@@ -28,7 +28,7 @@ impl TwinSession {
     pub async fn load(checkpoint: &Checkpoint, lane: Lane, rows: u32, capacity: u32, max_binding: u64) -> Result<Self> {
         let select = Selector::new(&Caps::least(), lane, None, &[])?;
         let mut layout = Layout::default();
-        let mut reserve = Reserve { max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+        let mut reserve = Reserve { max_binding, quantize: None, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
         let mut model = model::open(checkpoint, &mut reserve)?;
         model::read_rope_divisors(checkpoint, model.as_mut()).await?;
         let sizes = Sizes { rows, capacity, ring: super::RING };

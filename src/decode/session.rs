@@ -103,11 +103,16 @@ pub(super) fn build_decode(model: &dyn Model, layout: &mut Layout, select: &Sele
 pub(super) const TAIL: usize = 4;
 
 impl Session {
+    /// The sizes that plans are made for at first: passes of `rows` rows, a cache of `cache_start` positions, both `context` at most.
+    pub(crate) fn sizes_of(rows: u32, context: u32, cache_start: u32) -> Sizes {
+        Sizes { rows: rows.min(context), capacity: cache_start.min(context).next_multiple_of(64), ring: MOST }
+    }
+
     /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used, `cache_start`
     /// how many the cache holds before it doubles.
     pub fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, rows: u32, context: u32, cache_start: u32) -> Result<Self> {
         let weights = layout.specs().len();
-        let sizes = Sizes { rows, capacity: cache_start.min(context).next_multiple_of(64), ring: MOST };
+        let sizes = Self::sizes_of(rows, context, cache_start);
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * 4, usage)).collect::<Result<_>>()?;
         let fence = || gpu.buffer("fence", 4, usage);

@@ -4,12 +4,16 @@ use std::rc::Rc;
 
 use super::{gguf, safetensors};
 use crate::error::{Error, Result};
+use crate::source::spec::gguf_parts;
+use crate::source::spec::names::MANIFEST;
 use crate::source::{ByteSource, Files};
 
 /// The kinds that can be opened.
 pub(crate) enum Kind {
-    /// One GGUF file.
-    Gguf(Rc<dyn ByteSource>),
+    /// A GGUF file, or all parts of a split one in their order.
+    Gguf(Vec<Rc<dyn ByteSource>>),
+    /// Our own shards, by their manifest.
+    Shards(Rc<dyn ByteSource>),
     /// Files as Hugging Face lays them out.
     Folder,
 }
@@ -19,24 +23,26 @@ const HEAD: u64 = 64;
 
 /// Looks at names and first bytes. Every refusal says what the file seems to be and what to do.
 pub(crate) async fn detect(files: &Files) -> Result<Kind> {
+    if let Some(manifest) = files.get(MANIFEST) {
+        return Ok(Kind::Shards(manifest.clone()));
+    }
     let ggufs: Vec<_> = files.iter().filter(|(name, _)| has_extension(name, "gguf")).collect();
-    match ggufs.as_slice() {
-        [] => {}
-        [(name, source)] => {
-            if let Some((part, parts)) = split_part(name) {
-                return Err(split(name, part, parts));
+    if let Some((name, _)) = ggufs.first() {
+        let parts = gguf_parts(name).unwrap_or_else(|| vec![(*name).clone()]);
+        if let Some((other, _)) = ggufs.iter().find(|(name, _)| !parts.contains(name)) {
+            return Err(Error::bad_model(format!("there are several GGUF models, {name} and {other}; name one of them")));
+        }
+        let mut sources = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let source = files
+                .get(part)
+                .ok_or_else(|| Error::not_found(format!("{part} is missing: {name} is one of {} parts of a split model, and all are needed", parts.len())))?;
+            match sniff(source.as_ref()).await? {
+                Sniffed::Gguf => sources.push(Rc::clone(source)),
+                other => return Err(neither(source.as_ref(), &other)),
             }
-            return match sniff(source.as_ref()).await? {
-                Sniffed::Gguf => Ok(Kind::Gguf(Rc::clone(source))),
-                other => Err(neither(source.as_ref(), &other)),
-            };
         }
-        [(name, _), ..] => {
-            return Err(match split_part(name) {
-                Some((part, parts)) => split(name, part, parts),
-                None => Error::bad_model(format!("there are {} GGUF files, among them {name}; name one of them", ggufs.len())),
-            });
-        }
+        return Ok(Kind::Gguf(sources));
     }
     if files.contains_key("config.json") || files.keys().any(|name| name.ends_with(".safetensors.index.json")) {
         return Ok(Kind::Folder);
@@ -45,7 +51,7 @@ pub(crate) async fn detect(files: &Files) -> Result<Kind> {
     match (files.len(), files.first()) {
         (_, None) => Err(Error::not_found("the model has no files: give a .gguf file, or a folder with config.json, tokenizer.json and model.safetensors")),
         (1, Some((_, source))) => match sniff(source.as_ref()).await? {
-            Sniffed::Gguf => Ok(Kind::Gguf(Rc::clone(source))),
+            Sniffed::Gguf => Ok(Kind::Gguf(vec![Rc::clone(source)])),
             // The folder's own error then says what is missing beside the weights.
             Sniffed::Safetensors => Ok(Kind::Folder),
             other => Err(neither(source.as_ref(), &other)),
@@ -98,20 +104,4 @@ fn neither(source: &dyn ByteSource, sniffed: &Sniffed) -> Error {
 
 fn has_extension(name: &str, extension: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, e)| e.eq_ignore_ascii_case(extension))
-}
-
-/// `(3, 9)` for `name-00003-of-00009.gguf`.
-fn split_part(name: &str) -> Option<(u32, u32)> {
-    let stem = name.get(..name.len().checked_sub(5)?)?;
-    let (rest, parts) = stem.rsplit_once("-of-")?;
-    let (_, part) = rest.rsplit_once('-')?;
-    let number = |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok()).flatten();
-    match (number(part)?, number(parts)?) {
-        (_, 0 | 1) => None,
-        both => Some(both),
-    }
-}
-
-fn split(name: &str, part: u32, parts: u32) -> Error {
-    Error::unsupported(format!("{name} is part {part} of {parts} of a split model, which this version does not load; join them with llama-gguf-split --merge"))
 }

@@ -62,6 +62,7 @@ pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
         tensors,
         metadata: Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config }),
         tokenizer_files: Some(TokenizerFiles { json, template, template_json }),
+        packed: None,
     })
 }
 

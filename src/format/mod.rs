@@ -1,4 +1,4 @@
-//! Model files as they come: GGUF, or a Hugging Face folder with safetensors.
+//! Model files as they come: GGUF, a Hugging Face folder with safetensors, or our own shards.
 //!
 //! Only headers are read here. Nothing in them is believed before it is checked: counts against what the file can
 //! still hold, lengths before they are multiplied, offsets before anything is sliced.
@@ -21,6 +21,7 @@ mod dtype;
 pub mod gguf;
 mod hf;
 mod limits;
+pub mod manifest;
 mod reader;
 mod safetensors;
 mod tensor;
@@ -32,6 +33,7 @@ use sha2::{Digest, Sha256};
 
 pub use dtype::DType;
 pub use hf::{HfMetadata, TokenizerFiles};
+pub use manifest::{Manifest, Packed};
 pub use tensor::TensorInfo;
 
 use crate::error::{Error, Result};
@@ -61,19 +63,22 @@ pub struct Checkpoint {
     pub metadata: Metadata,
     /// tokenizer.json and what belongs to it; none for GGUF, which has its tokenizer in the metadata.
     pub tokenizer_files: Option<TokenizerFiles>,
+    /// What only a model in shards has.
+    pub packed: Option<Packed>,
 }
 
 impl Checkpoint {
-    /// Opens a GGUF file or a Hugging Face folder; which of them is decided by content and names.
+    /// Opens a GGUF file, a Hugging Face folder or a model in shards; which of them is decided by content and names.
     ///
     /// `BAD_MODEL` where a file breaks its format or is neither, `UNSUPPORTED_MODEL` where it is well-formed but of a
     /// kind that this version does not read, `NOT_FOUND` where a folder lacks a file.
     pub async fn open(files: &Files) -> Result<Self> {
         match detect::detect(files).await? {
-            detect::Kind::Gguf(source) => {
-                let (metadata, tensors) = gguf::read(&source, 0).await?;
-                Ok(Self { files: vec![source], tensors, metadata: Metadata::Gguf(metadata), tokenizer_files: None })
+            detect::Kind::Gguf(files) => {
+                let (metadata, tensors) = gguf::read(&files).await?;
+                Ok(Self { files, tensors, metadata: Metadata::Gguf(metadata), tokenizer_files: None, packed: None })
             }
+            detect::Kind::Shards(source) => manifest::open(files, &source).await,
             detect::Kind::Folder => hf::open(files).await,
         }
     }
@@ -81,6 +86,9 @@ impl Checkpoint {
     /// What tells this model from others, though they may have the same shape: 64 hexadecimal digits, of its tensors' names, types and shapes,
     /// and of some bytes of some of them.
     pub async fn fingerprint(&self) -> Result<String> {
+        if let Some(packed) = &self.packed {
+            return Ok(packed.hash.clone());
+        }
         let mut hash = Sha256::new();
         for (name, tensor) in &self.tensors {
             hash.update(format!("{name} {} {:?}\n", tensor.dtype.name(), tensor.shape));
@@ -90,12 +98,23 @@ impl Checkpoint {
             let length = SAMPLE.min(tensor.bytes);
             hash.update(self.read(tensor, (tensor.bytes - length) / 2, length as usize).await?);
         }
-        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(manifest::hex(&hash.finalize()))
     }
 
     /// The tensor called `name`; `BAD_MODEL` if there is none.
     pub fn tensor(&self, name: &str) -> Result<&TensorInfo> {
         self.tensors.get(name).ok_or_else(|| Error::bad_model(format!("tensor '{name}' is missing from the checkpoint")))
+    }
+
+    /// `len` bytes of a segment of a tensor in shards, from its byte `offset`.
+    pub async fn read_segment(&self, segment: &manifest::Segment, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let source = self.files.get(segment.shard).ok_or_else(|| Error::internal("a segment of another checkpoint"))?;
+        check_range(source.name(), segment.length, offset, len)?;
+        let bytes = source.read(segment.offset + offset, len).await?;
+        if bytes.len() != len {
+            return Err(Error::storage(format!("{}: asked for {len} bytes, got {}", source.name(), bytes.len())));
+        }
+        Ok(bytes)
     }
 
     /// `len` bytes of `tensor` from its byte `offset`. The range is checked against the tensor.

@@ -63,11 +63,12 @@ pub fn list(checkpoint: &Checkpoint, architecture: &'static Architecture, config
 impl Decoder {
     fn reserve(mut config: ModelConfig, mut t: Tensors<'_, '_>) -> Result<(Self, Vec<Listed>)> {
         let (d, v) = (config.width, config.vocab);
-        let embed = t.named(("token_embd", None), "weight", &[v, d]);
-        let embed = t.matrix("token_embd".into(), vec![Rows::all(embed)], d, 1, None)?;
         let head = t.named(("output", None), "weight", &[v, d]);
         // Where the file does not say, what is there decides; some files hold a tied head a second time.
         let own = config.tied != Some(true) && t.has(&head.name);
+        (t.layers, t.tied) = (config.layers.len(), !own);
+        let embed = t.named(("token_embd", None), "weight", &[v, d]);
+        let embed = t.matrix("token_embd".into(), vec![Rows::all(embed)], d, 1, None)?;
         if !own && config.tied == Some(false) {
             return Err(Error::bad_model(format!("tensor {} is missing and the configuration does not tie it to the embedding", head.name)));
         }

@@ -26,7 +26,7 @@ pub use tensors::Listed;
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::plan::{BufferId, Builder};
-use crate::weights::{Matrix, VectorSource, WeightType, to_f32};
+use crate::weights::{Matrix, Recipe, VectorSource, dequantize};
 use keys::Keys;
 use names::HfNames;
 use rope::{ROPE_FACTORS, ROPE_FREQS, Scaling};
@@ -49,6 +49,8 @@ pub trait Model {
 pub struct Reserve<'a> {
     /// Largest binding, in bytes; larger matrices are split by rows.
     pub max_binding: u64,
+    /// How matrices are quantized that are not yet.
+    pub quantize: Option<Recipe>,
     /// Reserves one buffer.
     pub buffer: &'a mut dyn FnMut(String, u64) -> BufferId,
 }
@@ -127,7 +129,8 @@ pub async fn read_rope_divisors(checkpoint: &Checkpoint, model: &mut dyn Model) 
         for (name, divisors) in wanted {
             let info = checkpoint.tensor(name)?;
             let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-            *divisors = to_f32(WeightType::of(info.dtype, name)?, &raw, name)?;
+            divisors.clear();
+            dequantize(info.dtype, &raw, divisors).map_err(|e| e.at(name))?;
         }
         rope.inverse_frequencies(false).and(rope.inverse_frequencies(true))?;
     }

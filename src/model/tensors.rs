@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use super::names::Names;
 use super::{Architecture, ModelConfig, Reserve};
 use crate::error::{Error, Result};
-use crate::format::Checkpoint;
+use crate::format::{Checkpoint, DType};
 use crate::plan::BufferId;
-use crate::weights::{Matrix, RowSlice, VectorPart, VectorSource};
+use crate::weights::{Matrix, RowSlice, VectorPart, VectorSource, WeightType};
 
 /// A tensor that a model reads.
 #[derive(Debug, Clone)]
@@ -50,16 +50,26 @@ pub(super) struct Tensors<'a, 'b> {
     target: Option<(&'a Checkpoint, &'a mut Reserve<'b>)>,
     pub listed: Vec<Listed>,
     pub vectors: Vec<(BufferId, VectorSource)>,
+    /// Layers of the model, and whether its embedding is its head: for quantization.
+    pub layers: usize,
+    pub tied: bool,
 }
 
 impl<'a, 'b> Tensors<'a, 'b> {
     pub fn of(checkpoint: &'a Checkpoint, architecture: &Architecture, reserve: &'a mut Reserve<'b>) -> Self {
-        Self { names: Names::of(checkpoint, architecture.names), target: Some((checkpoint, reserve)), listed: Vec::new(), vectors: Vec::new() }
+        Self {
+            names: Names::of(checkpoint, architecture.names),
+            target: Some((checkpoint, reserve)),
+            listed: Vec::new(),
+            vectors: Vec::new(),
+            layers: 0,
+            tied: false,
+        }
     }
 
     /// Only lists what a model reads, under the names that `checkpoint`, which has no tensors, would have.
     pub fn list(checkpoint: &Checkpoint, architecture: &Architecture) -> Self {
-        Self { names: Names::of(checkpoint, architecture.names), target: None, listed: Vec::new(), vectors: Vec::new() }
+        Self { names: Names::of(checkpoint, architecture.names), target: None, listed: Vec::new(), vectors: Vec::new(), layers: 0, tied: false }
     }
 
     /// Whether the checkpoint has a tensor; a list has every one.
@@ -89,8 +99,17 @@ impl<'a, 'b> Tensors<'a, 'b> {
         let Some((checkpoint, reserve)) = &mut self.target else { return Ok(Matrix { name: label, n, k, parts: Vec::new(), bias }) };
         let mut slices = Vec::with_capacity(sources.len());
         for Rows { tensor, first, rows } in sources {
-            crate::weights::expect(checkpoint, &tensor.name, &tensor.shape)?;
-            slices.push(RowSlice { row0: first, rows, transposed: tensor.transposed, tensor: tensor.name });
+            let info = crate::weights::expect(checkpoint, &tensor.name, &tensor.shape)?;
+            let kind = match reserve.quantize {
+                // What is quantized stays as it is: quantizing it again would only lose.
+                Some(recipe) if info.dtype.block_len() == 1 && checkpoint.packed.is_none() => {
+                    let wanted = recipe.of(tensor.part, tensor.layer.unwrap_or(0), self.layers, k, self.tied);
+                    if wanted == DType::F32 { info.dtype } else { wanted }
+                }
+                _ => info.dtype,
+            };
+            let kind = WeightType::of(kind, &tensor.name)?;
+            slices.push(RowSlice { row0: first, rows, transposed: tensor.transposed, tensor: tensor.name, kind });
         }
         let matrix = Matrix::stack(label, checkpoint, slices, k, group, reserve.max_binding, reserve.buffer)?;
         Ok(Matrix { bias, ..matrix })

@@ -360,7 +360,10 @@ impl<'a> Builder<'a> {
     }
 
     fn push(&mut self, name: &str, chosen: Chosen, overrides: Vec<(&'static str, f64)>, bindings: Vec<(&'static str, BufferId)>, grid: Grid, bytes: u64) {
-        let Chosen { variant, reason, choice } = chosen;
+        let Chosen { variant, mut reason, choice } = chosen;
+        if let Some(note) = bindings.iter().find(|(name, _)| *name == "wq").and_then(|(_, wq)| self.layout.note_of(*wq)) {
+            reason = format!("{reason}; {note}");
+        }
         let mut bindings = bindings;
         if variant.bindings.iter().any(|b| b.name == "state") && bindings.iter().all(|(n, _)| *n != "state") {
             bindings.push(("state", self.state));

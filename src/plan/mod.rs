@@ -13,6 +13,8 @@ pub use builder::{Act, Activation, Attention, Builder, FEW, HEAD_NORM_ROOM, Head
 pub use print::{PlanRow, rows};
 pub use select::{Choice, Chosen, Kv, Lane, Selector};
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::kernels::Variant;
@@ -63,6 +65,21 @@ pub struct CacheShape {
 }
 
 impl CacheShape {
+    /// Positions that a cache of `sizes` holds for a layer with a window: the window's and those of a pass beside it.
+    pub(crate) fn positions(sizes: Sizes, window: Option<u32>) -> u32 {
+        window.map_or(sizes.capacity, |w| w.saturating_add(sizes.rows).next_multiple_of(64).min(sizes.capacity))
+    }
+
+    /// The same part in a cache of other sizes.
+    pub(crate) fn grown(self, sizes: Sizes) -> Self {
+        Self { positions: Self::positions(sizes, self.window), ..self }
+    }
+
+    /// Its bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.heads as u64 * self.positions as u64 * self.row
+    }
+
     /// Rows that hold something when `n` positions from 0 on are used.
     pub const fn used(&self, n: u32) -> u32 {
         if n < self.positions { n } else { self.positions }
@@ -73,6 +90,8 @@ impl CacheShape {
 #[derive(Debug, Default, Clone)]
 pub struct Layout {
     specs: Vec<BufferSpec>,
+    /// What the plan says of steps that read a buffer.
+    notes: HashMap<BufferId, String>,
 }
 
 impl Layout {
@@ -94,9 +113,19 @@ impl Layout {
         }
     }
 
+    /// Has the plan say something about each step that reads the buffer as its weights.
+    pub fn note(&mut self, buffer: BufferId, text: String) {
+        self.notes.insert(buffer, text);
+    }
+
+    /// What was noted of a buffer.
+    pub fn note_of(&self, buffer: BufferId) -> Option<&str> {
+        self.notes.get(&buffer).map(String::as_str)
+    }
+
     /// A part of the KV cache, reserved on first use.
     pub fn cache(&mut self, label: &str, shape: CacheShape) -> BufferId {
-        let id = self.shared(label, u64::from(shape.heads) * u64::from(shape.positions) * shape.row, Role::Cache);
+        let id = self.shared(label, shape.bytes(), Role::Cache);
         self.specs[id.0 as usize].cache = Some(shape);
         id
     }

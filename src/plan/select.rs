@@ -115,6 +115,7 @@ pub struct Selector {
     kv: Kv,
     caps: Caps,
     forced: Vec<Forced>,
+    hints: Vec<(String, String)>,
     known: Known,
     /// Variants that failed the self-test.
     broken: Vec<&'static Variant>,
@@ -147,7 +148,14 @@ impl Selector {
         if lane == Lane::F16 && !caps.f16() {
             return Err(Error::bad_option("lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact or fast"));
         }
-        for (kernel, variant) in forced {
+        Self::check(forced)?;
+        let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
+        Ok(Self { lane, kv: kv.unwrap_or(lane.kv()), caps: caps.clone(), forced, hints: Vec::new(), known: Known::default(), broken: Vec::new(), trial: None })
+    }
+
+    /// Checks that every (kernel, variant) exists; `UNKNOWN_KERNEL` lists those that do.
+    pub fn check(pairs: &[(String, String)]) -> Result<()> {
+        for (kernel, variant) in pairs {
             if !kernels::kernels().contains(&kernel.as_str()) {
                 return Err(Error::unknown_kernel(format!("kernel {kernel:?} does not exist; there are: {}", kernels::kernels().join(", "))));
             }
@@ -156,8 +164,13 @@ impl Selector {
                 return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant {variant:?}; there are: {}", names.join(", "))));
             }
         }
-        let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
-        Ok(Self { lane, kv: kv.unwrap_or(lane.kv()), caps: caps.clone(), forced, known: Known::default(), broken: Vec::new(), trial: None })
+        Ok(())
+    }
+
+    /// Takes the model's recommendations, (kernel, variant): they decide where the device runs the variant, it has proved itself, and nothing
+    /// was forced or measured.
+    pub fn hint(&mut self, hints: &[(String, String)]) {
+        self.hints = hints.to_vec();
     }
 
     /// The lane.
@@ -207,6 +220,9 @@ impl Selector {
         if let Some(forced) = self.forced(&fit) {
             variant = forced.0;
             because.push(forced.1);
+        } else if let Some(hinted) = self.hints.iter().find_map(|(kernel, hint)| fit.iter().find(|v| v.kernel == kernel && matches(v, hint))) {
+            variant = hinted;
+            because.push("recommended by the model".into());
         } else if fit.len() > 1 {
             if self.caps.subgroups() {
                 because.push(format!("subgroups of {} to {}", self.caps.subgroup[0], self.caps.subgroup[1]));

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 
-use super::spec::names;
+use super::spec::{gguf_parts, names};
 use super::{ByteSource, Files, check_range};
 use crate::error::{Error, Result};
 
@@ -87,13 +87,13 @@ pub fn open_path(path: &Path) -> Result<Files> {
     if !meta.is_dir() {
         let source = DiskSource::open(path)?;
         // Pointing at one file of a folder means the folder, as it does for a URL.
-        return match (source.name(), path.parent()) {
-            (names::CONFIG | names::WEIGHTS | names::INDEX, Some(parent)) => open_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }),
-            _ => {
-                files.insert(source.name.clone(), Rc::new(source));
-                Ok(files)
-            }
-        };
+        if let (names::CONFIG | names::WEIGHTS | names::INDEX | names::MANIFEST, Some(parent)) = (source.name(), path.parent()) {
+            return open_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+        }
+        for part in gguf_parts(source.name()).unwrap_or_else(|| vec![source.name.clone()]) {
+            files.insert(part.clone(), Rc::new(DiskSource::open(&path.with_file_name(part))?));
+        }
+        return Ok(files);
     }
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(path).map_err(|e| io_error(path, &e))? {
@@ -101,11 +101,20 @@ pub fn open_path(path: &Path) -> Result<Files> {
     }
     paths.sort();
     let extension = |p: &PathBuf, e: &str| p.extension().is_some_and(|x| x == e);
+    let name_of = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let is_hf = paths.iter().any(|p| p.file_name().is_some_and(|n| n == names::CONFIG));
+    if paths.iter().any(|p| name_of(p) == names::MANIFEST) {
+        for p in paths.iter().filter(|p| extension(p, "json") || extension(p, "bin")) {
+            let source = DiskSource::open(p)?;
+            files.insert(source.name.clone(), Rc::new(source));
+        }
+        return Ok(files);
+    }
     if !is_hf {
         let gguf: Vec<&PathBuf> = paths.iter().filter(|p| extension(p, "gguf")).collect();
         return match gguf.as_slice() {
             [one] => open_path(one),
+            [first, ..] if gguf_parts(&name_of(first)).is_some_and(|parts| gguf.iter().all(|p| parts.contains(&name_of(p)))) => open_path(first),
             [] => Err(Error::not_found(format!("{}: has no config.json and no .gguf file; {}", path.display(), names::EXPECTED))),
             _ => Err(Error::bad_option(format!("{}: holds {} .gguf files; name the one to load", path.display(), gguf.len()))),
         };
@@ -153,6 +162,21 @@ mod tests {
         let expected = ["config.json", "model.safetensors", "tokenizer.json"];
         for path in [dir.path().to_owned(), dir.path().join("config.json"), dir.path().join("model.safetensors")] {
             assert_eq!(open_path(&path).unwrap().keys().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn one_part_stands_for_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = ["m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"];
+        write(dir.path(), parts[0], b"x");
+        write(dir.path(), parts[2], b"x");
+        let error = open_path(&dir.path().join(parts[2])).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.message().contains(parts[1]), "{error}");
+        write(dir.path(), parts[1], b"x");
+        for path in [dir.path().to_owned(), dir.path().join(parts[1])] {
+            assert_eq!(open_path(&path).unwrap().keys().collect::<Vec<_>>(), parts);
         }
     }
 

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 
+use std::rc::Rc;
+
+use super::spec::{names, remote_parts};
 use super::transport::{Body, Reply, Transport};
-use crate::error::{Error, Result};
+use super::{ByteSource, Files, Remote, Weights, check_range};
+use crate::error::{Error, ErrorKind, Result};
 use crate::stream::Cancel;
 
 /// Largest piece of a body, in bytes.
@@ -49,6 +53,124 @@ impl Transport for HttpTransport {
             let reader = response.into_body().into_reader();
             Ok(Reply { length, etag, body: Box::new(HttpBody { url: url.to_owned(), reader, cancel: cancel.clone() }) })
         })
+    }
+}
+
+/// A file on a server that answers ranges: only what is read is fetched.
+struct RangeSource {
+    agent: ureq::Agent,
+    url: String,
+    name: String,
+    len: u64,
+    /// The file's beginning, which came with its length.
+    head: Vec<u8>,
+}
+
+/// Bytes that are fetched to learn a file's length.
+const HEAD: u64 = 256 << 10;
+
+impl RangeSource {
+    /// Asks for the beginning of `url`; `None` where the server answers with the whole file instead.
+    fn open(agent: &ureq::Agent, url: &str, name: &str) -> Result<Option<Self>> {
+        let (total, head) = match range(agent, url, 0, HEAD)? {
+            Some((total, body)) => (total, body),
+            None => return Ok(None),
+        };
+        Ok(Some(Self { agent: agent.clone(), url: url.into(), name: name.into(), len: total, head }))
+    }
+}
+
+/// The length of the file at `url` and its bytes from `from` on, `len` at most; `None` where the server answers no ranges.
+fn range(agent: &ureq::Agent, url: &str, from: u64, len: u64) -> Result<Option<(u64, Vec<u8>)>> {
+    let request = agent.get(url).header("Range", format!("bytes={from}-{}", from + len.max(1) - 1));
+    let response = request.call().map_err(|e| Error::network(format!("{url}: {e}")).with_source(e))?;
+    super::transport::check_status(response.status().as_u16(), url)?;
+    let total = response.headers().get("content-range").and_then(|v| v.to_str().ok()?.rsplit_once('/')?.1.parse().ok());
+    let (206, Some(total)) = (response.status().as_u16(), total) else { return Ok(None) };
+    let mut body = Vec::new();
+    let mut reader = response.into_body().into_reader().take(len);
+    reader.read_to_end(&mut body).map_err(|e| Error::network(format!("{url}: the connection failed while reading ({e}); try again")).with_source(e))?;
+    Ok(Some((total, body)))
+}
+
+impl ByteSource for RangeSource {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>> {
+        Box::pin(async move {
+            check_range(&self.name, self.len, offset, len)?;
+            if let Some(bytes) = usize::try_from(offset).ok().and_then(|at| self.head.get(at..at + len)) {
+                return Ok(bytes.to_vec());
+            }
+            match range(&self.agent, &self.url, offset, len as u64)? {
+                Some((_, bytes)) if bytes.len() == len => Ok(bytes),
+                _ => Err(Error::network(format!("{}: the server did not answer with the {len} bytes from {offset} on; try again", self.url))),
+            }
+        })
+    }
+}
+
+/// The files of `remote` without downloading them; `None` where the server answers no ranges.
+pub async fn open_ranges(remote: &Remote) -> Result<Option<Files>> {
+    let agent = HttpTransport::new().agent;
+    let (mut files, mut whole) = (Files::new(), false);
+    let mut add = |name: &str, url: &str, optional: bool| -> Result<Option<Rc<dyn ByteSource>>> {
+        match RangeSource::open(&agent, url, name) {
+            Ok(Some(source)) => {
+                let source: Rc<dyn ByteSource> = Rc::new(source);
+                files.insert(name.to_owned(), source.clone());
+                Ok(Some(source))
+            }
+            Ok(None) => {
+                whole = true;
+                Err(Error::network(format!("{url}: the server does not answer ranges")))
+            }
+            Err(e) if optional && e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    };
+    let found = async {
+        match remote {
+            Remote::File { url } => {
+                for (name, url) in remote_parts(url) {
+                    add(&name, &url, false)?;
+                }
+            }
+            Remote::Folder { base, query, weights } => {
+                let url = |name: &str| format!("{base}{name}{query}");
+                if *weights == Weights::Shards {
+                    let source = add(names::MANIFEST, &url(names::MANIFEST), false)?;
+                    let Some(source) = source else { return Ok(()) };
+                    for file in crate::format::manifest::read(&source).await?.files() {
+                        add(&file.file, &url(&file.file), false)?;
+                    }
+                    return Ok(());
+                }
+                for name in [names::CONFIG, names::TOKENIZER] {
+                    add(name, &url(name), false)?;
+                }
+                for name in [names::TOKENIZER_CONFIG, names::GENERATION_CONFIG, names::CHAT_TEMPLATE] {
+                    add(name, &url(name), true)?;
+                }
+                let single = *weights != Weights::Indexed && add(names::WEIGHTS, &url(names::WEIGHTS), *weights == Weights::Any)?.is_some();
+                if !single && let Some(index) = add(names::INDEX, &url(names::INDEX), false)? {
+                    let index = index.read(0, index.len() as usize).await?;
+                    for shard in crate::store::download::shards(&index)? {
+                        add(&shard, &url(&shard), false)?;
+                    }
+                }
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    match found.await {
+        Ok(()) => Ok(Some(files)),
+        Err(_) if whole => Ok(None),
+        Err(e) => Err(e),
     }
 }
 

@@ -41,6 +41,21 @@ pub async fn open(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel
     }
 }
 
+/// The files of `spec` for reading parts of them: those of a URL stay there, unless they are in the user's cache folder already or the server
+/// answers no ranges, in which case they are downloaded.
+pub async fn open_parts(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Files> {
+    #[cfg(feature = "cli")]
+    if let ModelSpec::Remote(remote) = spec {
+        if let Some(files) = DiskStore::open_default()?.open(&ModelKey::new(remote.url())).await? {
+            return Ok(files);
+        }
+        if let Some(files) = super::http::open_ranges(remote).await? {
+            return Ok(files);
+        }
+    }
+    open(spec, progress, cancel).await.map(|(files, _)| files)
+}
+
 /// Removes the downloaded copy of `spec`, if there is one: a broken file must not stand in the way of a mended one.
 pub async fn forget(spec: &ModelSpec) -> Result<()> {
     match spec {

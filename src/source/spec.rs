@@ -23,7 +23,7 @@ pub enum Remote {
         /// Its address, without fragment.
         url: String,
     },
-    /// A Hugging Face folder: configuration, tokenizer and safetensors.
+    /// A folder: of Hugging Face's, with configuration, tokenizer and safetensors, or of our own shards.
     Folder {
         /// Its address, ending in `/`; a file's address is this with the name behind it.
         base: String,
@@ -43,6 +43,18 @@ pub enum Weights {
     Single,
     /// `model.safetensors.index.json` and the shards that it names.
     Indexed,
+    /// Our own format: manifest.json and the files that it names.
+    Shards,
+}
+
+/// The names and addresses of the file at `url`, or of all parts of a split one.
+pub(crate) fn remote_parts(url: &str) -> Vec<(String, String)> {
+    let name = Remote::file_name(url);
+    let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
+    match gguf_parts(&name).zip(path.rsplit_once('/')) {
+        Some((parts, (base, _))) => parts.into_iter().map(|part| (part.clone(), format!("{base}/{part}{query}"))).collect(),
+        None => vec![(name, url.to_owned())],
+    }
 }
 
 /// The names of files in a Hugging Face folder.
@@ -68,10 +80,25 @@ pub mod names {
         "a model folder holds config.json, tokenizer.json and model.safetensors (or model.safetensors.index.json and the files it names)";
 }
 
+/// Most files that a model may be split into.
+pub const MOST_PARTS: u32 = 4096;
+
+/// The names of all parts of a split GGUF file, `NAME-00001-of-00003.gguf` and so on, from the name of any of them; `None` for a whole file.
+pub fn gguf_parts(name: &str) -> Option<Vec<String>> {
+    let number = |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse::<u32>().ok()).flatten();
+    let (rest, parts) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+    let (stem, part) = rest.rsplit_once('-')?;
+    let (part, parts) = (number(part)?, number(parts)?);
+    if !(1..=parts).contains(&part) || !(2..=MOST_PARTS).contains(&parts) {
+        return None;
+    }
+    Some((1..=parts).map(|i| format!("{stem}-{i:05}-of-{parts:05}.gguf")).collect())
+}
+
 impl ModelSpec {
     /// Understands `text`: `builtin`, an `http(s)://` or `blob:` URL, a `file://` URL, or a path.
     ///
-    /// Fails with `BAD_OPTION` where it is none of these and with `UNSUPPORTED_MODEL` for a manifest.json.
+    /// Fails with `BAD_OPTION` where it is none of these.
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         if text.is_empty() {
@@ -87,13 +114,7 @@ impl ModelSpec {
                 "file" => Ok(Self::Path(PathBuf::from(percent_decode(rest.strip_prefix("//").unwrap_or(rest))?))),
                 other => Err(Error::bad_option(format!("model: {other}: is not a kind of URL that can be read; use http:, https:, a path or `builtin`"))),
             },
-            _ => {
-                let path = PathBuf::from(text);
-                if path.file_name().is_some_and(|n| n == names::MANIFEST) {
-                    return Err(manifest_unsupported(text));
-                }
-                Ok(Self::Path(path))
-            }
+            _ => Ok(Self::Path(PathBuf::from(text))),
         }
     }
 }
@@ -115,9 +136,6 @@ impl Remote {
             return hugging_face(path, url);
         }
         let file = path.rsplit('/').next().unwrap_or("");
-        if file == names::MANIFEST {
-            return Err(manifest_unsupported(url));
-        }
         let query = if query.is_empty() { String::new() } else { format!("?{query}") };
         let parent = format!("{scheme}://{host}/{}", &path[..path.len() - file.len()]);
         Ok(match folder_weights(file) {
@@ -133,11 +151,13 @@ impl Remote {
     /// The canonical address: what identifies the model in a store.
     pub fn url(&self) -> String {
         match self {
-            Self::File { url } => url.clone(),
+            // Any part of a split file stands for all.
+            Self::File { url } => remote_parts(url).swap_remove(0).1,
             Self::Folder { base, query, weights } => match weights {
                 Weights::Any => format!("{base}{query}"),
                 Weights::Single => format!("{base}{}{query}", names::WEIGHTS),
                 Weights::Indexed => format!("{base}{}{query}", names::INDEX),
+                Weights::Shards => format!("{base}{}{query}", names::MANIFEST),
             },
         }
     }
@@ -152,13 +172,6 @@ impl Remote {
     }
 }
 
-/// The error for Millrace's own weight format, which is not part of this version.
-fn manifest_unsupported(what: &str) -> Error {
-    Error::unsupported(format!(
-        "{what}: models described by a manifest.json are not supported by this version; give the .gguf file or the folder with config.json instead"
-    ))
-}
-
 /// Whether `text` before a colon names a scheme; a single letter is a Windows drive.
 fn is_scheme(text: &str) -> bool {
     text.len() > 1 && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
@@ -170,6 +183,7 @@ fn folder_weights(file: &str) -> Option<Weights> {
         names::CONFIG | names::TOKENIZER | names::TOKENIZER_CONFIG | names::GENERATION_CONFIG | names::CHAT_TEMPLATE => Some(Weights::Any),
         names::WEIGHTS => Some(Weights::Single),
         names::INDEX => Some(Weights::Indexed),
+        names::MANIFEST => Some(Weights::Shards),
         _ => None,
     }
 }
@@ -209,9 +223,6 @@ fn hugging_face(path: &str, url: &str) -> Result<Remote> {
             for dir in dirs {
                 base.push_str(dir);
                 base.push('/');
-            }
-            if *file == names::MANIFEST {
-                return Err(manifest_unsupported(url));
             }
             Ok(match folder_weights(file) {
                 Some(weights) => Remote::Folder { base, query: String::new(), weights },
@@ -266,6 +277,11 @@ mod tests {
             ("https://example.org/m/", folder("https://example.org/m/", Weights::Any)),
             ("https://example.org/m/qwen2.5-0.5b", folder("https://example.org/m/qwen2.5-0.5b/", Weights::Any)),
             ("https://example.org", folder("https://example.org/", Weights::Any)),
+            ("https://example.org/m/manifest.json?v=2", {
+                let query = "?v=2".into();
+                ModelSpec::Remote(Remote::Folder { base: "https://example.org/m/".into(), query, weights: Weights::Shards })
+            }),
+            ("m/manifest.json", ModelSpec::Path("m/manifest.json".into())),
             ("https://example.org/m/config.json", folder("https://example.org/m/", Weights::Any)),
             ("https://example.org/m/model.safetensors", folder("https://example.org/m/", Weights::Single)),
             ("https://example.org/m/model.safetensors.index.json", folder("https://example.org/m/", Weights::Indexed)),
@@ -291,9 +307,6 @@ mod tests {
             ("file:///tmp/%zz", ErrorKind::BadOption),
             ("https://huggingface.co/Qwen", ErrorKind::BadOption),
             ("https://huggingface.co/datasets/a/b", ErrorKind::BadOption),
-            ("https://example.org/m/manifest.json", ErrorKind::UnsupportedModel),
-            ("m/manifest.json", ErrorKind::UnsupportedModel),
-            ("https://huggingface.co/a/b/resolve/main/manifest.json", ErrorKind::UnsupportedModel),
         ] {
             assert_eq!(ModelSpec::parse(text).unwrap_err().kind(), kind, "{text}");
         }

@@ -1,4 +1,4 @@
-//! Models in a folder of this machine: `<root>/<id>/NAME` for each file, `manifest.json` last, `<root>/<id>.lock` for the writer.
+//! Models in a folder of this machine: `<root>/<id>/NAME` for each file, `stored.json` last, `<root>/<id>.lock` for the writer.
 
 use std::fs::{self, File, TryLockError};
 use std::future::poll_fn;
@@ -250,7 +250,7 @@ impl Writer for DiskWriter {
             let path = self.dir.join(MANIFEST);
             let text = serde_json::to_vec_pretty(&manifest).map_err(|e| Error::internal(format!("manifest: {e}")))?;
             // Under another name first: a manifest is there whole or not at all.
-            let temporary = self.dir.join("manifest.json.new");
+            let temporary = self.dir.join(format!("{MANIFEST}.new"));
             let write = || {
                 let mut out = File::create(&temporary)?;
                 out.write_all(&text)?;

@@ -2,9 +2,13 @@
 
 use super::{Begin, ModelKey, Storage, Store, Writer, check_name, full};
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::spec::names;
+use crate::format::Manifest;
+use crate::format::manifest::hex;
+use crate::source::spec::{names, remote_parts};
 use crate::source::{Files, Remote, Transport, Weights};
 use crate::stream::{Cancel, Phase, Progress};
+
+use sha2::{Digest, Sha256};
 
 /// Largest `model.safetensors.index.json` that is accepted, in bytes: real ones of 400 B parameters have 5 MB.
 const MAX_INDEX: usize = 32 << 20;
@@ -36,7 +40,9 @@ pub async fn fetch(remote: &Remote, store: &dyn Store, transport: &dyn Transport
     let mut download = Download { store, writer, transport, progress, cancel, reason: reason.as_deref(), loaded: 0, total: 0 };
     match remote {
         Remote::File { url } => {
-            download.file(url, &Remote::file_name(url)).await?;
+            for (name, url) in remote_parts(url) {
+                download.file(&url, &name).await?;
+            }
         }
         Remote::Folder { base, query, weights } => download.folder(&Folder { base, query }, *weights).await?,
     }
@@ -72,6 +78,9 @@ struct Download<'a> {
 
 impl Download<'_> {
     async fn folder(&mut self, folder: &Folder<'_>, weights: Weights) -> Result<()> {
+        if weights == Weights::Shards {
+            return self.shards(folder).await;
+        }
         for name in [names::CONFIG, names::TOKENIZER] {
             self.required(folder, name).await?;
         }
@@ -80,7 +89,7 @@ impl Download<'_> {
         }
         match weights {
             Weights::Single => self.required(folder, names::WEIGHTS).await,
-            Weights::Indexed => self.indexed(folder).await,
+            Weights::Indexed | Weights::Shards => self.indexed(folder).await,
             Weights::Any => {
                 if self.optional(folder, names::WEIGHTS).await? {
                     return Ok(());
@@ -95,6 +104,37 @@ impl Download<'_> {
         let index = self.keep(&url, names::INDEX).await.map_err(|e| missing(e, folder))?;
         for shard in shards(&index).map_err(|e| e.at(&url))? {
             self.required(folder, &shard).await?;
+        }
+        Ok(())
+    }
+
+    /// A manifest and its files, whose hashes are compared as they arrive.
+    async fn shards(&mut self, folder: &Folder<'_>) -> Result<()> {
+        let url = folder.url(names::MANIFEST);
+        let manifest = self.keep(&url, names::MANIFEST).await?;
+        let manifest = Manifest::parse(&manifest).map_err(|e| e.at(&url))?;
+        let announced: u64 = manifest.files().map(|file| file.bytes).sum();
+        if let Some(available) = self.store.available().await
+            && announced > available
+        {
+            return Err(full(&url, Some(announced), Some(available)));
+        }
+        for file in manifest.files() {
+            let (mut hash, mut length) = (Sha256::new(), 0);
+            let url = folder.url(&file.file);
+            let see = &mut |piece: &[u8]| {
+                hash.update(piece);
+                length += piece.len() as u64;
+                Ok(())
+            };
+            self.stream(&url, &file.file, see).await?;
+            if length != file.bytes || hex(&hash.finalize()) != file.sha256 {
+                return Err(Error::bad_model(format!(
+                    "{url}: arrived with {length} bytes whose SHA-256 is not the one in {}: it was damaged on the way, or is of another version of the model; \
+                     try again",
+                    names::MANIFEST
+                )));
+            }
         }
         Ok(())
     }
@@ -185,7 +225,7 @@ fn missing(error: Error, folder: &Folder<'_>) -> Error {
 }
 
 /// The files that an index names, each once, in order.
-fn shards(index: &[u8]) -> Result<Vec<String>> {
+pub(crate) fn shards(index: &[u8]) -> Result<Vec<String>> {
     let index: serde_json::Value = serde_json::from_slice(index).map_err(|e| Error::bad_model(format!("is not JSON ({e})")))?;
     let map = index.get("weight_map").and_then(|m| m.as_object()).ok_or_else(|| Error::bad_model("has no object weight_map"))?;
     let mut shards = indexmap::IndexSet::new();

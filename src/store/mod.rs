@@ -140,7 +140,7 @@ impl Storage {
 /// The manifest's version; another one means that another version of Millrace wrote it, and the model is fetched again.
 pub(crate) const MANIFEST_VERSION: u32 = 1;
 /// The manifest's file name.
-pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "stored.json";
 
 /// What a store writes last, beside a model's files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -216,10 +216,10 @@ mod tests {
 
     #[test]
     fn names_stay_in_their_folder() {
-        for good in ["model.gguf", "model-00001-of-00002.safetensors", "a"] {
+        for good in ["model.gguf", "manifest.json", "model-00001-of-00002.safetensors", "a"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
-        for bad in ["", ".", "..", "../a", "a/b", "a\\b", ".hidden", "a b", "manifest.json", "é", "a:b", "nul\0"] {
+        for bad in ["", ".", "..", "../a", "a/b", "a\\b", ".hidden", "a b", "stored.json", "é", "a:b", "nul\0"] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use super::clock::now_ms;
 use super::request::{
-    Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
+    Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
 };
 use super::{Cancel, Phase, Progress, StopScanner};
 use crate::decode::{self, Outcome, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::gpu::{Gpu, GpuOptions};
+use crate::gpu::{Caps, Gpu, GpuOptions};
 use crate::kernels::Variant;
 use crate::model::{self, Reserve};
 use crate::plan::tuning::Tuning;
@@ -53,9 +53,29 @@ impl Engine {
         progress(Progress::new(Phase::Read, 1, 1));
 
         let (session, self_test) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
-        let about = describe(&checkpoint, session.model(), template.is_ok());
+        let about = describe(&checkpoint, session.model(), template.is_ok())?;
         let fingerprint = checkpoint.fingerprint().await?;
         Ok(Self { session, tokenizer, template, options: options.clone(), model: about, fingerprint, self_test, load_ms: now_ms() - started })
+    }
+
+    /// What [`Engine::info`] would say, from the files' headers alone: no weights are read, nothing is measured or tested.
+    pub async fn inspect(files: &Files, options: &LoadOptions) -> Result<Info> {
+        check(options)?;
+        let checkpoint = Checkpoint::open(files).await?;
+        let tokenizer = Tokenizer::open(&checkpoint)?;
+        let template = ChatTemplate::open(&checkpoint, &tokenizer);
+        let gpu = Gpu::open(&gpu_options(options)).await?;
+        let select = selector(&checkpoint, options, options.lane, gpu.caps())?;
+        let (mut layout, model) = reserve(&checkpoint, options, Some(tokenizer.vocab_size()), gpu.caps()).await?;
+        let context = context_of(options, model.config())?;
+        let sizes = Session::sizes_of(options.prefill_rows.unwrap_or(PREFILL_ROWS), context, options.cache_start.unwrap_or(CACHE_START));
+        let [prefill, decode, ..] = decode::build_plans(model.as_ref(), &mut layout, &select, sizes)?;
+        select.finish()?;
+        let mut plan = plan::rows("prefill", &prefill, sizes.rows);
+        plan.extend(plan::rows("decode", &decode, 1));
+        let about = describe(&checkpoint, model.as_ref(), template.is_ok())?;
+        let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
+        Ok(Info { plan, self_test, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) })
     }
 
     /// The tokenizer.
@@ -293,24 +313,15 @@ impl Engine {
         }
         plan.extend(plan::rows("decode", decode, 1));
         let counters = self.session.gpu().counters();
+        let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, self.session.sizes(), self.session.context());
+        info.memory.total = counters.snapshot().gpu_bytes;
+        info.memory.peak = counters.peak_gpu_bytes();
         Info {
-            version: env!("CARGO_PKG_VERSION"),
-            model: self.model.clone(),
-            adapter: self.session.gpu().caps().clone(),
-            lane: self.session.lane(),
-            lanes: [Lane::Exact, Lane::F16, Lane::Fast].into_iter().filter(|l| *l != Lane::F16 || self.session.gpu().caps().f16()).collect(),
-            memory: MemoryInfo {
-                weights: layout.bytes(Role::Weight),
-                kv: layout.bytes(Role::Cache),
-                activations: layout.bytes(Role::Activation) + layout.bytes(Role::State),
-                total: counters.snapshot().gpu_bytes,
-                peak: counters.peak_gpu_bytes(),
-            },
-            context: self.session.context(),
             load_ms: self.load_ms,
             self_test: self.self_test.clone(),
             warnings: self.warnings(),
             plan,
+            ..info
         }
     }
 
@@ -374,14 +385,7 @@ pub(crate) async fn open_empty(
     cancel: &Cancel,
 ) -> Result<(Session, SelfTestInfo)> {
     check(options)?;
-    let wanted = GpuOptions {
-        adapter: options.adapter.clone(),
-        subgroups: !options.no_subgroups,
-        f16: true,
-        max_binding: options.max_binding,
-        broken: options.broken.clone(),
-    };
-    let gpu = Rc::new(Gpu::open(&wanted).await?);
+    let gpu = Rc::new(Gpu::open(&gpu_options(options)).await?);
     cancel.check()?;
     progress(Progress::new(Phase::Compile, 0, 1));
     let (session, self_test) = plan_session(checkpoint, options, tokens, &gpu).await?;
@@ -390,14 +394,34 @@ pub(crate) async fn open_empty(
     Ok((session, self_test))
 }
 
+fn gpu_options(options: &LoadOptions) -> GpuOptions {
+    GpuOptions {
+        adapter: options.adapter.clone(),
+        subgroups: !options.no_subgroups,
+        f16: true,
+        max_binding: options.max_binding,
+        broken: options.broken.clone(),
+    }
+}
+
+/// What chooses kernels: with what the caller forces, what was measured on this device, and what the model recommends.
+fn selector(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, caps: &Caps) -> Result<Selector> {
+    let mut select = Selector::new(caps, lane, options.kv, &options.kernels)?;
+    select.remember(options.tuning.of(caps));
+    if let Some(packed) = &checkpoint.packed {
+        let hints: Vec<_> = packed.hints.kernels.iter().map(|(kernel, variant)| (kernel.clone(), variant.clone())).collect();
+        select.hint(&hints);
+    }
+    Ok(select)
+}
+
 /// A session without weights whose kernels have proved themselves: where one computes wrongly, the next lane is taken, without that variant.
 async fn plan_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>) -> Result<(Session, SelfTestInfo)> {
     let mut lane = options.lane;
     let mut about = SelfTestInfo::default();
     let mut broken: Vec<&'static Variant> = Vec::new();
     loop {
-        let mut select = Selector::new(gpu.caps(), lane, options.kv, &options.kernels)?;
-        select.remember(options.tuning.of(gpu.caps()));
+        let mut select = selector(checkpoint, options, lane, gpu.caps())?;
         select.avoid(&broken);
         let mut session = match new_session(checkpoint, options, tokens, gpu, select).await {
             Err(e) if e.kind() == ErrorKind::UnknownKernel && !broken.is_empty() => {
@@ -427,25 +451,40 @@ async fn plan_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Op
 }
 
 async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>, select: Selector) -> Result<Session> {
-    let mut layout = Layout::default();
-    let mut reserve = Reserve { max_binding: gpu.caps().max_binding, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
-    let mut model = model::open(checkpoint, &mut reserve)?;
-    model::read_rope_divisors(checkpoint, model.as_mut()).await?;
-    let config = model.config();
-    if let Some(n) = tokens
-        && n > config.vocab
-    {
-        return Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {}", config.vocab)));
-    }
-    let context = match options.context {
-        Some(n) if n > config.context => {
-            return Err(Error::bad_option(format!("context {n} is more than the {} positions that the model was trained for", config.context)));
-        }
-        Some(n) => n,
-        None => config.context,
-    };
-    let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS).min(context);
+    let (layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
+    let context = context_of(options, model.config())?;
+    let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
     Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))
+}
+
+/// The model and a layout with its weights.
+async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, caps: &Caps) -> Result<(Layout, Box<dyn model::Model>)> {
+    let mut layout = Layout::default();
+    let mut buffer = |label, bytes| layout.add(label, bytes, Role::Weight);
+    let mut model = model::open(checkpoint, &mut Reserve { max_binding: caps.max_binding, quantize: options.quantize, buffer: &mut buffer })?;
+    model::read_rope_divisors(checkpoint, model.as_mut()).await?;
+    weights::note_conversions(checkpoint, &model.matrices(), &mut layout);
+    if let Some(recipe) = options.quantize
+        && weights::conversions(checkpoint, &model.matrices())?.is_empty()
+    {
+        return Err(weights::nothing_to_quantize(recipe));
+    }
+    let vocab = model.config().vocab;
+    match tokens {
+        Some(n) if n > vocab => Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {vocab}"))),
+        _ => Ok((layout, model)),
+    }
+}
+
+/// The positions that the caller wants, or else the model's.
+fn context_of(options: &LoadOptions, config: &model::ModelConfig) -> Result<u32> {
+    match options.context {
+        Some(n) if n > config.context => {
+            Err(Error::bad_option(format!("context {n} is more than the {} positions that the model was trained for", config.context)))
+        }
+        Some(n) => Ok(n),
+        None => Ok(config.context),
+    }
 }
 
 /// What a saved conversation is kept under.
@@ -536,18 +575,22 @@ pub(crate) fn check(options: &LoadOptions) -> Result<()> {
     range("cache start", options.cache_start, 1, 1 << 24)
 }
 
-pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: bool) -> ModelInfo {
+/// What the model is called.
+pub(crate) fn model_name(checkpoint: &Checkpoint) -> Option<String> {
+    match &checkpoint.metadata {
+        Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
+        Metadata::Hf(m) => m.config.get("_name_or_path").and_then(|v| v.as_str()).filter(|s| !s.is_empty()).map(str::to_owned),
+    }
+}
+
+pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: bool) -> Result<ModelInfo> {
     let config = model.config();
     let mut types: BTreeMap<&str, usize> = BTreeMap::new();
     for tensor in checkpoint.tensors.values() {
         *types.entry(tensor.dtype.name()).or_default() += 1;
     }
-    let name = match &checkpoint.metadata {
-        Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
-        Metadata::Hf(m) => m.config.get("_name_or_path").and_then(|v| v.as_str()).filter(|s| !s.is_empty()).map(str::to_owned),
-    };
-    ModelInfo {
-        name,
+    Ok(ModelInfo {
+        name: model_name(checkpoint),
         architecture: config.architecture.into(),
         parameters: checkpoint.tensors.values().map(|t| t.shape.iter().product::<u64>()).sum(),
         context: config.context,
@@ -555,8 +598,9 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
         layers: config.layers.len(),
         bytes: checkpoint.tensors.values().map(|t| t.bytes).sum(),
         types: types.into_iter().map(|(t, n)| (t.to_owned(), n)).collect(),
+        converted: weights::conversions(checkpoint, &model.matrices())?,
         chat,
-    }
+    })
 }
 
 fn random_seed() -> Result<u64> {

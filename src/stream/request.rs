@@ -9,7 +9,8 @@ use crate::decode::{ProfileRow, Timings};
 use crate::error::{Error, Result};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::tuning::Tuning;
-use crate::plan::{Kv, Lane, PlanRow};
+use crate::plan::{Kv, Lane, Layout, PlanRow, Role, Sizes};
+use crate::weights::{Conversion, Recipe};
 
 use super::Progress;
 
@@ -34,6 +35,8 @@ pub struct LoadOptions {
     pub prefill_rows: Option<u32>,
     /// Positions that the cache holds at first, before it doubles; 512 if `None`.
     pub cache_start: Option<u32>,
+    /// How matrices are quantized while they are loaded, where they are not yet.
+    pub quantize: Option<Recipe>,
     /// Cap on the bytes of one binding, below the device's own.
     pub max_binding: Option<u64>,
     /// What was found out about this and other devices before.
@@ -285,6 +288,34 @@ pub struct Info {
     pub plan: Vec<PlanRow>,
 }
 
+impl Info {
+    /// What a model and its layout say; the rest is empty.
+    pub(crate) fn new(model: ModelInfo, caps: &Caps, lane: Lane, layout: &Layout, sizes: Sizes, context: u32) -> Self {
+        let full = Sizes { capacity: context, ..sizes };
+        let memory = MemoryInfo {
+            weights: layout.bytes(Role::Weight),
+            kv: layout.bytes(Role::Cache),
+            kv_full: layout.specs().iter().filter_map(|spec| spec.cache).map(|cache| cache.grown(full).bytes()).sum(),
+            activations: layout.bytes(Role::Activation) + layout.bytes(Role::State),
+            total: 0,
+            peak: 0,
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            model,
+            adapter: caps.clone(),
+            lane,
+            lanes: [Lane::Exact, Lane::F16, Lane::Fast].into_iter().filter(|l| *l != Lane::F16 || caps.f16()).collect(),
+            memory,
+            context,
+            load_ms: 0.0,
+            self_test: SelfTestInfo::default(),
+            warnings: Vec::new(),
+            plan: Vec::new(),
+        }
+    }
+}
+
 /// The self-test at loading.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SelfTestInfo {
@@ -318,6 +349,8 @@ pub struct ModelInfo {
     pub bytes: u64,
     /// Types of its tensors and how many tensors have each.
     pub types: BTreeMap<String, usize>,
+    /// Types that other types became while loading: those that no kernel reads, and what was quantized.
+    pub converted: Vec<Conversion>,
     /// Whether the model has a chat template.
     pub chat: bool,
 }
@@ -329,6 +362,8 @@ pub struct MemoryInfo {
     pub weights: u64,
     /// KV cache as it is now.
     pub kv: u64,
+    /// The KV cache once the context is full.
+    pub kv_full: u64,
     /// Activations.
     pub activations: u64,
     /// All buffers alive.

@@ -28,6 +28,9 @@ impl TemplateSource {
 
     /// The templates of `checkpoint`; none if it has none, as base models do. `BAD_MODEL` where they are no text.
     pub fn of(checkpoint: &Checkpoint) -> Result<Option<Self>> {
+        if let Some(packed) = &checkpoint.packed {
+            return Ok(Self::unless_empty(packed.templates.clone()));
+        }
         match (&checkpoint.metadata, &checkpoint.tokenizer_files) {
             (Metadata::Gguf(metadata), _) => Self::of_gguf(metadata),
             (Metadata::Hf(metadata), Some(files)) => Self::of_folder(metadata, files),
@@ -92,7 +95,7 @@ impl TemplateSource {
     }
 
     /// All templates by name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.templates.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 

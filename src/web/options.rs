@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Kv, Lane};
 use crate::source::{Files, ModelSpec, Remote};
 use crate::stream::{LoadOptions, Overflow, Prompt, Request};
+use crate::weights::Recipe;
 
 /// An object whose properties are read by name; [`Fields::finish`] complains about the others.
 struct Fields<'a> {
@@ -101,6 +102,7 @@ fn load_options(fields: &mut Fields<'_>) -> Result<LoadOptions> {
         chunk: fields.get("chunk")?,
         adapter: fields.get("adapter")?,
         kernels: kernels.into_iter().collect(),
+        quantize: fields.get::<String>("quantize")?.map(|name| Recipe::parse(&name)).transpose()?,
         no_subgroups: !fields.get("subgroups")?.unwrap_or(true),
         ..LoadOptions::default()
     })

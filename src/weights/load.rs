@@ -1,12 +1,13 @@
-//! Streams the checkpoint's tensors into GPU buffers: a few MiB at a time, whatever the model's size.
+//! Streams the checkpoint's tensors into GPU buffers: a few MiB at a time, whatever the model's size. What lies in shards is copied, the rest
+//! repacked, or quantized.
 
 use bytemuck::cast_slice;
 use futures_util::future::LocalBoxFuture;
 
-use super::repack::{repack, row_bytes, to_f32};
-use super::{Matrix, VectorSource, WeightType};
-use crate::error::Result;
-use crate::format::Checkpoint;
+use super::{Matrix, Packed, RowSlice, VectorSource, WeightType, dequantize, quantize, repack};
+use crate::error::{Error, Result};
+use crate::format::manifest::PackedTensor;
+use crate::format::{Checkpoint, DType, TensorInfo};
 use crate::plan::BufferId;
 use crate::stream::Cancel;
 
@@ -29,7 +30,9 @@ pub fn bytes_to_read(checkpoint: &Checkpoint, matrices: &[Matrix], vectors: &[(B
     let mut bytes = tensors.map(|name| checkpoint.tensor(name).map(|info| info.bytes)).sum::<Result<u64>>()?;
     for matrix in matrices {
         for part in &matrix.parts {
-            bytes += (part.rows * row_bytes(part.kind, matrix.k)?) as u64;
+            for slice in &part.slices {
+                bytes += slice.rows as u64 * row_bytes_of(checkpoint, checkpoint.tensor(&slice.tensor)?, matrix.k)?;
+            }
         }
     }
     Ok(bytes)
@@ -55,60 +58,165 @@ pub async fn load(
             };
             let info = super::matrix::expect(checkpoint, name, &[part.len])?;
             let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-            let elements = to_f32(WeightType::of(info.dtype, name)?, &raw, name)?;
-            values.extend(elements.into_iter().map(|x| (x + source.offset) * source.scale));
+            let first = values.len();
+            dequantize(info.dtype, &raw, &mut values).map_err(|e| e.at(name))?;
+            values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);
             done(info.bytes);
         }
         sink.write(*buffer, 0, cast_slice(&values))?;
     }
     for matrix in matrices {
         for part in &matrix.parts {
-            let row = row_bytes(part.kind, matrix.k)?;
-            let per_piece = (PIECE / row).max(1);
-            let mut scales: Vec<u16> = Vec::new();
-            let mut at = 0u64;
+            // What of the scales is written, in bytes, and a half-word that waits for its neighbour.
+            let (mut at, mut scales_at, mut scales) = (0u64, 0u64, Vec::<u16>::new());
             for slice in &part.slices {
-                let info = checkpoint.tensors.get(&slice.tensor).ok_or_else(|| crate::Error::internal(format!("{} vanished", slice.tensor)))?;
-                // A matrix of columns is turned as a whole.
-                let turned = match slice.transposed {
-                    true => Some(transpose(&checkpoint.read(info, 0, info.bytes as usize).await?, matrix.k, row / matrix.k)),
-                    false => None,
-                };
-                let mut row0 = 0;
-                while row0 < slice.rows {
+                let info = checkpoint.tensor(&slice.tensor)?;
+                let mut rows = Rows::of(checkpoint, info, slice, matrix.k).await?;
+                let mut row = slice.row0;
+                while row < slice.row0 + slice.rows {
                     cancel.check()?;
-                    let rows = per_piece.min(slice.rows - row0);
-                    let from = (slice.row0 + row0) * row;
-                    let raw = match &turned {
-                        Some(turned) => turned[from..from + rows * row].to_vec(),
-                        None => checkpoint.read(info, from as u64, rows * row).await?,
-                    };
-                    let packed = repack(part.kind, &raw, rows, matrix.k).map_err(|e| e.at(&slice.tensor))?;
-                    sink.write(part.wq, at, cast_slice(&packed.wq))?;
-                    unflushed += raw.len();
+                    let piece = rows.read(row, slice.row0 + slice.rows - row).await.map_err(|e| e.at(&slice.tensor))?;
+                    sink.write(part.wq, at, piece.quants())?;
+                    at += piece.quants().len() as u64;
+                    scales.extend_from_slice(&piece.scales);
+                    let whole = scales.len() / 2 * 2;
+                    if let Some(ws) = part.ws.filter(|_| whole > 0) {
+                        sink.write(ws, scales_at, cast_slice(&scales[..whole]))?;
+                        scales_at += whole as u64 * 2;
+                        scales.drain(..whole);
+                    }
+                    unflushed += piece.quants().len();
                     if unflushed >= UNFLUSHED {
                         sink.flush().await?;
                         unflushed = 0;
                     }
-                    at += packed.wq.len() as u64 * 4;
-                    scales.extend_from_slice(&packed.scales);
-                    row0 += rows;
-                    done(raw.len() as u64);
+                    row += piece.rows;
+                    done(piece.bytes_read);
                 }
             }
-            if let Some(ws) = part.ws {
-                if scales.len() % 2 == 1 {
-                    scales.push(0);
-                }
-                sink.write(ws, 0, cast_slice(&scales))?;
+            if let (Some(ws), [last]) = (part.ws, scales.as_slice()) {
+                sink.write(ws, scales_at, cast_slice(&[*last, 0]))?;
             }
         }
     }
     Ok(())
 }
 
+/// Some rows in the GPU's layout.
+struct Piece {
+    rows: usize,
+    quants: Quants,
+    scales: Vec<u16>,
+    /// Bytes of the checkpoint that they were.
+    bytes_read: u64,
+}
+
+enum Quants {
+    Words(Vec<u32>),
+    Bytes(Vec<u8>),
+}
+
+impl Piece {
+    fn quants(&self) -> &[u8] {
+        match &self.quants {
+            Quants::Words(words) => cast_slice(words),
+            Quants::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// Reads the rows of a tensor, [`PIECE`] bytes at most at a time.
+struct Rows<'a> {
+    checkpoint: &'a Checkpoint,
+    info: &'a TensorInfo,
+    kind: WeightType,
+    k: usize,
+    source: RowSource<'a>,
+}
+
+enum RowSource<'a> {
+    /// Rows in the checkpoint's layout.
+    Raw,
+    /// All of a matrix of columns, turned.
+    Turned(Vec<u8>),
+    /// Rows in the GPU's layout.
+    Packed(&'a PackedTensor),
+}
+
+/// Bytes of a row in the checkpoint.
+fn row_bytes_of(checkpoint: &Checkpoint, info: &TensorInfo, k: usize) -> Result<u64> {
+    if checkpoint.packed.as_ref().is_some_and(|packed| packed.tensors.contains_key(&info.name)) {
+        return Ok(info.bytes * k as u64 / info.elements());
+    }
+    info.dtype.bytes_of(k as u64).ok_or_else(|| Error::bad_model(format!("tensor {}: a {} row of {k} elements is not whole blocks", info.name, info.dtype)))
+}
+
+impl<'a> Rows<'a> {
+    async fn of(checkpoint: &'a Checkpoint, info: &'a TensorInfo, slice: &RowSlice, k: usize) -> Result<Self> {
+        let source = match checkpoint.packed.as_ref().and_then(|packed| packed.tensors.get(&info.name)) {
+            Some(packed) => RowSource::Packed(packed),
+            None if slice.transposed => {
+                RowSource::Turned(transpose(&checkpoint.read(info, 0, info.bytes as usize).await?, k, info.dtype.block_bytes() as usize))
+            }
+            None => RowSource::Raw,
+        };
+        Ok(Self { checkpoint, info, kind: slice.kind, k, source })
+    }
+
+    /// Rows from `row` on: at least one, at most `most`.
+    async fn read(&mut self, row: usize, most: usize) -> Result<Piece> {
+        if let RowSource::Packed(packed) = self.source {
+            return self.read_packed(packed, row, most).await;
+        }
+        let bytes = row_bytes_of(self.checkpoint, self.info, self.k)? as usize;
+        let rows = (PIECE / bytes).clamp(1, most);
+        let raw = match &self.source {
+            RowSource::Turned(turned) => turned[row * bytes..(row + rows) * bytes].to_vec(),
+            _ => self.checkpoint.read(self.info, row as u64 * bytes as u64, rows * bytes).await?,
+        };
+        let Packed { wq, scales } = encode(self.kind, self.info.dtype, &raw, rows, self.k)?;
+        Ok(Piece { rows, quants: Quants::Words(wq), scales, bytes_read: raw.len() as u64 })
+    }
+
+    async fn read_packed(&self, packed: &PackedTensor, row: usize, most: usize) -> Result<Piece> {
+        let mut first = 0;
+        let Some(segment) = packed.segments.iter().find(|s| {
+            first += s.rows;
+            (row as u64) < first
+        }) else {
+            return Err(Error::internal(format!("row {row} of {} is in no segment", self.info.name)));
+        };
+        let (first, left) = (row as u64 + segment.rows - first, (first - row as u64) as usize);
+        let row_quants = packed.row_blocks * self.kind.quant_words() as u64 * 4;
+        let scales_of = |rows: u64| self.kind.scale_halves(rows * packed.row_blocks) * 2;
+        let rows = (PIECE / row_quants as usize).max(1).min(most).min(left);
+        let quants = self.checkpoint.read_segment(segment, first * row_quants, rows * row_quants as usize).await?;
+        let from = scales_of(first);
+        let scales = match scales_of(first + rows as u64) - from {
+            0 => Vec::new(),
+            n => self.checkpoint.read_segment(segment, segment.rows * row_quants + from, n as usize).await?,
+        };
+        let bytes_read = (quants.len() + scales.len()) as u64;
+        let scales = scales.chunks_exact(2).map(|h| u16::from_le_bytes([h[0], h[1]])).collect();
+        Ok(Piece { rows, quants: Quants::Bytes(quants), scales, bytes_read })
+    }
+}
+
+/// `rows` rows of `k` elements of a checkpoint's type, as kernels read `kind`: repacked where that is the same type, otherwise decoded and
+/// quantized.
+pub fn encode(kind: WeightType, dtype: DType, raw: &[u8], rows: usize, k: usize) -> Result<Packed> {
+    if kind.dtype() == dtype {
+        return repack(kind, raw, rows, k);
+    }
+    let mut values = Vec::new();
+    dequantize(dtype, raw, &mut values)?;
+    let mut blocks = Vec::new();
+    quantize(kind, &values, &mut blocks)?;
+    repack(kind, &blocks, rows, k)
+}
+
 /// `[K, N]` elements of `size` bytes as `[N, K]`.
-fn transpose(raw: &[u8], k: usize, size: usize) -> Vec<u8> {
+pub(crate) fn transpose(raw: &[u8], k: usize, size: usize) -> Vec<u8> {
     let n = raw.len() / size / k;
     let mut out = vec![0; raw.len()];
     for (i, element) in raw.chunks_exact(size).enumerate() {

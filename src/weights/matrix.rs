@@ -1,10 +1,12 @@
 //! How matrices of a checkpoint become matrices on the GPU: concatenated where one kernel reads several, split where a type changes or
 //! a part would not fit into one binding.
 
-use super::{BLOCK, WeightType};
+use std::collections::HashSet;
+
+use super::{BLOCK, Recipe, WeightType};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, TensorInfo};
-use crate::plan::BufferId;
+use crate::plan::{BufferId, Layout};
 
 /// Rows `row0 .. row0 + rows` of a checkpoint's tensor.
 #[derive(Debug, Clone)]
@@ -17,6 +19,8 @@ pub struct RowSlice {
     pub rows: usize,
     /// The tensor is `[K, N]`: its columns are the rows, all of them.
     pub transposed: bool,
+    /// Their type on the GPU.
+    pub kind: WeightType,
 }
 
 /// Some rows of a matrix, all of one type, in two GPU buffers.
@@ -104,9 +108,9 @@ impl Matrix {
         for source in sources {
             let tensor = &source.tensor;
             let info = checkpoint.tensor(tensor)?;
-            let kind = WeightType::of(info.dtype, tensor)?;
+            let kind = source.kind;
             super::repack::row_bytes(kind, k).map_err(|e| e.at(tensor))?;
-            if source.transposed && kind.quantized() {
+            if source.transposed && info.dtype.block_len() > 1 && checkpoint.packed.is_none() {
                 return Err(Error::unsupported(format!("tensor {tensor}: a matrix of columns in a quantized type")));
             }
             n += source.rows;
@@ -130,7 +134,7 @@ impl Matrix {
                 }
                 let take = room.min(source.rows - taken);
                 if let Some((_, slices)) = rows_of.last_mut() {
-                    slices.push(RowSlice { tensor: tensor.clone(), row0: source.row0 + taken, rows: take, transposed: source.transposed });
+                    slices.push(RowSlice { row0: source.row0 + taken, rows: take, ..source.clone() });
                 }
                 taken += take;
             }
@@ -147,6 +151,68 @@ impl Matrix {
         }
         Ok(Self { name, n, k, parts, bias: None })
     }
+}
+
+/// Tensors of one type that have another on the GPU.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Conversion {
+    /// The checkpoint's type.
+    pub from: &'static str,
+    /// The GPU's.
+    pub to: &'static str,
+    /// How many tensors.
+    pub tensors: usize,
+    /// Their bytes in the checkpoint.
+    pub bytes_before: u64,
+    /// Their bytes on the GPU.
+    pub bytes_after: u64,
+}
+
+/// The error where quantization is asked for and there is nothing to quantize.
+pub(crate) fn nothing_to_quantize(recipe: Recipe) -> Error {
+    Error::bad_option(format!(
+        "quantize {}: no weights of this model are F32, F16 or BF16, and what is quantized is not quantized again; leave the option out",
+        recipe.name()
+    ))
+}
+
+/// Has the plan say which weights have another type in the checkpoint.
+pub fn note_conversions(checkpoint: &Checkpoint, matrices: &[&Matrix], layout: &mut Layout) {
+    for part in matrices.iter().flat_map(|matrix| &matrix.parts) {
+        let types: Vec<_> = part.slices.iter().filter_map(|s| checkpoint.tensors.get(&s.tensor)).map(|info| info.dtype.name()).collect();
+        let mut others: Vec<_> = types.into_iter().filter(|name| *name != part.kind.dtype().name()).collect();
+        others.sort_unstable();
+        others.dedup();
+        if !others.is_empty() {
+            layout.note(part.wq, format!("converted from {}", others.join(" and ")));
+        }
+    }
+}
+
+/// What becomes another type while it is loaded.
+pub fn conversions(checkpoint: &Checkpoint, matrices: &[&Matrix]) -> Result<Vec<Conversion>> {
+    let mut found: Vec<Conversion> = Vec::new();
+    let mut seen = HashSet::new();
+    for matrix in matrices {
+        for slice in matrix.parts.iter().flat_map(|part| &part.slices) {
+            let info = checkpoint.tensor(&slice.tensor)?;
+            let (from, to) = (info.dtype.name(), slice.kind.dtype().name());
+            if from == to {
+                continue;
+            }
+            let at = found.iter().position(|c| (c.from, c.to) == (from, to)).unwrap_or_else(|| {
+                found.push(Conversion { from, to, tensors: 0, bytes_before: 0, bytes_after: 0 });
+                found.len() - 1
+            });
+            let conversion = &mut found[at];
+            if seen.insert(&slice.tensor) {
+                conversion.tensors += 1;
+                conversion.bytes_before += info.bytes;
+                conversion.bytes_after += slice.kind.bytes(info.elements() / matrix.k as u64 * matrix.kb() as u64);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The tensor of that name and shape; a missing one or another shape is an error that names it.

@@ -3,12 +3,20 @@
 //! A matrix is `[N, K]`, row-major, cut along K into blocks of 32 that are numbered `row * KB + kb`, `KB = ceil(K / 32)`; short rows are
 //! padded with zeros. Quants and scales live in arrays of their own (`wq`, `ws`), since GGUF's blocks are misaligned for a GPU.
 
+mod dequantize;
 mod load;
 mod matrix;
+mod quantize;
+mod recipe;
 mod repack;
 
-pub use load::{Sink, bytes_to_read, load};
-pub use matrix::{Matrix, Part, RowSlice, VectorPart, VectorSource, expect};
+pub use dequantize::dequantize;
+pub(crate) use load::transpose;
+pub use load::{Sink, bytes_to_read, encode, load};
+pub use matrix::{Conversion, Matrix, Part, RowSlice, VectorPart, VectorSource, conversions, expect, note_conversions};
+pub(crate) use matrix::nothing_to_quantize;
+pub use quantize::quantize;
+pub use recipe::Recipe;
 pub use repack::{Packed, repack, row_bytes, to_f32};
 
 use crate::error::{Error, Result};
@@ -41,21 +49,33 @@ pub enum WeightType {
 }
 
 impl WeightType {
-    /// The native type for a checkpoint's type. A type without kernels is [`crate::ErrorKind::UnsupportedModel`].
-    pub fn of(dtype: DType, tensor: &str) -> Result<Self> {
+    /// The type that kernels read a checkpoint's type as without loss.
+    pub const fn native(dtype: DType) -> Option<Self> {
         match dtype {
-            DType::F32 => Ok(Self::F32),
-            DType::F16 => Ok(Self::F16),
-            DType::BF16 => Ok(Self::Bf16),
-            DType::Q8_0 => Ok(Self::Q8_0),
-            DType::Q4_0 => Ok(Self::Q4_0),
-            DType::Q5_0 => Ok(Self::Q5_0),
-            DType::Q4_K => Ok(Self::Q4K),
-            DType::Q5_K => Ok(Self::Q5K),
-            DType::Q6_K => Ok(Self::Q6K),
-            other => Err(Error::unsupported(format!(
-                "tensor {tensor} has type {}; this version runs F32, F16, BF16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K and Q6_K",
-                other.name()
+            DType::F32 => Some(Self::F32),
+            DType::F16 => Some(Self::F16),
+            DType::BF16 => Some(Self::Bf16),
+            DType::Q8_0 => Some(Self::Q8_0),
+            DType::Q4_0 => Some(Self::Q4_0),
+            DType::Q5_0 => Some(Self::Q5_0),
+            DType::Q4_K => Some(Self::Q4K),
+            DType::Q5_K => Some(Self::Q5K),
+            DType::Q6_K => Some(Self::Q6K),
+            _ => None,
+        }
+    }
+
+    /// The type that a tensor of a checkpoint has on the GPU: its own where kernels read it, Q8_0 for the others that can be decoded.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_MODEL`, which lists the types that run.
+    pub fn of(dtype: DType, tensor: &str) -> Result<Self> {
+        match Self::native(dtype) {
+            Some(kind) => Ok(kind),
+            None if dequantize::dequantizes(dtype) => Ok(Self::Q8_0),
+            None => Err(Error::unsupported(format!(
+                "tensor {tensor} has type {dtype}; this version runs F32, F16, BF16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K and Q6_K, and as Q8_0 also Q4_1, Q5_1, Q2_K, Q3_K, \
+                 IQ4_NL, IQ4_XS and MXFP4: use a file in one of these"
             ))),
         }
     }
@@ -106,14 +126,18 @@ impl WeightType {
         blocks * (self.quant_words() as u64 * 4) + self.scale_bytes(blocks)
     }
 
-    /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`.
+    /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`: whole words.
     pub const fn scale_bytes(self, blocks: u64) -> u64 {
+        self.scale_halves(blocks).div_ceil(2) * 4
+    }
+
+    /// Half-words that the scales of `blocks` blocks take.
+    pub const fn scale_halves(self, blocks: u64) -> u64 {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 0,
-            Self::Q8_0 | Self::Q4_0 => blocks.div_ceil(2) * 4,
-            Self::Q5_0 => blocks * 8,
-            Self::Q4K | Self::Q5K => blocks * 2,
-            Self::Q6K => blocks / 8 * 20,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4K | Self::Q5K => blocks,
+            Self::Q5_0 => blocks * 4,
+            Self::Q6K => blocks / 8 * 10,
         }
     }
 }

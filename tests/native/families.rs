@@ -6,11 +6,12 @@ use indexmap::IndexMap;
 use millrace::bench::shapes;
 use millrace::format::{Checkpoint, HfMetadata, Metadata};
 use millrace::model;
+use millrace::weights::Recipe;
 use serde_json::{Map, Value, json};
 
 fn header(config: Map<String, Value>) -> Checkpoint {
     let metadata = Metadata::Hf(HfMetadata { config, ..HfMetadata::default() });
-    Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None }
+    Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None, packed: None }
 }
 
 fn configs() -> Vec<(String, Map<String, Value>)> {
@@ -86,7 +87,7 @@ fn shapes_have_the_published_numbers_of_parameters() {
         ("qwen3-30b-a3b", 30532.0),
         ("granite-3.1-1b-a400m", 1335.0),
     ] {
-        let checkpoint = shapes::checkpoint(&shapes::find(name).expect("a shape"), shapes::Quant::F16).expect("a header");
+        let checkpoint = shapes::checkpoint(&shapes::find(name).expect("a shape"), Recipe::F16).expect("a header");
         let count = checkpoint.tensors.values().map(|t| t.shape.iter().product::<u64>()).sum::<u64>() as f64 / 1e6;
         assert!((count / millions - 1.0).abs() < 0.01, "{name}: {count} million parameters, published {millions}");
     }

@@ -72,6 +72,57 @@ fn a_gguf_file_gives_metadata_and_places_of_tensors() {
     }
 }
 
+/// A split model: two tensors in the first part, one in the second, none in the third.
+fn parts() -> Vec<Gguf> {
+    let part = |no: u32| Gguf::default().pair("split.no", 2, &(no as u16).to_le_bytes()).pair("split.count", 2, &3u16.to_le_bytes());
+    let whole = |gguf: Gguf| gguf.pair("split.tensors.count", 5, &3i32.to_le_bytes());
+    vec![
+        whole(part(0).text("general.architecture", "llama").tensor("a", &[4], 0, 0).tensor("b", &[4], 0, 32).data(48)),
+        whole(part(1).tensor("c", &[8], 0, 0).data(32)),
+        whole(part(2)),
+    ]
+}
+
+fn split(parts: &[Gguf]) -> Vec<(String, Vec<u8>)> {
+    parts.iter().enumerate().map(|(i, part)| (format!("m-{:05}-of-00003.gguf", i + 1), part.clone().build())).collect()
+}
+
+#[test]
+fn a_split_gguf_model_is_the_tensors_of_all_its_parts() {
+    // In whatever order a page hands them over.
+    for order in [[0, 1, 2], [2, 0, 1]] {
+        let files = split(&parts());
+        let checkpoint = open(order.map(|i| files[i].clone())).unwrap();
+        assert_eq!(checkpoint.tensors.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(checkpoint.tensor("c").unwrap().file, 1);
+        assert_eq!(metadata(&checkpoint).str("general.architecture").unwrap(), "llama");
+        let c = checkpoint.tensor("c").unwrap();
+        assert_eq!(pollster::block_on(checkpoint.read(c, 0, 32)).unwrap(), (0..32).collect::<Vec<u8>>());
+    }
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_refused_by_name() {
+    let files = split(&parts());
+    refused(open([files[0].clone(), files[2].clone()]), "NOT_FOUND", &["m-00002-of-00003.gguf"]);
+    refused(open([files[1].clone()]), "NOT_FOUND", &["m-00001-of-00003.gguf"]);
+    refused(open([files[0].clone(), ("other.gguf".into(), files[1].1.clone())]), "BAD_MODEL", &["other.gguf", "several"]);
+    let mut swapped = files.clone();
+    (swapped[1].1, swapped[2].1) = (files[2].1.clone(), files[1].1.clone());
+    refused(open(swapped), "BAD_MODEL", &["m-00002-of-00003.gguf", "split.no"]);
+    // A part of a whole model under the name of a split one, and the reverse.
+    let mut foreign = files.clone();
+    foreign[1].1 = Gguf::default().tensor("c", &[8], 0, 0).data(32).build();
+    refused(open(foreign), "BAD_MODEL", &["m-00002-of-00003.gguf", "split.count"]);
+    refused(open([("m.gguf".to_owned(), files[0].1.clone())]), "BAD_MODEL", &["3 parts"]);
+    let mut twice = parts();
+    twice[2] = twice[2].clone().tensor("a", &[4], 0, 0).data(16);
+    refused(open(split(&twice)), "BAD_MODEL", &["m-00003-of-00003.gguf", "another part"]);
+    let mut fewer = parts();
+    fewer[2] = fewer[2].clone().tensor("d", &[4], 0, 0).data(16);
+    refused(open(split(&fewer)), "BAD_MODEL", &["split.tensors.count", "4 tensors"]);
+}
+
 #[test]
 fn getters_name_the_key_and_what_is_there() {
     let checkpoint = open_gguf(Gguf::default().text("a", "x").u32("b", u32::MAX).pair("c", 5, &(-1i32).to_le_bytes()).build()).unwrap();
@@ -117,7 +168,7 @@ fn a_gguf_file_that_lies_is_refused_by_name() {
         (base().u32("general.alignment", 0).build(), "BAD_MODEL", &["general.alignment"]),
         (base().u32("general.alignment", 1 << 31).build(), "BAD_MODEL", &["general.alignment"]),
         (base().text("general.alignment", "32").build(), "BAD_MODEL", &["general.alignment", "string"]),
-        (base().u32("split.count", 3).build(), "UNSUPPORTED_MODEL", &["3 parts"]),
+        (base().u32("split.count", 3).build(), "BAD_MODEL", &["3 parts"]),
         (unaligned.build(), "BAD_MODEL", &["'w'", "alignment 64"]),
         (base().tensor("w", &[], 0, 0).build(), "BAD_MODEL", &["'w'", "0 dimensions"]),
         (base().tensor("w", &[1, 1, 1, 1, 1], 0, 0).build(), "BAD_MODEL", &["'w'", "5 dimensions"]),

@@ -16,6 +16,7 @@ mod parity;
 mod quants;
 mod sampler;
 mod self_test;
+mod shards;
 mod templates;
 mod tokenizer;
 mod tuner;

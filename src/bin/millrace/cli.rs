@@ -2,13 +2,16 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::{Args, Parser, Subcommand};
+use millrace::convert;
 use millrace::plan::tuning::Tuning;
 use millrace::plan::{Kv, Lane};
 use millrace::source::{ModelSpec, native};
 use millrace::store::disk::{read_tuning, write_tuning};
 use millrace::stream::{Cancel, Engine, Event, Generation, LoadOptions, Overflow, Phase, Progress, Prompt, Request};
+use millrace::weights::Recipe;
 use millrace::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -29,6 +32,8 @@ enum Command {
     Generate(Box<Generate>),
     /// Print what a model is and how it would run.
     Inspect(Inspect),
+    /// Turn a GGUF file or a folder with safetensors into shards that load as a copy (docs/FORMAT.md).
+    Convert(Convert),
     /// Measure a model, or random weights in a known model's shape.
     Bench(Box<Bench>),
 }
@@ -60,6 +65,9 @@ pub struct How {
     /// Tokens between two readbacks, 1 to 32; follows the measured speed if not given.
     #[arg(long)]
     chunk: Option<u32>,
+    /// Quantize F32, F16 and BF16 weights while loading: q4_0, q4_k (also called q4_k_m), q8_0 or f16.
+    #[arg(long, value_name = "T", value_parser = Recipe::parse)]
+    quantize: Option<Recipe>,
     /// Force a kernel's variant, OP=VARIANT; may be given several times.
     #[arg(long = "kernel", value_name = "OP=VARIANT")]
     kernels: Vec<String>,
@@ -122,6 +130,19 @@ struct Generate {
 }
 
 #[derive(Args)]
+struct Convert {
+    /// A .gguf file (any part of a split one), a folder with safetensors, or a URL of either.
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// A new folder, or one with the remains of an interrupted conversion of the same source.
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Quantize F32, F16 and BF16 weights: q4_0, q4_k (also called q4_k_m), q8_0 or f16.
+    #[arg(long, value_name = "T", value_parser = Recipe::parse)]
+    quantize: Option<Recipe>,
+}
+
+#[derive(Args)]
 struct Inspect {
     #[command(flatten)]
     load: Load,
@@ -156,6 +177,7 @@ pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Generate(args) => generate(*args).await,
         Command::Inspect(args) => inspect(args).await,
+        Command::Convert(args) => convert(args).await,
         Command::Bench(args) => args.run().await,
     }
 }
@@ -179,6 +201,7 @@ impl How {
             chunk: self.chunk,
             adapter: self.adapter.clone(),
             kernels: forced(&self.kernels)?,
+            quantize: self.quantize,
             tuning: read_tuning(),
             ..LoadOptions::default()
         })
@@ -334,9 +357,46 @@ fn write_logits(path: &std::path::Path, args: &Generate, result: &Generation) ->
     std::fs::write(path, object.to_string()).map_err(|e| Error::storage(format!("{}: {e}", path.display())))
 }
 
+async fn convert(args: Convert) -> Result<()> {
+    let spec = ModelSpec::parse(&args.source)?;
+    let cancel = Cancel::new();
+    let files = native::open_parts(&spec, &|p| show_download(&p), &cancel).await?;
+    let started = Instant::now();
+    let terminal = std::io::stderr().is_terminal();
+    let mut bar = |at: convert::Converted| {
+        let seconds = started.elapsed().as_secs_f64();
+        let speed = (at.done - at.kept) as f64 / 1e6 / seconds.max(1e-3);
+        if terminal {
+            let width = (30 * at.done).checked_div(at.total).unwrap_or(30) as usize;
+            let (done, total) = (at.done as f64 / 1e6, at.total as f64 / 1e6);
+            let left = if speed > 0.0 { format!(", {:.0} s left", (total - done) / speed) } else { String::new() };
+            let _ = write!(std::io::stderr(), "\r\x1b[K[{:<30}] {done:.0} of {total:.0} MB, {speed:.0} MB/s{left}", "#".repeat(width));
+        }
+    };
+    let options = convert::Options { quantize: args.quantize, ..convert::Options::default() };
+    let manifest = convert::convert(&files, &args.out, options, &mut bar, &cancel).await;
+    if terminal {
+        eprintln!();
+    }
+    let manifest = manifest?;
+    let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
+    println!(
+        "{}: {} with {:.1} M parameters in {} shard{}, {:.1} MB, {:.1} s",
+        args.out.join("manifest.json").display(),
+        manifest.architecture,
+        manifest.parameters as f64 / 1e6,
+        manifest.shards.len(),
+        if manifest.shards.len() == 1 { "" } else { "s" },
+        bytes as f64 / 1e6,
+        started.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
 async fn inspect(args: Inspect) -> Result<()> {
     let source = args.source.as_deref().unwrap_or(&args.load.model);
-    let info = args.load.engine(source).await?.info();
+    let files = native::open_parts(&ModelSpec::parse(source)?, &|p| show_download(&p), &Cancel::new()).await?;
+    let info = Engine::inspect(&files, &args.load.how.options()?).await?;
     if args.json {
         println!("{}", serde_json::to_string(&info).map_err(|e| Error::internal(e.to_string()))?);
         return Ok(());
@@ -352,6 +412,9 @@ async fn inspect(args: Inspect) -> Result<()> {
     );
     let types: Vec<_> = info.model.types.iter().map(|(t, n)| format!("{t} x {n}")).collect();
     println!("tensors      {}; {:.1} MiB in the file", types.join(", "), mib(info.model.bytes));
+    for c in &info.model.converted {
+        println!("converted    {} x {} to {} while loading: {:.1} MiB become {:.1}", c.from, c.tensors, c.to, mib(c.bytes_before), mib(c.bytes_after));
+    }
     println!("context      {} of {}", info.context, info.model.context);
     println!(
         "adapter      {} {} ({}); features {}; subgroups {:?}",
@@ -362,18 +425,13 @@ async fn inspect(args: Inspect) -> Result<()> {
         info.adapter.subgroup
     );
     println!("lane         {}", info.lane.name());
-    let test = &info.self_test;
-    match (test.skipped, test.checked) {
-        (Some(why), _) => println!("self-test    not run: {why}"),
-        (None, 0) => println!("self-test    every variant has passed on this GPU before"),
-        (None, n) => println!("self-test    {n} variants in {:.0} ms, {} wrong", test.ms, test.wrong.len()),
-    }
     println!(
-        "GPU memory   weights {:.1}, cache {:.1}, activations {:.1}, in all {:.1} MiB",
+        "GPU memory   weights {:.1}, cache {:.1} at first and {:.1} once the context is full, activations {:.1}, in all {:.1} MiB at most",
         mib(info.memory.weights),
         mib(info.memory.kv),
+        mib(info.memory.kv_full),
         mib(info.memory.activations),
-        mib(info.memory.total)
+        mib(info.memory.weights + info.memory.kv_full + info.memory.activations)
     );
     if args.plan {
         println!("\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason", "pass", "step", "kernel", "variant", "grid", "bytes");

@@ -11,6 +11,12 @@ pub struct Metadata {
     values: IndexMap<String, Value>,
 }
 
+impl From<IndexMap<String, Value>> for Metadata {
+    fn from(values: IndexMap<String, Value>) -> Self {
+        Self { values }
+    }
+}
+
 impl Metadata {
     /// Adds a pair; the error names a key that is there already.
     pub(crate) fn insert(&mut self, key: String, value: Value) -> Result<()> {

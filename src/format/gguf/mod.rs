@@ -26,12 +26,38 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 /// Key that overrides it.
 const ALIGNMENT_KEY: &str = "general.alignment";
 
-/// Reads the header of `source`, which is file number `file` of its checkpoint.
+/// What the header of a file, or the headers of all parts of a split one, say: the first part's metadata, and the tensors of all.
 ///
-/// `BAD_MODEL` where the file breaks the format, naming the field; `UNSUPPORTED_MODEL` for version 1, big-endian and split files.
-pub(crate) async fn read(source: &Rc<dyn ByteSource>, file: usize) -> Result<(Metadata, IndexMap<String, TensorInfo>)> {
-    let mut header = Header { reader: HeaderReader::new(source.clone(), limits::HEADER_BYTES), nested: 0 };
-    header.read(file, source.as_ref()).await.map_err(|e| e.at(source.name()))
+/// `BAD_MODEL` where a file breaks the format, naming the field, or the parts contradict each other; `UNSUPPORTED_MODEL` for version 1 and
+/// big-endian files.
+pub(crate) async fn read(sources: &[Rc<dyn ByteSource>]) -> Result<(Metadata, IndexMap<String, TensorInfo>)> {
+    let mut model: Option<(Metadata, IndexMap<String, TensorInfo>)> = None;
+    for (file, source) in sources.iter().enumerate() {
+        let mut header = Header { reader: HeaderReader::new(source.clone(), limits::HEADER_BYTES), nested: 0 };
+        let part = async {
+            let (metadata, tensors) = header.read(file, source.as_ref()).await?;
+            check_part(&metadata, file, sources.len())?;
+            let Some((_, all)) = &mut model else {
+                model = Some((metadata, tensors));
+                return Ok(());
+            };
+            for (name, tensor) in tensors {
+                if all.insert(name, tensor).is_some_and(|old| old.file != file) {
+                    return Err(Error::bad_model("holds a tensor that another part of the model holds too"));
+                }
+            }
+            Ok(())
+        };
+        part.await.map_err(|e: Error| e.at(source.name()))?;
+    }
+    let (metadata, tensors) = model.ok_or_else(|| Error::internal("a model of no files"))?;
+    match metadata.opt::<u64>("split.tensors.count")? {
+        Some(count) if count != tensors.len() as u64 => Err(Error::bad_model(format!(
+            "metadata key 'split.tensors.count' is {count}, but the parts hold {} tensors: one is of another model",
+            tensors.len()
+        ))),
+        _ => Ok((metadata, tensors)),
+    }
 }
 
 struct Header {
@@ -69,7 +95,6 @@ impl Header {
             let value = self.value(kind, &key).await?;
             metadata.insert(key, value)?;
         }
-        reject_split(&metadata)?;
         let alignment = alignment(&metadata)?;
 
         let mut tensors = IndexMap::new();
@@ -256,11 +281,21 @@ fn alignment(metadata: &Metadata) -> Result<u64> {
     Ok(alignment)
 }
 
-fn reject_split(metadata: &Metadata) -> Result<()> {
-    match metadata.opt::<u64>("split.count")? {
-        Some(count) if count > 1 => Err(Error::unsupported(format!(
-            "is one of {count} parts of a split model, which this version does not load; join them with llama-gguf-split --merge"
+/// Checks that the file is part `file` of `parts`, or whole where that is 1.
+fn check_part(metadata: &Metadata, file: usize, parts: usize) -> Result<()> {
+    let count = metadata.opt::<u64>("split.count")?.unwrap_or(1).max(1);
+    if count != parts as u64 {
+        return Err(Error::bad_model(format!(
+            "metadata key 'split.count' says that the model has {count} parts, but {parts} {} given; name the parts as llama-gguf-split does, NAME-00001-of-{count:05}.gguf",
+            if parts == 1 { "is" } else { "are" }
+        )));
+    }
+    match metadata.opt::<u64>("split.no")? {
+        Some(number) if number != file as u64 => Err(Error::bad_model(format!(
+            "metadata key 'split.no' is {number}, but its name says part {}: it was renamed, or two parts changed places",
+            file + 1
         ))),
+        None if parts > 1 => Err(Error::bad_model("metadata key 'split.no' is missing in a part of a split model")),
         _ => Ok(()),
     }
 }

@@ -2,8 +2,12 @@
 
 use std::fmt;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// A metadata value, of the type its file gives it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // each variant is its name
 pub enum Value {
     U8(u8),
@@ -22,7 +26,8 @@ pub enum Value {
 }
 
 /// An array of metadata, stored as compactly as in the file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // each variant is its name
 pub enum Array {
     U8(Vec<u8>),
@@ -144,6 +149,23 @@ impl StringArray {
     /// All strings, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|i| self.get(i).unwrap_or_default())
+    }
+}
+
+impl Serialize for StringArray {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for StringArray {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let strings = Vec::<String>::deserialize(deserializer)?;
+        let mut array = Self::with_capacity(strings.len());
+        match strings.iter().all(|s| array.push(s)) {
+            true => Ok(array),
+            false => Err(D::Error::custom("more than 4 GiB of text")),
+        }
     }
 }
 

@@ -1,0 +1,372 @@
+//! Shards: what is converted loads as what it was made from, and a manifest that lies is refused by name.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use futures_util::future::LocalBoxFuture;
+use millrace::convert::{self, Options};
+use millrace::format::{Checkpoint, Manifest, Metadata};
+use millrace::model::{self, Reserve};
+use millrace::plan::BufferId;
+use millrace::source::disk::open_path;
+use millrace::source::{Body, Remote, Reply, Transport};
+use millrace::store::{MemoryStore, Store as _};
+use millrace::stream::{Cancel, Engine, LoadOptions, Prompt, Request};
+use millrace::text::{ChatTemplate, TemplateSource, Tokenizer};
+use millrace::weights::{self, Recipe, Sink};
+use millrace::{Error, Result};
+use pollster::block_on;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::common::data;
+
+/// What a loader writes, by buffer.
+#[derive(Default)]
+struct Written(RefCell<BTreeMap<u32, Vec<u8>>>);
+
+impl Sink for Written {
+    fn write(&self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut buffers = self.0.borrow_mut();
+        let buffer = buffers.entry(buffer.0).or_default();
+        assert_eq!(offset % 4, 0);
+        assert_eq!(buffer.len() as u64, offset, "written in order and without gaps");
+        buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+    fn flush(&self) -> LocalBoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Every buffer of a model's weights, as it would be on the GPU, cut where `max_binding` wants it.
+fn loaded(checkpoint: &Checkpoint, quantize: Option<Recipe>, max_binding: u64) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut labels = Vec::new();
+    let mut buffer = |label, _| {
+        labels.push(label);
+        BufferId(labels.len() as u32 - 1)
+    };
+    let model = model::open(checkpoint, &mut Reserve { max_binding, quantize, buffer: &mut buffer })?;
+    let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
+    let written = Written::default();
+    let (mut done, total) = (0, weights::bytes_to_read(checkpoint, &matrices, model.vectors())?);
+    block_on(weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &written, &mut |bytes| done += bytes))?;
+    assert_eq!(done, total, "progress ends at its total");
+    Ok(written.0.into_inner().into_iter().map(|(id, bytes)| (labels[id as usize].clone(), bytes)).collect())
+}
+
+fn open(path: &Path) -> Result<Checkpoint> {
+    block_on(Checkpoint::open(&open_path(path)?))
+}
+
+/// Converts into a folder that is removed with what is returned.
+fn converted(source: &Path, options: Options) -> Result<(tempfile::TempDir, PathBuf, Manifest)> {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("shards");
+    let manifest = block_on(convert::convert(&open_path(source)?, &out, options, &mut |_| {}, &Cancel::new()))?;
+    Ok((dir, out, manifest))
+}
+
+/// The committed models of all families, in both forms.
+fn models() -> Vec<PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir(data("oracle")).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
+    found.sort();
+    assert!(found.len() > 20, "{}", found.len());
+    found.into_iter().map(|folder| if folder.join("model.gguf").exists() { folder.join("model.gguf") } else { folder.join("model") }).collect()
+}
+
+#[test]
+fn shards_load_as_what_they_were_made_from() {
+    for source in models() {
+        let original = open(&source).unwrap();
+        // Small ones: most tensors lie in several.
+        let (_dir, out, manifest) = converted(&source, Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+        assert!(manifest.shards.len() > 1, "{}", source.display());
+        for path in [out.clone(), out.join("manifest.json")] {
+            let shards = open(&path).unwrap();
+            let expected = loaded(&original, None, 1 << 17).unwrap();
+            let read = loaded(&shards, None, 1 << 17).unwrap();
+            assert!(expected == read, "{}: the GPU would get other weights", source.display());
+            let text = |c: &Checkpoint| TemplateSource::of(c).unwrap();
+            assert_eq!(text(&original), text(&shards));
+            let ids = |c: &Checkpoint| Tokenizer::open(c).unwrap().encode("How many?\n 12 éß", true).unwrap();
+            assert_eq!(ids(&original), ids(&shards));
+            let stops = |c: &Checkpoint| Tokenizer::open(c).unwrap().eos_ids().to_vec();
+            assert_eq!(stops(&original), stops(&shards));
+            if let (Metadata::Gguf(a), Metadata::Gguf(b)) = (&original.metadata, &shards.metadata) {
+                assert!(b.iter().all(|(key, value)| a.get(key) == Some(value)));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_model_in_the_box_answers_from_shards_as_from_its_file() {
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
+    let (_dir, out, manifest) = converted(&source, Options { shard_bytes: 1 << 20, ..Options::default() }).unwrap();
+    assert!(manifest.shards.len() > 3);
+    let answer = |path: &Path| {
+        let mut engine = block_on(Engine::load(&open_path(path).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new())).unwrap();
+        let request = Request { max_tokens: Some(24), ..Request::new(Prompt::Messages(json!([{"role": "user", "content": "Reverse: abc"}]))) };
+        block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).unwrap().tokens
+    };
+    assert_eq!(answer(&out), answer(&source));
+    let both = [&source, &out].map(|path| {
+        let checkpoint = open(path).unwrap();
+        let tokenizer = Tokenizer::open(&checkpoint).unwrap();
+        let messages = json!([{"role": "user", "content": "hello"}]);
+        ChatTemplate::open(&checkpoint, &tokenizer).unwrap().render(&messages, None, &serde_json::Map::new(), true).unwrap()
+    });
+    assert_eq!(both[0], both[1]);
+}
+
+#[test]
+fn quantizing_while_converting_and_while_loading_give_the_same_weights() {
+    for source in ["hf-single", "gemma3-hf", "gpt2-hf", "qwen3moe-hf", "phi3-hf"].map(|name| data("oracle").join(name).join("model")) {
+        let original = open(&source).unwrap();
+        for recipe in [Recipe::Q4_0, Recipe::Q4KM, Recipe::Q8_0] {
+            let expected = loaded(&original, Some(recipe), 1 << 17).unwrap();
+            let bytes = |buffers: &[(String, Vec<u8>)]| buffers.iter().map(|(_, b)| b.len()).sum::<usize>();
+            assert!(bytes(&expected) < bytes(&loaded(&original, None, 1 << 17).unwrap()), "{}", source.display());
+            let (_dir, out, manifest) = converted(&source, Options { quantize: Some(recipe), shard_bytes: 50_000 }).unwrap();
+            assert!(manifest.tensors.iter().any(|t| t.converted_from.is_some()));
+            assert!(expected == loaded(&open(&out).unwrap(), None, 1 << 17).unwrap(), "{} {recipe:?}", source.display());
+        }
+    }
+}
+
+/// Files of a folder by name.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entry = |e: std::fs::DirEntry| (e.file_name().into_string().unwrap(), std::fs::read(e.path()).unwrap());
+    std::fs::read_dir(folder).unwrap().map(|e| entry(e.unwrap())).collect()
+}
+
+#[test]
+fn an_interrupted_conversion_goes_on() {
+    let source = data("oracle/gguf-q4_0/model.gguf");
+    let options = Options { shard_bytes: 20_000, ..Options::default() };
+    let (_dir, whole, manifest) = converted(&source, options).unwrap();
+    let files = open_path(&source).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let cancel = Cancel::new();
+    let mut reports = 0;
+    let mut stop = |_| {
+        reports += 1;
+        if reports == 4 {
+            cancel.cancel();
+        }
+    };
+    let error = block_on(convert::convert(&files, &out, options, &mut stop, &cancel)).unwrap_err();
+    assert_eq!(error.code(), "ABORTED");
+    assert!(open(&out).is_err(), "half a model is none");
+    let there = contents(&out);
+    assert!(there.len() > 2 && there.len() < manifest.shards.len(), "{:?}", there.keys());
+
+    // With other options it is another model.
+    let other = Options { shard_bytes: 30_000, ..options };
+    assert_eq!(block_on(convert::convert(&files, &out, other, &mut |_| {}, &Cancel::new())).unwrap_err().code(), "BAD_OPTION");
+    // A shard that was damaged meanwhile is made again, as are those after it.
+    let damaged = out.join(&manifest.shards[1].file);
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let mut kept = None;
+    block_on(convert::convert(&files, &out, options, &mut |at| kept = kept.or(Some(at.kept)), &Cancel::new())).unwrap();
+    assert_eq!(kept, Some(manifest.shards[0].bytes));
+    assert!(contents(&out) == contents(&whole));
+
+    let again = block_on(convert::convert(&files, &out, options, &mut |_| {}, &Cancel::new())).unwrap_err();
+    assert_eq!(again.code(), "BAD_OPTION");
+    let from_shards = block_on(convert::convert(&open_path(&out).unwrap(), &dir.path().join("b"), options, &mut |_| {}, &Cancel::new()));
+    assert_eq!(from_shards.unwrap_err().code(), "BAD_OPTION");
+    let quantized =
+        block_on(convert::convert(&open_path(&data("oracle/gguf-q4_0/model.gguf")).unwrap(), Path::new("/dev/null/x"), options, &mut |_| {}, &Cancel::new()));
+    assert_eq!(quantized.unwrap_err().code(), "STORAGE");
+}
+
+fn manifest_of(out: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(out.join("manifest.json")).unwrap()).unwrap()
+}
+
+fn parse(manifest: &Value) -> Result<Manifest> {
+    Manifest::parse(manifest.to_string().as_bytes())
+}
+
+#[test]
+fn a_manifest_that_lies_is_refused_by_name() {
+    let (_dir, out, _) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let good = manifest_of(&out);
+    parse(&good).unwrap();
+    type Lie = fn(&mut Value);
+    let lies: &[(Lie, &str, &str)] = &[
+        (|m| m["version"] = json!(2), "UNSUPPORTED_MODEL", "update Millrace"),
+        (|m| m["version"] = json!(0), "BAD_MODEL", "'version'"),
+        (|m| m["format"] = json!("mlc"), "BAD_MODEL", "'format'"),
+        (|m| m["surprise"] = json!(1), "BAD_MODEL", "surprise"),
+        (|m| m["tensors"][0]["surprise"] = json!(1), "BAD_MODEL", "surprise"),
+        (|m| m["shards"][1]["file"] = m["shards"][0]["file"].clone(), "BAD_MODEL", "twice"),
+        (|m| m["shards"][1]["file"] = json!("../a"), "BAD_MODEL", "../a"),
+        (|m| m["shards"][1]["sha256"] = json!("00"), "BAD_MODEL", "sha256"),
+        (|m| m["shards"][0]["bytes"] = json!((64 << 20) + 1), "BAD_MODEL", "at most"),
+        (|m| m["tensors"][1]["name"] = m["tensors"][0]["name"].clone(), "BAD_MODEL", "twice"),
+        (|m| m["tensors"][0]["type"] = json!("Q9"), "BAD_MODEL", "Q9"),
+        (|m| m["tensors"][0]["layout"] = json!("rows"), "BAD_MODEL", "blocks"),
+        (|m| m["tensors"][0]["segments"] = json!([]), "BAD_MODEL", "segment"),
+        (|m| m["tensors"][0]["segments"][0]["shard"] = json!(9999), "BAD_MODEL", "shard 9999"),
+        (|m| m["tensors"][0]["segments"][0]["offset"] = json!(u64::MAX), "BAD_MODEL", "segment"),
+        (|m| m["tensors"][0]["segments"][0]["offset"] = json!(4), "BAD_MODEL", "multiple of 256"),
+        (|m| m["tensors"][1]["segments"][0] = m["tensors"][0]["segments"][0].clone(), "BAD_MODEL", "overlap"),
+        (|m| m["tensors"][0]["shape"] = json!([u64::MAX, u64::MAX]), "BAD_MODEL", "overflows"),
+        (|m| m["hints"] = json!({"kernels": {"matvec": "warp"}}), "BAD_MODEL", "warp"),
+        (|m| m["hints"] = json!({"kernels": {"warp": "sg"}}), "BAD_MODEL", "warp"),
+        (|m| m["hints"] = json!({"memory": 1}), "BAD_MODEL", "memory"),
+    ];
+    for (i, (lie, code, word)) in lies.iter().enumerate() {
+        let mut manifest = good.clone();
+        lie(&mut manifest);
+        let error = parse(&manifest).expect_err(&format!("lie {i}"));
+        assert_eq!(error.code(), *code, "lie {i}: {error}");
+        assert!(error.message().contains(word), "lie {i}: {error}");
+    }
+    // A matrix in blocks: rows and lengths must agree with its shape.
+    let blocks = good["tensors"].as_array().unwrap().iter().position(|t| t["layout"] == "blocks").unwrap();
+    for (field, by) in [("rows", -1), ("rows", 1), ("length", -4), ("length", 4)] {
+        let mut manifest = good.clone();
+        let value = &mut manifest["tensors"][blocks]["segments"][0][field];
+        *value = json!(value.as_i64().unwrap() + by);
+        assert_eq!(parse(&manifest).unwrap_err().code(), "BAD_MODEL", "{field} {by}");
+    }
+}
+
+#[test]
+fn files_that_do_not_match_the_manifest_are_refused_by_name() {
+    let (_dir, out, manifest) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let shard = out.join(&manifest.shards[1].file);
+    let bytes = std::fs::read(&shard).unwrap();
+    let refused = |code: &str, words: &[&str]| {
+        let error: Error = open(&out).err().expect("an error");
+        assert_eq!(error.code(), code, "{error}");
+        assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
+    };
+    std::fs::write(&shard, &bytes[1..]).unwrap();
+    refused("BAD_MODEL", &[&manifest.shards[1].file, "bytes"]);
+    std::fs::remove_file(&shard).unwrap();
+    refused("NOT_FOUND", &[&manifest.shards[1].file, "missing"]);
+    std::fs::write(&shard, &bytes).unwrap();
+    open(&out).unwrap();
+}
+
+/// A server of a folder's files; of `damaged` one bit is another.
+struct Server {
+    files: BTreeMap<String, Vec<u8>>,
+    damaged: Option<String>,
+}
+
+struct Whole(Option<Vec<u8>>);
+
+impl Body for Whole {
+    fn next(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<u8>>>> {
+        let piece = self.0.take();
+        Box::pin(async { Ok(piece) })
+    }
+}
+
+impl Transport for Server {
+    fn get<'a>(&'a self, url: &'a str, _: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
+        Box::pin(async move {
+            let name = url.rsplit('/').next().unwrap();
+            let mut bytes = self.files.get(name).cloned().ok_or_else(|| Error::not_found(format!("{url}: 404")))?;
+            if self.damaged.as_deref() == Some(name) {
+                bytes[7] ^= 1;
+            }
+            Ok(Reply { length: Some(bytes.len() as u64), etag: None, body: Box::new(Whole(Some(bytes))) })
+        })
+    }
+}
+
+#[test]
+fn hashes_are_compared_as_files_arrive() {
+    let (_dir, out, manifest) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let mut server = Server { files: contents(&out), damaged: None };
+    let remote = Remote::parse("https://example.org/m/manifest.json").unwrap();
+    let fetch = |server: &Server, store: &MemoryStore| block_on(millrace::store::fetch(&remote, store, server, &|_| {}, &Cancel::new()));
+    for damaged in manifest.files().map(|file| file.file.clone()) {
+        server.damaged = Some(damaged.clone());
+        let store = MemoryStore::new();
+        let error = fetch(&server, &store).unwrap_err();
+        assert_eq!(error.code(), "BAD_MODEL", "{error}");
+        assert!(error.message().contains(&damaged) && error.message().contains("SHA-256"), "{error}");
+        assert!(block_on(store.list()).unwrap().is_empty(), "nothing damaged stays");
+    }
+    server.damaged = None;
+    let (files, _) = fetch(&server, &MemoryStore::new()).unwrap();
+    let expected = loaded(&open(&out).unwrap(), None, 1 << 17).unwrap();
+    assert!(expected == loaded(&block_on(Checkpoint::open(&files)).unwrap(), None, 1 << 17).unwrap());
+    server.files.remove(&manifest.shards[2].file);
+    assert_eq!(fetch(&server, &MemoryStore::new()).unwrap_err().code(), "NOT_FOUND");
+}
+
+/// What version 1 of the format is: a model that was converted when it was new must load, and its conversion gives the same bytes.
+#[test]
+fn the_committed_shards_are_what_their_source_becomes() {
+    let (_dir, out, _) = converted(&data("oracle/gguf-q8_0/model.gguf"), Options { shard_bytes: 60_000, ..Options::default() }).unwrap();
+    let committed = data("shards");
+    if std::env::var_os("MILLRACE_WRITE_SHARDS").is_some() {
+        std::fs::create_dir_all(&committed).unwrap();
+        contents(&out).iter().for_each(|(name, bytes)| std::fs::write(committed.join(name), bytes).unwrap());
+    }
+    assert!(contents(&committed) == contents(&out), "the format has changed: raise its version");
+}
+
+#[test]
+fn hints_choose_among_what_runs() {
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
+    let (_dir, out, _) = converted(&source, Options::default()).unwrap();
+    let mut manifest = manifest_of(&out);
+    manifest["hints"] = json!({"kernels": {"merge": "q8"}});
+    std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
+    let engine = block_on(Engine::load(&open_path(&out).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new())).unwrap();
+    let reasons: Vec<_> = engine.info().plan.into_iter().filter(|row| row.kernel == "merge").map(|row| row.reason).collect();
+    assert!(!reasons.is_empty() && reasons.iter().all(|r| r.contains("recommended by the model")), "{reasons:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever number of a manifest is changed to whatever: it is read as a whole manifest or refused, and what is read can be opened.
+    #[test]
+    fn a_changed_manifest_is_read_or_refused(pick in any::<prop::sample::Index>(), value in prop_oneof![0u64..600, any::<u64>()]) {
+        use std::sync::LazyLock;
+        static GOOD: LazyLock<(tempfile::TempDir, PathBuf, Value)> = LazyLock::new(|| {
+            let (dir, out, _) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+            let manifest = manifest_of(&out);
+            (dir, out, manifest)
+        });
+        let (_, out, good) = &*GOOD;
+        let mut manifest = good.clone();
+        let mut places = Vec::new();
+        numbers(&manifest, String::new(), &mut places);
+        let place = &places[pick.index(places.len())];
+        *manifest.pointer_mut(place).unwrap() = json!(value);
+        if parse(&manifest).is_ok() {
+            let mut files = open_path(out).unwrap();
+            let text = manifest.to_string().into_bytes();
+            files.insert("manifest.json".into(), std::rc::Rc::new(millrace::source::MemorySource::new("manifest.json", text)));
+            if let Ok(checkpoint) = block_on(Checkpoint::open(&files)) {
+                let _ = loaded(&checkpoint, None, 1 << 17);
+            }
+        }
+    }
+}
+
+/// JSON pointers of all numbers.
+fn numbers(value: &Value, at: String, places: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => places.push(at),
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| numbers(item, format!("{at}/{i}"), places)),
+        Value::Object(items) => items.iter().for_each(|(key, item)| numbers(item, format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), places)),
+        _ => {}
+    }
+}
