@@ -3,13 +3,17 @@
 //! A matrix is `[N, K]`, row-major, cut along K into blocks of 32 that are numbered `row * KB + kb`, `KB = ceil(K / 32)`; short rows are
 //! padded with zeros. Quants and scales live in arrays of their own (`wq`, `ws`), since GGUF's blocks are misaligned for a GPU.
 
+mod dequantize;
+mod quantize;
 mod load;
 mod matrix;
 mod repack;
 
+pub use dequantize::{dequantize, dequantizes};
 pub use load::{Sink, bytes_to_read, load};
 pub use matrix::{Matrix, Part, RowSlice, VectorPart, VectorSource, expect};
-pub use repack::{Packed, repack, row_bytes, to_f32};
+pub use quantize::quantize;
+pub use repack::{Packed, repack, row_bytes, to_f32, unpack};
 
 use crate::error::{Error, Result};
 use crate::format::DType;
@@ -104,6 +108,16 @@ impl WeightType {
     /// Bytes on the GPU of `blocks` blocks: quants and scales.
     pub const fn bytes(self, blocks: u64) -> u64 {
         blocks * (self.quant_words() as u64 * 4) + self.scale_bytes(blocks)
+    }
+
+    /// 16-bit units of the scales of `blocks` blocks, before they fill words.
+    const fn scale_units(self, blocks: usize) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 0,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4K | Self::Q5K => blocks,
+            Self::Q5_0 => blocks * 4,
+            Self::Q6K => blocks / 8 * 10,
+        }
     }
 
     /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`.
