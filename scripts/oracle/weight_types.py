@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType, quants
 
-from . import k_quants
+from . import quantizers
 from .errors import BadArguments
 from .shapes import Shape
 
@@ -34,7 +34,8 @@ def q4_k_m(name: str) -> GGMLQuantizationType:
     return Q.Q5_K if name.startswith("blk.1.") and name.endswith(("attn_v.weight", "ffn_gate.weight", "ffn_up.weight")) else Q.Q4_K
 
 
-K_QUANTS = {Q.Q4_K: k_quants.q4_k, Q.Q5_K: k_quants.q5_k, Q.Q6_K: k_quants.q6_k}
+# What the engine's kernels read. Matrices of any other type become Q8_0 while they are loaded.
+NATIVE = {Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q5_0, Q.Q4_K, Q.Q5_K, Q.Q6_K}
 
 # name -> (type of a matrix by its GGUF name, the file type that GGUF records)
 TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = {
@@ -43,7 +44,17 @@ TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = 
     "bf16": (lambda _: Q.BF16, LlamaFileType.MOSTLY_BF16),
     "q8_0": (lambda _: Q.Q8_0, LlamaFileType.MOSTLY_Q8_0),
     "q4_0": (lambda _: Q.Q4_0, LlamaFileType.MOSTLY_Q4_0),
+    "q4_1": (lambda _: Q.Q4_1, LlamaFileType.MOSTLY_Q4_1),
+    "q5_0": (lambda _: Q.Q5_0, LlamaFileType.MOSTLY_Q5_0),
+    "q5_1": (lambda _: Q.Q5_1, LlamaFileType.MOSTLY_Q5_1),
     "q4_k_m": (q4_k_m, LlamaFileType.MOSTLY_Q4_K_M),
+    "q2_k": (lambda _: Q.Q2_K, LlamaFileType.MOSTLY_Q2_K),
+    "q3_k": (lambda _: Q.Q3_K, LlamaFileType.MOSTLY_Q3_K_M),
+    "q5_k": (lambda _: Q.Q5_K, LlamaFileType.MOSTLY_Q5_K_M),
+    "q6_k": (lambda _: Q.Q6_K, LlamaFileType.MOSTLY_Q6_K),
+    "iq4_nl": (lambda _: Q.IQ4_NL, LlamaFileType.MOSTLY_IQ4_NL),
+    "iq4_xs": (lambda _: Q.IQ4_XS, LlamaFileType.MOSTLY_IQ4_XS),
+    "mxfp4": (lambda _: Q.MXFP4, LlamaFileType.MOSTLY_MXFP4_MOE),
     "mixed": (mixed, LlamaFileType.MOSTLY_Q4_0),
 }
 
@@ -62,7 +73,8 @@ def check(weight_type: str, file_format: str, shape: Shape) -> None:
         raise BadArguments(f"no type is called {weight_type!r}; there are {', '.join(TYPES)}")
     if file_format == "safetensors" and weight_type not in SAFETENSORS_TYPES:
         raise BadArguments(f"safetensors holds {', '.join(SAFETENSORS_TYPES)}; {weight_type} needs --format gguf")
-    block = {"q8_0": 32, "q4_0": 32, "mixed": 32, "q4_k_m": k_quants.SUPER}.get(weight_type, 1)
+    # What most of its matrices are has the longest blocks.
+    block = GGML_QUANT_SIZES[TYPES[weight_type][0]("")][0]
     for letter, k in shape.reduced_widths().items():
         if k % block:
             raise BadArguments(f"{weight_type} has blocks of {block}, and {letter} = {k} of shape {shape.name} is no multiple")
@@ -70,11 +82,10 @@ def check(weight_type: str, file_format: str, shape: Shape) -> None:
 
 def pack(weights: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
     """(N, K) f32 -> the array that GGUFWriter stores: (N, K) f32 or f16, or (N, bytes of a row) u8."""
-    weights = np.ascontiguousarray(weights, dtype=np.float32)
-    assert weights.shape[-1] % GGML_QUANT_SIZES[kind][0] == 0
-    return k_quants.rows(weights, K_QUANTS[kind]) if kind in K_QUANTS else quants.quantize(weights, kind)
+    return quantizers.quantize(weights, kind)
 
 
 def unpack(stored: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
-    """The inverse of pack, up to what the type rounds away."""
-    return np.array(quants.dequantize(stored, kind), dtype=np.float32)
+    """The inverse of pack, up to what the type rounds away and, of a type that the engine makes Q8_0 of, what that does."""
+    values = np.array(quants.dequantize(stored, kind), dtype=np.float32)
+    return values if kind in NATIVE else quants.dequantize(quants.quantize(values, Q.Q8_0), Q.Q8_0)

@@ -10,14 +10,14 @@ mod quantize;
 mod recipe;
 mod repack;
 
-pub use dequantize::dequantize;
+pub use dequantize::{dequantize, dequantizes};
 pub(crate) use load::transpose;
 pub use load::{Sink, bytes_to_read, encode, load};
-pub use matrix::{Conversion, Matrix, Part, RowSlice, VectorPart, VectorSource, conversions, expect, note_conversions};
 pub(crate) use matrix::nothing_to_quantize;
+pub use matrix::{Conversion, Matrix, Part, RowSlice, VectorPart, VectorSource, conversions, expect, note_conversions};
 pub use quantize::quantize;
 pub use recipe::Recipe;
-pub use repack::{Packed, repack, row_bytes, to_f32};
+pub use repack::{Packed, repack, row_bytes, unpack};
 
 use crate::error::{Error, Result};
 use crate::format::DType;
@@ -126,7 +126,13 @@ impl WeightType {
         blocks * (self.quant_words() as u64 * 4) + self.scale_bytes(blocks)
     }
 
+<<<<<<< HEAD
     /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`: whole words.
+=======
+    }
+
+    /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`.
+>>>>>>> types
     pub const fn scale_bytes(self, blocks: u64) -> u64 {
         self.scale_halves(blocks).div_ceil(2) * 4
     }

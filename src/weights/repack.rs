@@ -1,8 +1,9 @@
-//! From a checkpoint's bytes to the kernels' layout, one block of 32 at a time.
+//! From a checkpoint's bytes to the kernels' layout, and back to values. Bits move a word at a time, four elements or more.
 
 use half::{bf16, f16};
 
 use super::{BLOCK, WeightType};
+use crate::cpu::weight::decode_block;
 use crate::error::{Error, Result};
 
 /// Repacked rows: words of `wq`, and for quantized types the 16-bit units of `ws`, the low half of a word first.
@@ -22,122 +23,198 @@ pub fn repack(kind: WeightType, raw: &[u8], rows: usize, k: usize) -> Result<Pac
         return Err(Error::internal(format!("repacking {rows} rows of {row_bytes} bytes from {} bytes", raw.len())));
     }
     let kb = k.div_ceil(BLOCK);
-    let mut out = Packed { wq: Vec::with_capacity(rows * kb * kind.quant_words()), scales: Vec::new() };
+    if !kind.quantized() {
+        let words = kb * kind.quant_words();
+        let mut wq = Vec::with_capacity(rows * words);
+        raw.chunks_exact(row_bytes).for_each(|row| plain_row(row, words, &mut wq));
+        return Ok(Packed { wq, scales: Vec::new() });
+    }
+    let blocks = rows * kb;
+    let mut out = Packed { wq: vec![0; blocks * kind.quant_words()], scales: vec![0; kind.scale_halves((blocks) as u64) as usize] };
+    let (wq, scales) = (&mut out.wq, &mut out.scales);
     match kind {
-        WeightType::F32 | WeightType::F16 | WeightType::Bf16 => {
-            for row in raw.chunks_exact(row_bytes) {
-                plain_row(row, kb * kind.quant_words(), &mut out.wq);
-            }
-        }
-        WeightType::Q8_0 => {
-            out.scales.reserve(rows * kb);
-            for block in raw.chunks_exact(34) {
-                out.scales.push(u16::from_le_bytes([block[0], block[1]]));
-                words(&block[2..], &mut out.wq);
-            }
-        }
-        WeightType::Q4_0 => {
-            out.scales.reserve(rows * kb);
-            for block in raw.chunks_exact(18) {
-                out.scales.push(u16::from_le_bytes([block[0], block[1]]));
-                words(&block[2..], &mut out.wq);
-            }
-        }
-        WeightType::Q5_0 => {
-            out.scales.reserve(rows * kb * 4);
-            for block in raw.chunks_exact(22) {
-                let bits = u32::from_le_bytes([block[2], block[3], block[4], block[5]]);
-                push_word(f16_bits(&block[..2]), &mut out.scales);
-                push_word(fifth_bits(|e| bits >> e & 1), &mut out.scales);
-                words(&block[6..], &mut out.wq);
-            }
-        }
-        WeightType::Q4K => {
-            out.scales.reserve(rows * kb);
-            for group in raw.chunks_exact(144) {
-                scales_k(&group[..16], &mut out.scales);
-                nibbles_k(&group[16..], &mut out.wq);
-            }
-        }
-        WeightType::Q5K => {
-            out.scales.reserve(rows * kb);
-            for group in raw.chunks_exact(176) {
-                scales_k(&group[..16], &mut out.scales);
-                nibbles_k(&group[48..], &mut out.wq);
-                // Bit b of byte e is the fifth bit of element e of block b.
-                let bits = &group[16..48];
-                out.wq.extend((0..8).map(|b| fifth_bits(|e| u32::from(bits[e] >> b & 1))));
-            }
-        }
-        WeightType::Q6K => {
-            out.scales.reserve(rows * kb * 10 / 8);
-            for group in raw.chunks_exact(210) {
-                six_bits(group, &mut out.wq);
-                out.scales.extend(group[192..208].chunks_exact(2).map(|s| u16::from_le_bytes([s[0], s[1]])));
-                push_word(f16_bits(&group[208..]), &mut out.scales);
-            }
-        }
+        WeightType::F32 | WeightType::F16 | WeightType::Bf16 => {}
+        WeightType::Q8_0 => each(raw, wq, scales, |block: &[u8; 34], words: &mut [u32; 8], scale: &mut [u16; 1]| {
+            *scale = [half_at(block, 0)];
+            *words = words_at(block, 2);
+        }),
+        WeightType::Q4_0 => each(raw, wq, scales, |block: &[u8; 18], words: &mut [u32; 4], scale: &mut [u16; 1]| {
+            *scale = [half_at(block, 0)];
+            *words = words_at(block, 2);
+        }),
+        WeightType::Q5_0 => each(raw, wq, scales, |block: &[u8; 22], words: &mut [u32; 4], scale: &mut [u16; 4]| {
+            let [bits] = words_at(block, 2);
+            *scale = units([f16_bits(half_at(block, 0)), fifth_bits(bits)]);
+            *words = words_at(block, 6);
+        }),
+        WeightType::Q4K => each(raw, wq, scales, |group: &[u8; 144], words: &mut [u32; 32], scales: &mut [u16; 8]| {
+            *scales = scales_k(group);
+            nibbles_k(words_at::<32>(group, 16), words);
+        }),
+        WeightType::Q5K => each(raw, wq, scales, |group: &[u8; 176], words: &mut [u32; 40], scales: &mut [u16; 8]| {
+            *scales = scales_k(group);
+            let (nibbles, fifth) = words.split_at_mut(32);
+            nibbles_k(words_at::<32>(group, 48), nibbles);
+            // Bit b of byte e is the fifth bit of element e of block b.
+            fifth.copy_from_slice(&turned_bits(words_at(group, 16)));
+        }),
+        WeightType::Q6K => each(raw, wq, scales, |group: &[u8; 210], words: &mut [u32; 48], scales: &mut [u16; 10]| {
+            six_bits(group, words);
+            let [a, b, c, d] = words_at(group, 192);
+            *scales = units([a, b, c, d, f16_bits(half_at(group, 208))]);
+        }),
     }
     Ok(out)
 }
 
+/// Repacks each block or group of `B` bytes into `W` words and `S` units of scales.
+fn each<const B: usize, const W: usize, const S: usize>(raw: &[u8], wq: &mut [u32], scales: &mut [u16], one: impl Fn(&[u8; B], &mut [u32; W], &mut [u16; S])) {
+    let (raw, wq, scales) = (raw.as_chunks().0, wq.as_chunks_mut().0, scales.as_chunks_mut().0);
+    for ((block, words), scales) in raw.iter().zip(wq).zip(scales) {
+        one(block, words, scales);
+    }
+}
+
+/// `N` little-endian words from byte `at` on.
+fn words_at<const N: usize>(bytes: &[u8], at: usize) -> [u32; N] {
+    let (words, _) = bytes[at..at + 4 * N].as_chunks();
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
+}
+
+/// The bits of the half at byte `at`.
+fn half_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Words as 16-bit units, the low half first.
+fn units<const W: usize, const S: usize>(words: [u32; W]) -> [u16; S] {
+    std::array::from_fn(|i| (words[i / 2] >> (i % 2 * 16)) as u16)
+}
+
 /// A half as the bits of the f32 of the same value.
-fn f16_bits(bytes: &[u8]) -> u32 {
-    f16::from_le_bytes([bytes[0], bytes[1]]).to_f32().to_bits()
+fn f16_bits(half: u16) -> u32 {
+    f16::from_bits(half).to_f32().to_bits()
 }
 
-fn push_word(word: u32, out: &mut Vec<u16>) {
-    out.extend([word as u16, (word >> 16) as u16]);
+/// Exchanges the bits of `x` under `mask` with those `shift` above them.
+fn swap(x: u32, shift: u32, mask: u32) -> u32 {
+    let t = (x >> shift ^ x) & mask;
+    x ^ t ^ t << shift
 }
 
-/// The fifth bits of a block, as shaders/common/weight_q5_0.wgsl reads them: bit j of byte k belongs to element 4j + k.
-fn fifth_bits(of: impl Fn(usize) -> u32) -> u32 {
-    (0..BLOCK).fold(0, |word, e| word | of(e) << (8 * (e % 4) + e / 4))
+/// Exchanges the bits of `low` under `mask << shift` with those of `high` under `mask`.
+fn swap_between(low: &mut u32, high: &mut u32, shift: u32, mask: u32) {
+    let t = (*low >> shift ^ *high) & mask;
+    *high ^= t;
+    *low ^= t << shift;
 }
 
-/// 128 bytes of nibbles of 256 elements: byte e of the c-th 32 holds element e of block 2c in its low and of block 2c + 1 in its high nibble.
+/// The fifth bits of a block, bit e that of element e, as shaders/common/weight_q5_0.wgsl reads them: bit j of byte k belongs to element 4j + k.
+/// That turns the five bits of an element's number by three; each swap exchanges two of them.
+fn fifth_bits(bits: u32) -> u32 {
+    let bits = swap(bits, 7, 0x00aa_00aa);
+    let bits = swap(bits, 1, 0x2222_2222);
+    let bits = swap(bits, 15, 0x0000_aaaa);
+    swap(bits, 3, 0x0a0a_0a0a)
+}
+
+/// The fifth bits of eight blocks, bit b of byte k of word j that of element 4j + k of block b: bit j of byte k of word b then.
+fn turned_bits(mut words: [u32; 8]) -> [u32; 8] {
+    for (span, mask) in [(4, 0x0f0f_0f0f), (2, 0x3333_3333), (1, 0x5555_5555)] {
+        for pair in words.chunks_exact_mut(2 * span) {
+            let (low, high) = pair.split_at_mut(span);
+            for (low, high) in low.iter_mut().zip(high) {
+                swap_between(low, high, span as u32, mask);
+            }
+        }
+    }
+    words
+}
+
+/// 32 words of nibbles of 256 elements: byte e of the c-th 32 holds element e of block 2c in its low and of block 2c + 1 in its high nibble.
 /// Written block by block as Q4_0 has them.
-fn nibbles_k(bytes: &[u8], out: &mut Vec<u32>) {
-    for pair in bytes.chunks_exact(32) {
-        for shift in [0, 4] {
-            let nibble = |e: usize| u32::from(pair[e] >> shift & 15);
-            out.extend((0..4).map(|i| (0..4).fold(0, |word, k| word | (nibble(4 * i + k) | nibble(16 + 4 * i + k) << 4) << (8 * k))));
+fn nibbles_k(from: [u32; 32], to: &mut [u32]) {
+    for (pair, blocks) in from.as_chunks::<8>().0.iter().zip(to.as_chunks_mut::<8>().0) {
+        *blocks = split_nibbles(pair);
+    }
+}
+
+/// 32 bytes of nibbles as two blocks in Q4_0's order, that of the low ones first.
+fn split_nibbles(bytes: &[u32; 8]) -> [u32; 8] {
+    const LOW: u32 = 0x0f0f_0f0f;
+    std::array::from_fn(|i| match i {
+        0..4 => bytes[i] & LOW | (bytes[i + 4] & LOW) << 4,
+        _ => bytes[i - 4] >> 4 & LOW | bytes[i] & !LOW,
+    })
+}
+
+/// d, dmin and the twelve bytes of 6-bit scales and mins, as shaders/common/scales_k.wgsl reads them.
+fn scales_k(bytes: &[u8]) -> [u16; 8] {
+    /// The low nibbles of four bytes, next to each other.
+    fn nibbles(x: u32) -> u32 {
+        let x = (x & 0x0f0f_0f0f) * 0x11 >> 4 & 0x00ff_00ff;
+        (x | x >> 8) & 0xffff
+    }
+    /// The low two bits of four bytes, next to each other.
+    fn pairs(x: u32) -> u32 {
+        let x = x & 0x0303_0303;
+        let x = (x | x >> 6) & 0x000f_000f;
+        (x | x >> 12) & 0xff
+    }
+    // Groups 0 to 3 have a byte each; those of 4 to 7 have their upper two bits above them.
+    let [halves, scales, mins, rest] = words_at(bytes, 0);
+    units([
+        halves,
+        nibbles(scales) | nibbles(rest) << 16,
+        nibbles(mins) | nibbles(rest >> 4) << 16,
+        pairs(scales >> 4) | pairs(scales >> 6) << 8 | pairs(mins >> 4) << 16 | pairs(mins >> 6) << 24,
+    ])
+}
+
+/// 256 numbers of 6 bits: 128 bytes of nibbles and 64 of high bits, in two halves of 128 elements; as shaders/common/weight_q6_k.wgsl reads them.
+fn six_bits(bytes: &[u8; 210], out: &mut [u32; 48]) {
+    let (nibbles, high) = out.split_at_mut(32);
+    // A half is four quarters of 32: 0 and 2, and 1 and 3, share bytes of nibbles; all four share those of high bits.
+    for (h, quarters) in nibbles.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        for odd in 0..2 {
+            let blocks = split_nibbles(&words_at(bytes, 64 * h + 32 * odd));
+            quarters[4 * odd..][..4].copy_from_slice(&blocks[..4]);
+            quarters[8 + 4 * odd..][..4].copy_from_slice(&blocks[4..]);
+        }
+    }
+    for (h, quarters) in high.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        for n in 0..2 {
+            let turned = turned_pairs(words_at(bytes, 128 + 32 * h + 16 * n));
+            for (quarter, word) in turned.into_iter().enumerate() {
+                quarters[2 * quarter + n] = word;
+            }
         }
     }
 }
 
-/// d, dmin and the twelve bytes of 6-bit scales and mins, as shaders/common/scales_k.wgsl reads them.
-fn scales_k(bytes: &[u8], out: &mut Vec<u16>) {
-    let q = &bytes[4..16];
-    let (mut scales, mut mins, mut high) = (0u32, 0u32, 0u32);
-    for j in 0..8 {
-        let (scale, min) = if j < 4 { (q[j] & 63, q[j + 4] & 63) } else { (q[j + 4] & 15 | q[j - 4] >> 6 << 4, q[j + 4] >> 4 | q[j] >> 6 << 4) };
-        scales |= u32::from(scale & 15) << (4 * j);
-        mins |= u32::from(min & 15) << (4 * j);
-        high |= u32::from(scale >> 4) << (2 * j) | u32::from(min >> 4) << (16 + 2 * j);
-    }
-    out.extend(bytes[..4].chunks_exact(2).map(|h| u16::from_le_bytes([h[0], h[1]])));
-    for word in [scales, mins, high] {
-        push_word(word, out);
-    }
+/// Bits 2q and 2q + 1 of byte k of word i, at 2i of byte k of word q.
+fn turned_pairs([mut a, mut b, mut c, mut d]: [u32; 4]) -> [u32; 4] {
+    swap_between(&mut a, &mut c, 4, 0x0f0f_0f0f);
+    swap_between(&mut b, &mut d, 4, 0x0f0f_0f0f);
+    swap_between(&mut a, &mut b, 2, 0x3333_3333);
+    swap_between(&mut c, &mut d, 2, 0x3333_3333);
+    [a, b, c, d]
 }
 
-/// 256 numbers of 6 bits: 128 bytes of nibbles and 64 of high bits, in two halves of 128 elements; as shaders/common/weight_q6_k.wgsl reads them.
-fn six_bits(bytes: &[u8], out: &mut Vec<u32>) {
-    let number = |e: usize| {
-        let (half, quarter, l) = (e / 128, e % 128 / 32, e % 32);
-        let low = bytes[64 * half + 32 * (quarter % 2) + l] >> (4 * (quarter / 2)) & 15;
-        let high = bytes[128 + 32 * half + l] >> (2 * quarter) & 3;
-        (u32::from(low), u32::from(high))
-    };
-    for b in 0..8 {
-        let low = |e: usize| number(32 * b + e).0;
-        out.extend((0..4).map(|i| (0..4).fold(0, |word, k| word | (low(4 * i + k) | low(16 + 4 * i + k) << 4) << (8 * k))));
+/// The values of `rows` rows of `k` elements, `[rows, k]`: what kernels take [`repack`]'s output for.
+pub fn unpack(kind: WeightType, packed: &Packed, rows: usize, k: usize) -> Result<Vec<f32>> {
+    let kb = k.div_ceil(BLOCK);
+    let blocks = rows * kb;
+    if !k.is_multiple_of(kind.group()) || packed.wq.len() != blocks * kind.quant_words() || packed.scales.len() != kind.scale_halves((blocks) as u64) as usize {
+        return Err(Error::internal(format!("unpacking {rows} rows of {k} elements from {} words of {}", packed.wq.len(), kind.axis())));
     }
-    for b in 0..8 {
-        let high = |e: usize| number(32 * b + e).1;
-        out.extend((0..2).map(|n| (0..16).fold(0, |word, e| word | high(16 * n + e) << (8 * (e % 4) + 2 * (e / 4)))));
+    let ws: Vec<u32> = packed.scales.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair.get(1).copied().unwrap_or(0)) << 16).collect();
+    let mut out = Vec::with_capacity(rows * k);
+    for b in 0..blocks {
+        let len = (k - b % kb * BLOCK).min(BLOCK);
+        out.extend_from_slice(&decode_block(kind.axis(), &packed.wq, &ws, b)[..len]);
     }
+    Ok(out)
 }
 
 /// Bytes of a row of `k` elements in the checkpoint. Quantized types need `k` to be a multiple of [`WeightType::group`].
@@ -159,30 +236,13 @@ pub fn row_bytes(kind: WeightType, k: usize) -> Result<usize> {
     Ok(k / group * block)
 }
 
-fn words(bytes: &[u8], out: &mut Vec<u32>) {
-    out.extend(bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])));
-}
-
 /// Little-endian values as words, zero-padded to `len` words.
 fn plain_row(row: &[u8], len: usize, out: &mut Vec<u32>) {
     let end = out.len() + len;
-    let whole = row.chunks_exact(4);
-    let rest = whole.remainder();
-    out.extend(whole.map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])));
+    let (whole, rest) = row.as_chunks();
+    out.extend(whole.iter().map(|word| u32::from_le_bytes(*word)));
     if let [lo, hi] = rest {
         out.push(u32::from(u16::from_le_bytes([*lo, *hi])));
     }
     out.resize(end, 0);
-}
-
-/// A plain vector (norm weights, biases, frequency factors) as f32.
-pub fn to_f32(kind: WeightType, raw: &[u8], tensor: &str) -> Result<Vec<f32>> {
-    Ok(match kind {
-        WeightType::F32 => raw.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
-        WeightType::F16 => raw.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-        WeightType::Bf16 => raw.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-        _ => {
-            return Err(Error::unsupported(format!("tensor {tensor} is a vector in a quantized type; this version expects F32, F16 or BF16")));
-        }
-    })
 }

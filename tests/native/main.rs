@@ -13,6 +13,7 @@ mod kernels;
 mod long_context;
 mod memory;
 mod parity;
+mod quantize;
 mod quants;
 mod sampler;
 mod self_test;

@@ -1,9 +1,11 @@
 //! Blocks of each weight type, extreme ones among them, against what Python's gguf package decodes them to.
 
+use millrace::ErrorKind;
 use millrace::cpu::weight::decode_block;
+use millrace::format::DType;
 use millrace::gpu::{Gpu, GpuOptions};
 use millrace::kernels::{State, find};
-use millrace::weights::{BLOCK, Packed, WeightType, repack};
+use millrace::weights::{BLOCK, Packed, WeightType, dequantize, dequantizes, repack, unpack};
 
 use crate::common::bytes;
 
@@ -12,15 +14,22 @@ const TYPES: [WeightType; 8] =
 
 /// Rows of one group each, in GGUF's layout, and their values.
 fn fixture(kind: WeightType) -> (Vec<u8>, Vec<f32>) {
-    let about: serde_json::Value = serde_json::from_slice(&bytes(&format!("quants/{}.json", kind.axis()))).unwrap();
-    let file = bytes(&format!("quants/{}.bin", kind.axis()));
+    let (about, raw, values) = rows(kind.axis());
+    assert_eq!(about["row_values"], width(kind));
+    (raw, values)
+}
+
+/// What a fixture says of itself, its raw rows and their values.
+fn rows(name: &str) -> (serde_json::Value, Vec<u8>, Vec<f32>) {
+    let about: serde_json::Value = serde_json::from_slice(&bytes(&format!("quants/{name}.json"))).unwrap();
+    let file = bytes(&format!("quants/{name}.bin"));
     let part = |name: &str| {
         let field = |key: &str| about[name][key].as_u64().unwrap() as usize;
         &file[field("offset")..][..field("bytes")]
     };
-    assert_eq!(about["row_values"], kind.group().max(BLOCK));
     let values = part("values").chunks_exact(4).map(|v| f32::from_le_bytes(v.try_into().unwrap())).collect();
-    (part("raw").to_vec(), values)
+    let raw = part("raw").to_vec();
+    (about, raw, values)
 }
 
 /// As the kernels read them: words of `wq` and, two scales a word, of `ws`.
@@ -34,6 +43,56 @@ fn packed(kind: WeightType) -> (Vec<u32>, Vec<u32>, Vec<f32>) {
 /// Values of a row of the fixture.
 fn width(kind: WeightType) -> usize {
     kind.group().max(BLOCK)
+}
+
+/// Equal in all bits, or both no number.
+fn same(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
+#[test]
+fn every_type_decodes_to_what_gguf_decodes() {
+    for dtype in DType::ALL.iter().copied().filter(|dtype| dequantizes(*dtype)) {
+        for name in [dtype.name().to_lowercase(), format!("{}-extreme", dtype.name().to_lowercase())] {
+            let (about, raw, values) = rows(&name);
+            assert_eq!(about["ggml_type"], dtype.ggml_id());
+            let mut decoded = vec![1.5];
+            dequantize(dtype, &raw, &mut decoded).unwrap();
+            assert_eq!(decoded.len(), 1 + values.len(), "{name} appends");
+            let (wide, per_block) = (about["row_values"].as_u64().unwrap() as usize, dtype.block_len() as usize);
+            for (i, (actual, expected)) in decoded[1..].iter().zip(&values).enumerate() {
+                assert!(same(*actual, *expected), "{name} row {} value {} (block of {per_block}): {actual}, expected {expected}", i / wide, i % wide);
+            }
+        }
+    }
+}
+
+#[test]
+fn other_types_and_parts_of_blocks_are_refused() {
+    let refused = |dtype: DType, len| dequantize(dtype, &vec![0; len], &mut Vec::new()).unwrap_err();
+    let error = refused(DType::IQ2_XXS, 66);
+    assert_eq!(error.kind(), ErrorKind::UnsupportedModel);
+    assert!(error.message().contains("IQ2_XXS") && error.message().contains("Q4_K, Q5_K, Q6_K, IQ4_NL"), "{error}");
+    assert_eq!(refused(DType::Q4_K, 143).kind(), ErrorKind::Internal);
+}
+
+#[test]
+fn unpacking_undoes_repacking() {
+    for kind in TYPES {
+        for name in [kind.axis().to_owned(), format!("{}-extreme", kind.axis())] {
+            let (_, raw, values) = rows(&name);
+            let packed = repack(kind, &raw, values.len() / width(kind), width(kind)).unwrap();
+            let unpacked = unpack(kind, &packed, values.len() / width(kind), width(kind)).unwrap();
+            assert!(unpacked.len() == values.len() && unpacked.iter().zip(&values).all(|(a, b)| same(*a, *b)), "{name}");
+        }
+    }
+    // Rows of 45 halves have their ends padded.
+    let raw: Vec<u8> = (0..90 * 3).map(|i| (i * 7 % 120) as u8).collect();
+    let mut values = Vec::new();
+    dequantize(DType::F16, &raw, &mut values).unwrap();
+    let packed = repack(WeightType::F16, &raw, 3, 45).unwrap();
+    assert_eq!(unpack(WeightType::F16, &packed, 3, 45).unwrap(), values);
+    assert_eq!(unpack(WeightType::F16, &packed, 4, 45).unwrap_err().kind(), ErrorKind::Internal);
 }
 
 #[test]
