@@ -3,7 +3,7 @@
 use super::keys::{Keys, MOST};
 use super::rope::{Rope, Scaling};
 use crate::error::{Error, Result};
-use crate::plan::{Activation, Heads};
+use crate::plan::{Activation, Heads, Routing};
 
 /// Sizes and constants of a model.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub struct ModelConfig {
     /// Logits l become `cap tanh(l / cap)`; 0: they stay.
     pub logit_cap: f64,
     /// Experts instead of one feed-forward network.
-    pub experts: Option<Experts>,
+    pub experts: Option<Routing>,
     /// Whether the head is the embedding; `None` where the file does not say.
     pub tied: Option<bool>,
     /// How the checkpoint stores matrices.
@@ -109,17 +109,6 @@ pub struct Biases {
     pub output: bool,
     /// The feed-forward network's.
     pub ff: bool,
-}
-
-/// Experts, of which each row uses a few.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Experts {
-    /// How many there are.
-    pub count: usize,
-    /// How many a row uses.
-    pub used: usize,
-    /// Whether the weights of those that are used sum to 1.
-    pub normed: bool,
 }
 
 /// How the checkpoint stores matrices.
@@ -271,7 +260,7 @@ impl ModelConfig {
                 return wrong(format!("{name} is {x}"));
             }
         }
-        if let Some(Experts { count, used, .. }) = self.experts
+        if let Some(Routing { count, used, .. }) = self.experts
             && (used == 0 || used > count || count > MOST_EXPERTS)
         {
             return wrong(format!("{used} of {count} experts; this version runs up to {MOST_EXPERTS}"));

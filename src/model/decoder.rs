@@ -6,7 +6,7 @@ use super::tensors::{Listed, Place, Rows, Tensors};
 use super::{Architecture, Model, Reserve};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
-use crate::plan::{Act, Attention, BufferId, Builder, HEAD_NORM_ROOM, HeadNorms, Heads, Mlp, Norm, Rotation, Route, stride};
+use crate::plan::{Act, Attention, BufferId, Builder, Experts, HEAD_NORM_ROOM, HeadNorms, Heads, Mlp, Norm, Rotation, stride};
 use crate::weights::{Matrix, VectorSource};
 
 struct NormWeights {
@@ -261,9 +261,8 @@ impl Model for Decoder {
                     add(b, down, a, h, post)?;
                 }
                 FeedForward::Experts { router, up, down } => {
-                    let (Some(experts), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
-                    let route = Route { count: experts.count, used: experts.used, normed: experts.normed, activation: c.activation };
-                    b.experts(&name("experts"), norm, h, router, route, up, down)?;
+                    let (Some(routing), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
+                    b.experts(&name("experts"), norm, h, Experts { routing, activation: c.activation, router, up, down })?;
                 }
             }
         }
