@@ -35,7 +35,7 @@ pub struct ModelConfig {
     /// Where in a layer the norms are.
     pub norms: Norms,
     /// Norm of queries and keys.
-    pub head_norm: HeadNorm,
+    pub qk_norm: QkNorm,
     /// Biases.
     pub biases: Biases,
     /// Factor of the scores.
@@ -91,7 +91,7 @@ pub enum Norms {
 
 /// Norm of queries and keys before they are rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadNorm {
+pub enum QkNorm {
     /// None.
     None,
     /// Of each head.
@@ -164,7 +164,7 @@ impl ModelConfig {
             eps: keys.number(eps.0, eps.1)?.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
             norm_offset: 0.0,
             norms: Norms::Before,
-            head_norm: HeadNorm::None,
+            qk_norm: QkNorm::None,
             biases: Biases::default(),
             score_scale: 1.0 / (e as f64).sqrt(),
             score_cap: 0.0,

@@ -1,7 +1,7 @@
 //! Attention, from the queries, keys and values to what the output product reads.
 
 use super::builder::{Builder, FEW, SHORT};
-use super::{Act, Attention, Bindings, BufferId, CacheShape, Extent, Grid, HEAD_NORM_ROOM, Heads, Overrides, Pass, Role, labels};
+use super::{Act, Attention, Bindings, BufferId, CacheShape, Extent, Grid, Heads, Overrides, Pass, QK_NORM_ROOM, Role, labels};
 use crate::error::{Error, Result};
 use crate::kernels::splits::Rule;
 use crate::weights::{BLOCK, Matrix};
@@ -35,7 +35,7 @@ impl Builder<'_> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to layer `layer`'s cache, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the cache's splits.
     pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { heads, rope, head_norm, scale, window, softcap } = shape;
+        let Attention { heads, rope, qk_norm, scale, window, softcap } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -57,19 +57,19 @@ impl Builder<'_> {
         let with = |more: &[&[(&'static str, f64)]]| sizes.iter().copied().chain(more.concat()).collect::<Overrides>();
         let bound = |more: &[(&'static str, BufferId)]| [&[("qkv", qkv)], &cache[..], more].concat();
         // One row's heads are normed where they are rotated; a norm of all heads needs to see them all.
-        if let Some(norm) = head_norm
+        if let Some(norm) = qk_norm
             && (norm.all || !self.decode())
         {
-            let chosen = self.select.choose("head_norm", &[])?;
+            let chosen = self.select.choose("qk_norm", &[])?;
             let Heads { h, g, e } = heads;
-            let [q, q_width, k, k_width, at] = if norm.all { [1, h * e, 1, g * e, h * e] } else { [h, e, g, e, HEAD_NORM_ROOM] };
+            let [q, q_width, k, k_width, at] = if norm.all { [1, h * e, 1, g * e, h * e] } else { [h, e, g, e, QK_NORM_ROOM] };
             let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", heads.qkv())];
             let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).collect();
             let grid = Grid(Extent::Fixed((q + k) as u32), self.per_row(1));
-            self.push(&format!("{name}.head_norm"), chosen, overrides, vec![("qkv", qkv), ("nw", norm.weight)], grid, 0);
+            self.push(&format!("{name}.qk_norm"), chosen, overrides, vec![("qkv", qkv), ("nw", norm.weight)], grid, 0);
         }
-        let fused_norm = head_norm.filter(|norm| self.decode() && !norm.all);
-        let norms: Vec<_> = fused_norm.map(|norm| [("HEAD_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
+        let fused_norm = qk_norm.filter(|norm| self.decode() && !norm.all);
+        let norms: Vec<_> = fused_norm.map(|norm| [("QK_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
         let norm_weights = fused_norm.map_or(self.zeros, |norm| norm.weight);
         if !self.decode() {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;

@@ -13,7 +13,7 @@ pub mod twins;
 
 pub(crate) use attention::width_axis;
 pub use builder::{Builder, FEW, Pass, SHORT, Sizes, labels, stride};
-pub use operations::{Act, Activation, Attention, Experts, HEAD_NORM_ROOM, HeadNorms, Heads, Mlp, Norm, Rotation, Routing};
+pub use operations::{Act, Activation, Attention, Experts, Heads, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, Routing};
 pub use print::{PlanRow, rows};
 pub use select::{Choice, Chosen, Kv, Lane, Selector};
 

@@ -91,7 +91,7 @@ pub struct Attention {
     /// Its rotation, if positions are rotations.
     pub rope: Option<Rotation>,
     /// Norms of queries and keys before they are rotated.
-    pub head_norm: Option<HeadNorms>,
+    pub qk_norm: Option<QkNorms>,
     /// Of the scores, usually 1 / sqrt(E).
     pub scale: f64,
     /// Positions that a row sees, its own the last; `None`: all before it.
@@ -102,7 +102,7 @@ pub struct Attention {
 
 /// RMSNorms of queries and keys.
 #[derive(Debug, Clone, Copy)]
-pub struct HeadNorms {
+pub struct QkNorms {
     /// Weights: of single heads `[2, 256]`, of all heads together `[H E + G E]`; queries' first.
     pub weight: BufferId,
     /// Added to the mean square.
@@ -170,5 +170,5 @@ pub struct Experts<'a> {
     pub down: &'a Matrix,
 }
 
-/// Where a norm of single heads has its weights for keys: as shaders/attention.wgsl reads them.
-pub const HEAD_NORM_ROOM: usize = 256;
+/// Where a norm of single heads has its weights for keys: as shaders/common/qk_norm.wgsl reads them.
+pub const QK_NORM_ROOM: usize = 256;
