@@ -1,7 +1,7 @@
 // Attention of few rows over one split of the cache: grid [G * ceil(H / G / 4), T * room for splits]; splits beyond pos return.
-// In decode, which has one row, queries and the new key are normed (HEAD_NORM) and rotated here, and the workgroups whose split the row's own position falls
-// into append its key and value to the cache: those of one kv head write the same bits, and none reads them from there. Where there are
-// more rows (APPENDS is 0), `head_norm` and `rope` have done it.
+// In decode, which has one row, queries and the new key are normed (QK_NORM) and rotated here, and the workgroups whose split the row's own
+// position falls into append its key and value to the cache: those of one kv head write the same bits, and none reads them from there.
+// Where there are more rows (APPENDS is 0), `qk_norm` and `rope` have done it.
 // The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
 // Four query heads of the kv head share each read of K and V. Keys go through in tiles: eight lanes share a key, so that neighbouring
@@ -28,8 +28,6 @@ override ROT: u32;          // rotated dimensions of a head, even, at most E
 override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 override APPENDS: u32 = 1u;      // 1: keys and values of the row are appended here; 0: the cache holds them
 override QSTRIDE: u32 = 0u;      // f32 a row of qkv
-override HEAD_NORM: u32 = 0u;    // 1: RMSNorm of each query and of the key before they are rotated
-override EPS: f32 = 0.0;         // of that norm
 {% include "common/slots.wgsl" %}
 
 @group(0) @binding(1) var<storage, read> qkv: array<f32>;        // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
@@ -50,16 +48,6 @@ override EPS: f32 = 0.0;         // of that norm
 @group(0) @binding(6) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 @group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [T][splits][H][E]
 @group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;   // [T][splits][H]
-
-// [2][256]: the norm's weights for queries and for keys, read where HEAD_NORM is 1. A uniform where all storage buffers are taken: lanes that
-// read different places of one wait for each other.
-{% if kv == "q8" %}
-@group(0) @binding(9) var<uniform> qkn: array<vec4<f32>, 128>;
-fn norm_weight(i: u32) -> f32 { return qkn[i / 4u][i % 4u]; }
-{% else %}
-@group(0) @binding(9) var<storage, read> qkn: array<f32>;
-fn norm_weight(i: u32) -> f32 { return qkn[i]; }
-{% endif %}
 
 const THREADS = 256u;
 const KEYS = {{ keys }}u;   // keys of a tile
@@ -88,18 +76,11 @@ var<workgroup> appended: array<u32, {{ width }}>;        // the new key, then th
 var<workgroup> appended: array<f32, {{ width * 2 }}>;
 {% endif %}
 
-// Queries and key times their norm's weights, [HEADS + 1][256], stand in `summands` behind what is appended; behind them the squares.
-const WEIGHTED = 512u;
-const SQUARES = 1792u;
-struct HeadNorm { factor: f32, at: u32 }
-fn element(base: u32, e: u32, norm: HeadNorm) -> f32 {
-    if (HEAD_NORM == 0u) { return qkv[base + e]; }
-    return summands[norm.at + e] * norm.factor;
-}
+{% include "common/qk_norm.wgsl" %}
 {% include "common/rotate.wgsl" %}
 
 // Elements 4i..4i+3 of the head at `base` of qkv, rotated for `position`.
-fn rotated4(base: u32, position: u32, i: u32, norm: HeadNorm) -> vec4<f32> {
+fn rotated4(base: u32, position: u32, i: u32, norm: QkNorm) -> vec4<f32> {
     var v = vec4<f32>();
     for (var c = 0u; c < 4u; c++) { v[c] = rotated(base, position, i * 4u + c, norm); }
     return v;
@@ -161,41 +142,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let h0 = wid.x % passes * HEADS;
     let heads = min(HEADS, shared_by - h0);
     let head = kv_head * shared_by + h0;
-    if (HEAD_NORM == 1u) {
-        // 32 lanes each for the four queries and the key.
-        let base = row * QSTRIDE + select(head + part, H + kv_head, part == HEADS) * E;
-        var squares = 0.0;
-        if (part < heads || part == HEADS) {
-            for (var e = li % 32u; e < E; e += 32u) {
-                let x = qkv[base + e];
-                squares += x * x;
-                summands[WEIGHTED + part * 256u + e] = x * norm_weight(select(0u, 256u, part == HEADS) + e);
-            }
-        }
-{% if reduce == "sg32" %}
-{% for x in [1, 2, 4, 8, 16] %}
-        squares += subgroupShuffleXor(squares, {{ x }}u);
-{% endfor %}
-        if (li % 32u == 0u) { summands[SQUARES + part] = squares; }
-{% else %}
-        summands[SQUARES + li] = squares;
-{% endif %}
-        workgroupBarrier();
+    if (QK_NORM == 1u) {
+        let source = select(head + part, H + kv_head, part == HEADS);
+        weigh(row * QSTRIDE + source * E, part < heads || part == HEADS, li);
     }
     for (var i = li; i < (HEADS + 2u) * eights * 2u; i += THREADS) {
         let which = i / (eights * 2u);
         let four = i % (eights * 2u);
         let inside = four * 4u < E;
-        var norm = HeadNorm(1.0, WEIGHTED + which * 256u);
-        if (HEAD_NORM == 1u && which <= HEADS) {
-{% if reduce == "sg32" %}
-            let squares = summands[SQUARES + which];
-{% else %}
-            var squares = 0.0;
-            for (var k = 0u; k < 32u; k++) { squares += summands[SQUARES + which * 32u + k]; }
-{% endif %}
-            norm.factor = inverseSqrt(squares / f32(E) + EPS);
-        }
+        let norm = norm_of(which);
         if (which < HEADS) {
             var x = vec4<f32>();
             if (inside && which < heads) { x = rotated4(row * QSTRIDE + (head + which) * E, pos, four, norm) * SCALE; }

@@ -28,9 +28,9 @@ var<workgroup> fresh: array<f32, 256>;
 
 const THREADS = 64u;
 
-// `head_norm` has normed heads already.
-struct HeadNorm { factor: f32 }
-fn element(base: u32, e: u32, norm: HeadNorm) -> f32 { return qkv[base + e]; }
+// `qk_norm` has normed queries and keys already.
+struct QkNorm { factor: f32 }
+fn element(base: u32, e: u32, norm: QkNorm) -> f32 { return qkv[base + e]; }
 {% include "common/rotate.wgsl" %}
 
 @compute @workgroup_size(64)
@@ -66,14 +66,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (is_value) {
             vc[row + e] = qkv[base + e];
         } else {
-            kc[row + e] = rotated(base, position, e, HeadNorm());
+            kc[row + e] = rotated(base, position, e, QkNorm());
         }
     }
 {% elif kv == "q8" %}
     for (var e = li; e < words * 4u; e += THREADS) {
         var x = 0.0;
         if (e < E && is_value) { x = qkv[base + e]; }
-        if (e < E && !is_value) { x = rotated(base, position, e, HeadNorm()); }
+        if (e < E && !is_value) { x = rotated(base, position, e, QkNorm()); }
         fresh[e] = x;
     }
     workgroupBarrier();
@@ -93,7 +93,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (is_value) {
             vc[row + w] = pack_halves(qkv[base + e], qkv[base + e + 1u]);
         } else {
-            kc[row + w] = pack_halves(rotated(base, position, e, HeadNorm()), rotated(base, position, e + 1u, HeadNorm()));
+            kc[row + w] = pack_halves(rotated(base, position, e, QkNorm()), rotated(base, position, e + 1u, QkNorm()));
         }
     }
 {% endif %}

@@ -1,33 +1,45 @@
 // Which experts each row goes to: the USED largest of its EXPERTS logits, weighted by their softmax, over all of them or (NORMED) over the
-// chosen alone. Of equals the first. One workgroup a row: grid [T].
+// chosen alone. Of equals the first. One workgroup a row: grid [T]; an invocation has one expert of every {{ workgroup }}.
 {% include "common/state.wgsl" %}
 @group(0) @binding(1) var<storage, read> logits: array<f32>;                  // [T][STRIDE]
 @group(0) @binding(2) var<storage, read_write> chosen: array<vec2<u32>>;      // [T][USED]: expert, bits of its weight
-override EXPERTS: u32;   // at most {{ workgroup }}
+override EXPERTS: u32;   // at most MOST
 override USED: u32;
 override STRIDE: u32;
 override NORMED: u32;
 
-var<workgroup> all: array<f32, {{ workgroup }}>;
-var<workgroup> counted: array<f32, {{ workgroup }}>;
+const MOST = {{ 4 * workgroup }}u;
+var<workgroup> all: array<f32, MOST>;
+var<workgroup> counted: array<f32, MOST>;
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (wid.x >= state.rows) { return; }
-    if (li < EXPERTS) { all[li] = logits[wid.x * STRIDE + li]; }
+    let own = li + {{ workgroup }}u * vec4<u32>(0u, 1u, 2u, 3u);
+    var logit = vec4<f32>();
+    for (var c = 0u; c < 4u; c++) {
+        if (own[c] < EXPERTS) {
+            logit[c] = logits[wid.x * STRIDE + own[c]];
+            all[own[c]] = logit[c];
+        }
+    }
     workgroupBarrier();
-    var rank = 0u;
+    var rank = vec4<u32>();
     var largest = all[0];
     for (var i = 0u; i < EXPERTS; i++) {
+        let other = vec4<f32>(all[i]);
         largest = max(largest, all[i]);
-        if (all[i] > all[li] || (all[i] == all[li] && i < li)) { rank++; }
+        rank += select(vec4<u32>(), vec4<u32>(1u), (other > logit) | ((other == logit) & (vec4<u32>(i) < own)));
     }
-    let weight = exp(all[li] - largest);
-    counted[li] = select(0.0, weight, li < EXPERTS && (NORMED == 0u || rank < USED));
+    let weight = exp(logit - largest);
+    for (var c = 0u; c < 4u; c++) {
+        if (own[c] < EXPERTS) { counted[own[c]] = select(0.0, weight[c], NORMED == 0u || rank[c] < USED); }
+    }
     workgroupBarrier();
-    if (li >= EXPERTS || rank >= USED) { return; }
     var sum = 0.0;
     for (var i = 0u; i < EXPERTS; i++) { sum += counted[i]; }
-    chosen[wid.x * USED + rank] = vec2<u32>(li, bitcast<u32>(weight / sum));
+    for (var c = 0u; c < 4u; c++) {
+        if (own[c] < EXPERTS && rank[c] < USED) { chosen[wid.x * USED + rank[c]] = vec2<u32>(own[c], bitcast<u32>(weight[c] / sum)); }
+    }
 }

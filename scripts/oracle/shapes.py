@@ -24,6 +24,7 @@ class Shape:
     f: int
     tied: bool
     llama3_rope: bool = False
+    biases: bool = False  # of every product, where the family has them
     layers: int = 2
     vocabulary: int = VOCABULARY
     context: int = 512
@@ -49,6 +50,7 @@ SHAPES = {
         # Heads that are together as wide as the model, as most families have them.
         Shape("d80", d=80, h=2, g=1, e=40, f=100, tied=True),
         Shape("d96-square", d=96, h=3, g=1, e=32, f=128, tied=False),
+        Shape("d80-biases", d=80, h=2, g=1, e=40, f=100, tied=False, biases=True),
         # Layers enough for one in six to differ.
         Shape("d64-deep", d=64, h=4, g=1, e=32, f=96, tied=True, layers=6),
         Shape("d100-deep", d=100, h=2, g=2, e=40, f=132, tied=True, layers=7),

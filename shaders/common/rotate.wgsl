@@ -1,5 +1,5 @@
 // Element e of the head at `base` of qkv, rotated for `position`; element(base, e, norm) is the kernel's, with what it knows of the head's norm.
-fn rotated(base: u32, position: u32, e: u32, norm: HeadNorm) -> f32 {
+fn rotated(base: u32, position: u32, e: u32, norm: QkNorm) -> f32 {
     let x = element(base, e, norm);
     if (e >= ROT) { return x; }
     let half = max(ROT / 2u, 1u);   // a divisor: nothing is rotated where ROT is 0

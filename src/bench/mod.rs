@@ -370,6 +370,22 @@ mod plans {
         }
         assert!(idle.is_empty(), "{} steps:\n{}", idle.len(), idle.join("\n"));
     }
+
+    #[test]
+    fn more_rows_of_experts_than_a_dispatch_holds_are_refused() {
+        let checkpoint = shapes::checkpoint(&shapes::find("qwen3-30b-a3b").unwrap(), Recipe::parse("q4_0").unwrap()).unwrap();
+        let plan = |rows| {
+            let mut layout = Layout::default();
+            let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+            let model = model::open(&checkpoint, &mut reserve).unwrap();
+            let select = Selector::new(&Caps::least(), Lane::Fast, None, &[]).unwrap();
+            build_plans(model.as_ref(), &mut layout, &select, Sizes { rows, capacity: 1152, ring: 32 }).map(drop)
+        };
+        plan(8191).unwrap();
+        let error = plan(8192).unwrap_err();
+        assert_eq!(error.code(), "BAD_OPTION");
+        assert!(error.message().contains("at most 8191"), "{error}");
+    }
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

@@ -1,4 +1,4 @@
-use super::{Call, head_norm, kv, rope};
+use super::{Call, kv, qk_norm, rope};
 use crate::kernels::splits::Rule;
 
 /// Per row: rotates queries and the new key and appends key and value, unless that was done; then, per split of what the row sees and query
@@ -24,8 +24,8 @@ pub fn run(call: &Call) {
         let mut qkv = all[t * call.usize("QSTRIDE")..][..(h + 2 * g) * e].to_vec();
         let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
         for (i, head) in qkv.chunks_exact_mut(e).take(h + g).enumerate() {
-            if call.u32("HEAD_NORM") == 1 {
-                head_norm::rms_norm(head, &norms[if i < h { 0 } else { 256 }..], call.f32("EPS"));
+            if call.u32("QK_NORM") == 1 {
+                qk_norm::rms_norm(head, &norms[if i < h { 0 } else { 256 }..], call.f32("EPS"));
             }
             rope::rotate(head, angles, call.u32("INTERLEAVED") != 0);
         }

@@ -6,7 +6,7 @@ mod advance;
 mod attention;
 mod attention_prefill;
 mod embed;
-mod head_norm;
+mod qk_norm;
 mod kv;
 mod logit_stats;
 mod merge;
@@ -48,7 +48,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("experts_down", product::experts_down),
     ("quantize", quantize::run),
     ("activate", activate::run),
-    ("head_norm", head_norm::run),
+    ("qk_norm", qk_norm::run),
     ("rope", rope::run),
     ("attention", attention::run),
     ("merge", merge::run),

@@ -3,7 +3,7 @@
 use super::keys::{Keys, MOST};
 use super::rope::{Rope, Scaling};
 use crate::error::{Error, Result};
-use crate::plan::{Activation, Heads};
+use crate::plan::{Activation, Heads, Routing};
 
 /// Sizes and constants of a model.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct ModelConfig {
     /// Where in a layer the norms are.
     pub norms: Norms,
     /// Norm of queries and keys.
-    pub head_norm: HeadNorm,
+    pub qk_norm: QkNorm,
     /// Biases.
     pub biases: Biases,
     /// Factor of the scores.
@@ -53,7 +53,7 @@ pub struct ModelConfig {
     /// Logits l become `cap tanh(l / cap)`; 0: they stay.
     pub logit_cap: f64,
     /// Experts instead of one feed-forward network.
-    pub experts: Option<Experts>,
+    pub experts: Option<Routing>,
     /// Whether the head is the embedding; `None` where the file does not say.
     pub tied: Option<bool>,
     /// How the checkpoint stores matrices.
@@ -91,7 +91,7 @@ pub enum Norms {
 
 /// Norm of queries and keys before they are rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadNorm {
+pub enum QkNorm {
     /// None.
     None,
     /// Of each head.
@@ -109,17 +109,6 @@ pub struct Biases {
     pub output: bool,
     /// The feed-forward network's.
     pub ff: bool,
-}
-
-/// Experts, of which each row uses a few.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Experts {
-    /// How many there are.
-    pub count: usize,
-    /// How many a row uses.
-    pub used: usize,
-    /// Whether the weights of those that are used sum to 1.
-    pub normed: bool,
 }
 
 /// How the checkpoint stores matrices.
@@ -175,7 +164,7 @@ impl ModelConfig {
             eps: keys.number(eps.0, eps.1)?.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
             norm_offset: 0.0,
             norms: Norms::Before,
-            head_norm: HeadNorm::None,
+            qk_norm: QkNorm::None,
             biases: Biases::default(),
             score_scale: 1.0 / (e as f64).sqrt(),
             score_cap: 0.0,
@@ -271,7 +260,7 @@ impl ModelConfig {
                 return wrong(format!("{name} is {x}"));
             }
         }
-        if let Some(Experts { count, used, .. }) = self.experts
+        if let Some(Routing { count, used, .. }) = self.experts
             && (used == 0 || used > count || count > MOST_EXPERTS)
         {
             return wrong(format!("{used} of {count} experts; this version runs up to {MOST_EXPERTS}"));

@@ -1,12 +1,12 @@
 //! The transformer that all architectures are: layers of attention and a feed-forward network, or experts, around a residual stream. What
 //! differs is data ([`ModelConfig`]).
 
-use super::config::{HeadNorm, LayerKind, ModelConfig, NormKind, Norms};
+use super::config::{LayerKind, ModelConfig, NormKind, Norms, QkNorm};
 use super::tensors::{Listed, Place, Rows, Tensors};
 use super::{Architecture, Model, Reserve};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
-use crate::plan::{Act, Attention, BufferId, Builder, HEAD_NORM_ROOM, HeadNorms, Heads, Mlp, Norm, Rotation, Route, stride};
+use crate::plan::{Act, Attention, BufferId, Builder, Experts, Heads, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, stride};
 use crate::weights::{Matrix, VectorSource};
 
 struct NormWeights {
@@ -31,9 +31,9 @@ struct Layer {
     name: String,
     kind: LayerKind,
     attn_norm: Option<NormWeights>,
-    qkv: Matrix,                 // ((H + 2 G) E, D)
-    head_norm: Option<BufferId>, // weights for queries, then for keys
-    o: Matrix,                   // (D, H E)
+    qkv: Matrix,               // ((H + 2 G) E, D)
+    qk_norm: Option<BufferId>, // weights for queries, then for keys
+    o: Matrix,                 // (D, H E)
     post_attn: Option<NormWeights>,
     ffn_norm: Option<NormWeights>,
     feed_forward: FeedForward,
@@ -139,14 +139,14 @@ impl Layer {
             None => norm_at(t, before, "attn_norm")?,
         };
         let qkv = matrix(t, "qkv", &qkv, d, c.biases.qkv)?;
-        let head_norm = match c.head_norm {
-            HeadNorm::None => None,
+        let qk_norm = match c.qk_norm {
+            QkNorm::None => None,
             which => {
-                let (q, k) = if which == HeadNorm::Each { (e, e) } else { (h * e, g * e) };
-                let room = if which == HeadNorm::Each { HEAD_NORM_ROOM } else { q };
+                let (q, k) = if which == QkNorm::Each { (e, e) } else { (h * e, g * e) };
+                let room = if which == QkNorm::Each { QK_NORM_ROOM } else { q };
                 let (q_norm, k_norm) = (t.named(at("attn_q_norm"), "weight", &[q]), t.named(at("attn_k_norm"), "weight", &[k]));
                 let parts = vec![(Some(q_norm), q), (None, room - q), (Some(k_norm), k)];
-                Some(t.vector(format!("{name}.head_norm"), parts, c.norm_offset, 1.0, 2 * HEAD_NORM_ROOM)?)
+                Some(t.vector(format!("{name}.qk_norm"), parts, c.norm_offset, 1.0, 2 * QK_NORM_ROOM)?)
             }
         };
         let o = matrix(t, "o", &[("attn_output", d)], h * e, c.biases.output)?;
@@ -188,7 +188,7 @@ impl Layer {
             }
         };
         let post_ffn = norm_at(t, after, "post_ffw_norm")?;
-        Ok(Self { name, kind: c.layers[i], attn_norm, qkv, head_norm, o, post_attn, ffn_norm, feed_forward, post_ffn })
+        Ok(Self { name, kind: c.layers[i], attn_norm, qkv, qk_norm, o, post_attn, ffn_norm, feed_forward, post_ffn })
     }
 }
 
@@ -248,8 +248,8 @@ impl Model for Decoder {
                 }
             }
             let rope = c.ropes.get(l.kind.rope).map(|rope| Rotation { table: l.kind.rope, dims: rope.dims, interleaved: rope.interleaved });
-            let head_norm = l.head_norm.map(|weight| HeadNorms { weight, eps: c.eps, all: c.head_norm == HeadNorm::All });
-            let shape = Attention { heads: c.heads, rope, head_norm, scale: c.score_scale, window: l.kind.window, softcap: c.score_cap };
+            let qk_norm = l.qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All });
+            let shape = Attention { heads: c.heads, rope, qk_norm, scale: c.score_scale, window: l.kind.window, softcap: c.score_cap };
             let a = b.attention(&name("attention"), i, qkv, shape, &l.o)?;
             let post = l.post_attn.as_ref().map(|w| norm(name("post_attention_norm"), w));
             add(b, &l.o, a, h, post)?;
@@ -262,9 +262,8 @@ impl Model for Decoder {
                     add(b, down, a, h, post)?;
                 }
                 FeedForward::Experts { router, up, down } => {
-                    let (Some(experts), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
-                    let route = Route { count: experts.count, used: experts.used, normed: experts.normed, activation: c.activation };
-                    b.experts(&name("experts"), norm, h, router, route, up, down)?;
+                    let (Some(routing), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
+                    b.experts(&name("experts"), norm, h, Experts { routing, activation: c.activation, router, up, down })?;
                 }
             }
         }

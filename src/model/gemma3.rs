@@ -2,7 +2,7 @@
 //! a base of their own to one that sees everything. Of checkpoints that read pictures, too, the language model is read.
 
 use super::Architecture;
-use super::config::{HeadNorm, ModelConfig};
+use super::config::{ModelConfig, QkNorm};
 use super::gemma2;
 use super::keys::Keys;
 use super::names::HfNames;
@@ -23,7 +23,7 @@ const LOCAL_BASE: f64 = 10_000.0;
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     keys.defaults(DEFAULTS);
     let mut c = gemma2::common(keys, "gemma3")?;
-    c.head_norm = HeadNorm::Each;
+    c.qk_norm = QkNorm::Each;
     let pattern = match keys.size("attention.sliding_window_pattern", "sliding_window_pattern")? {
         Some(n) => n,
         None => keys.size("", "_sliding_window_pattern")?.unwrap_or(6),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{Biases, HeadNorm, LayerKind, ModelConfig, NormKind, Norms, Stored, activation};
+use super::config::{Biases, LayerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
 use super::keys::Keys;
 use super::names::HfNames;
 use crate::error::{Error, Result};
@@ -62,7 +62,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         eps: keys.number("attention.layer_norm_epsilon", "layer_norm_epsilon")?.unwrap_or(1e-5),
         norm_offset: 0.0,
         norms: Norms::Before,
-        head_norm: HeadNorm::None,
+        qk_norm: QkNorm::None,
         biases: Biases { qkv: true, output: true, ff: true },
         score_scale: 1.0 / (e as f64).sqrt(),
         score_cap: 0.0,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{HeadNorm, ModelConfig, Norms};
+use super::config::{ModelConfig, Norms, QkNorm};
 use super::keys::Keys;
 use super::names::{self, HfNames};
 use crate::error::Result;
@@ -17,6 +17,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "olmo2")?;
     keys.must_be("attention_bias", &json!(false))?;
     c.norms = Norms::After;
-    c.head_norm = HeadNorm::All;
+    c.qk_norm = QkNorm::All;
     Ok(c)
 }

@@ -1,6 +1,6 @@
 //! Qwen3: Llama with a norm of each query and key; heads need not be as wide as the model over their number.
 
-use super::config::{Biases, HeadNorm, ModelConfig};
+use super::config::{Biases, ModelConfig, QkNorm};
 use super::keys::Keys;
 use super::{Architecture, names, qwen2};
 use crate::error::Result;
@@ -13,7 +13,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 
 /// Qwen3's attention, which its mixture of experts shares.
 pub(super) fn attention(keys: &Keys<'_>, mut c: ModelConfig) -> Result<ModelConfig> {
-    c.head_norm = HeadNorm::Each;
+    c.qk_norm = QkNorm::Each;
     let bias = keys.flag("", "attention_bias")?.unwrap_or(false);
     c.biases = Biases { qkv: bias, output: bias, ff: false };
     qwen2::windows(keys, &mut c)?;

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use super::config::{Experts, ModelConfig, Stored};
+use super::config::{ModelConfig, Stored};
 use super::keys::Keys;
 use super::names::{self, HfNames};
 use super::{Architecture, qwen3};
 use crate::error::{Error, Result};
+use crate::plan::Routing;
 
 pub const QWEN3_MOE: Architecture = Architecture { gguf: "qwen3moe", hf: &["Qwen3MoeForCausalLM"], read, names: &NAMES };
 
@@ -36,7 +37,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     if keys.size("expert_shared_count", "")?.is_some() {
         return Err(Error::unsupported("qwen3moe.expert_shared_count: shared experts"));
     }
-    c.experts = Some(Experts { count, used: keys.need("expert_used_count", "num_experts_per_tok")?, normed });
+    c.experts = Some(Routing { count, used: keys.need("expert_used_count", "num_experts_per_tok")?, normed });
     c.stored = Stored { each_expert: !keys.is_gguf(), ..Stored::default() };
     Ok(c)
 }

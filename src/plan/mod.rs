@@ -1,15 +1,19 @@
 //! The plan: every dispatch of a prefill pass and of a decode step as data. It is printed, run on the GPU ([`crate::decode`]) or run through
 //! the CPU twins ([`twins`]), from any step: a wrong token is found by bisection.
 
+mod attention;
 mod builder;
+mod experts;
 mod occupancy;
+mod operations;
 mod print;
 mod select;
 pub mod tuning;
 pub mod twins;
 
-pub(crate) use builder::width_axis;
-pub use builder::{Act, Activation, Attention, Builder, FEW, HEAD_NORM_ROOM, HeadNorms, Heads, Mlp, Norm, Pass, Rotation, Route, SHORT, Sizes, labels, stride};
+pub(crate) use attention::width_axis;
+pub use builder::{Builder, FEW, Pass, SHORT, Sizes, labels, stride};
+pub use operations::{Act, Activation, Attention, Experts, Heads, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, Routing};
 pub use print::{PlanRow, rows};
 pub use select::{Choice, Chosen, Kv, Lane, Selector};
 
@@ -90,6 +94,7 @@ impl CacheShape {
 #[derive(Debug, Default, Clone)]
 pub struct Layout {
     specs: Vec<BufferSpec>,
+    by_label: HashMap<String, BufferId>,
     /// What the plan says of steps that read a buffer.
     notes: HashMap<BufferId, String>,
 }
@@ -97,8 +102,10 @@ pub struct Layout {
 impl Layout {
     /// Reserves a buffer.
     pub fn add(&mut self, label: impl Into<String>, bytes: u64, role: Role) -> BufferId {
-        self.specs.push(BufferSpec { label: label.into(), bytes, role, cache: None });
-        BufferId(self.specs.len() as u32 - 1)
+        let (label, id) = (label.into(), BufferId(self.specs.len() as u32));
+        self.by_label.insert(label.clone(), id);
+        self.specs.push(BufferSpec { label, bytes, role, cache: None });
+        id
     }
 
     /// The buffer of that name, reserved on first use, as large as its largest user wants it: layers and plans share their activations.
@@ -132,7 +139,7 @@ impl Layout {
 
     /// The buffer of that name.
     pub fn find(&self, label: &str) -> Option<BufferId> {
-        self.specs.iter().position(|s| s.label == label).map(|i| BufferId(i as u32))
+        self.by_label.get(label).copied()
     }
 
     /// All buffers, in the order of their ids.
@@ -143,6 +150,7 @@ impl Layout {
     /// Forgets every buffer after the first `n`.
     pub fn truncate(&mut self, n: usize) {
         self.specs.truncate(n);
+        self.by_label.retain(|_, id| (id.0 as usize) < n);
     }
 
     /// Bytes of all buffers of a role.
@@ -183,10 +191,12 @@ pub enum Extent {
 pub struct Grid(pub Extent, pub Extent);
 
 impl Grid {
+    /// Most workgroups of a dimension, on every device.
+    pub const MOST: u32 = 65_535;
+
     /// `n` workgroups in one dimension, folded into two where a dimension may not hold them.
     pub fn folded(n: u32) -> Self {
-        const MOST: u32 = 65_535;
-        let x = n.min(MOST);
+        let x = n.min(Self::MOST);
         Self(Extent::Fixed(x), Extent::Fixed(n.div_ceil(x.max(1))))
     }
 
@@ -202,6 +212,11 @@ impl Grid {
     }
 }
 
+/// Constants of a pipeline, by name.
+pub type Overrides = Vec<(&'static str, f64)>;
+/// Buffers, by the names in the shader.
+pub type Bindings = Vec<(&'static str, BufferId)>;
+
 /// One dispatch.
 #[derive(Debug, Clone)]
 pub struct Step {
@@ -210,9 +225,9 @@ pub struct Step {
     /// The shader.
     pub variant: &'static Variant,
     /// Its constants.
-    pub overrides: Vec<(&'static str, f64)>,
-    /// Its buffers, by the names in the shader.
-    pub bindings: Vec<(&'static str, BufferId)>,
+    pub overrides: Overrides,
+    /// Its buffers.
+    pub bindings: Bindings,
     /// Its workgroups.
     pub grid: Grid,
     /// Bytes of weights, or of the cache at full capacity, that a run reads.

@@ -46,7 +46,7 @@ impl Step {
         // Of lanes that walk `items` together, in the rounds that this takes.
         let share = |items: f64, lanes: f64| items / ((items / lanes).ceil() * lanes);
         match self.variant.kernel {
-            "matvec" | "norm_matvec" | "norm_gated" => {
+            "matvec" | "norm_matvec" | "norm_gated" | "experts_gated" | "experts_down" => {
                 let f32 = self.variant.axis("act") != Some("q8");
                 let pieces = match self.variant.axis("weight") {
                     Some("f32") if f32 => 8.0,
@@ -54,9 +54,23 @@ impl Step {
                     Some("q8_0") if f32 => 2.0,
                     _ => 1.0,
                 };
-                let rows = if self.variant.kernel == "norm_gated" { number("F") } else { number("N") * number("SPLIT") };
-                let covered = if self.variant.kernel == "norm_gated" { groups * 32.0 } else { groups * f64::from(self.variant.tile[0]) };
-                share(number("KB") * pieces, lanes * number("SPLIT")) * rows / covered
+                let units = number("KB") * pieces;
+                let tile = f64::from(self.variant.tile[0]);
+                match self.variant.kernel {
+                    "norm_gated" => share(units, lanes) * number("F") / (groups * 32.0),
+                    "experts_gated" => share(units, lanes) * number("F") / (fixed(self.grid.0) * 32.0),
+                    // Groups of lanes deal out the experts, not K.
+                    "experts_down" => {
+                        let split = number("SPLIT");
+                        share(units, lanes) * share(number("USED"), split) * number("N") * split / (groups * tile)
+                    }
+                    _ => share(units, lanes * number("SPLIT")) * number("N") * number("SPLIT") / (groups * tile),
+                }
+            }
+            "route" => share(number("EXPERTS"), threads),
+            "qk_norm" => {
+                let (q, k) = (number("QSPANS"), number("KSPANS"));
+                (q * share(number("QWIDTH"), threads) + k * share(number("KWIDTH"), threads)) / (q + k)
             }
             "attention" => {
                 let keys = f64::from(self.seen(position));
@@ -82,7 +96,7 @@ impl Step {
             "logit_stats" | "pick" => share(number("V"), groups * threads),
             "threshold" => share(number("V") / 4.0, threads),
             "activate" | "quantize" => number("KB") * 8.0 / (fixed(self.grid.0) * threads),
-            // One workgroup that looks at all candidates.
+            // `advance`: one workgroup that looks at all candidates.
             _ => 1.0,
         }
     }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::clock::now_ms;
-use super::request::{
-    Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
-};
+use super::request::{Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, ModelInfo, Overflow, Prompt, Request, SelfTestInfo};
 use super::{Cancel, Phase, Progress, StopScanner};
 use crate::decode::{self, Outcome, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
@@ -316,13 +314,7 @@ impl Engine {
         let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, self.session.sizes(), self.session.context());
         info.memory.total = counters.snapshot().gpu_bytes;
         info.memory.peak = counters.peak_gpu_bytes();
-        Info {
-            load_ms: self.load_ms,
-            self_test: self.self_test.clone(),
-            warnings: self.warnings(),
-            plan,
-            ..info
-        }
+        Info { load_ms: self.load_ms, self_test: self.self_test.clone(), warnings: self.warnings(), plan, ..info }
     }
 
     /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and goes on with the fastest. Meant for

@@ -235,7 +235,8 @@ pub fn kernel_check(filter: String, quick: bool, on_row: Function) -> Promise {
                 tell(&on_row, &value);
             }
         };
-        let report = check::check(&gpu, |variant| variant.kernel.contains(&filter), if quick { check::Extent::One } else { check::Extent::All }, row).await;
+        let report =
+            check::check(&gpu, |variant| variant.kernel.contains(&filter), if quick { check::Selection::One } else { check::Selection::All }, row).await;
         gpu.destroy();
         to_value(&report?)
     })

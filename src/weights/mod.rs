@@ -126,13 +126,7 @@ impl WeightType {
         blocks * (self.quant_words() as u64 * 4) + self.scale_bytes(blocks)
     }
 
-<<<<<<< HEAD
     /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`: whole words.
-=======
-    }
-
-    /// Bytes on the GPU of the scales of `blocks` blocks, in `ws`.
->>>>>>> types
     pub const fn scale_bytes(self, blocks: u64) -> u64 {
         self.scale_halves(blocks).div_ceil(2) * 4
     }

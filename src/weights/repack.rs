@@ -1,6 +1,6 @@
 //! From a checkpoint's bytes to the kernels' layout, and back to values. Bits move a word at a time, four elements or more.
 
-use half::{bf16, f16};
+use half::f16;
 
 use super::{BLOCK, WeightType};
 use crate::cpu::weight::decode_block;
@@ -30,7 +30,7 @@ pub fn repack(kind: WeightType, raw: &[u8], rows: usize, k: usize) -> Result<Pac
         return Ok(Packed { wq, scales: Vec::new() });
     }
     let blocks = rows * kb;
-    let mut out = Packed { wq: vec![0; blocks * kind.quant_words()], scales: vec![0; kind.scale_halves((blocks) as u64) as usize] };
+    let mut out = Packed { wq: vec![0; blocks * kind.quant_words()], scales: vec![0; kind.scale_halves(blocks as u64) as usize] };
     let (wq, scales) = (&mut out.wq, &mut out.scales);
     match kind {
         WeightType::F32 | WeightType::F16 | WeightType::Bf16 => {}
@@ -205,7 +205,7 @@ fn turned_pairs([mut a, mut b, mut c, mut d]: [u32; 4]) -> [u32; 4] {
 pub fn unpack(kind: WeightType, packed: &Packed, rows: usize, k: usize) -> Result<Vec<f32>> {
     let kb = k.div_ceil(BLOCK);
     let blocks = rows * kb;
-    if !k.is_multiple_of(kind.group()) || packed.wq.len() != blocks * kind.quant_words() || packed.scales.len() != kind.scale_halves((blocks) as u64) as usize {
+    if !k.is_multiple_of(kind.group()) || packed.wq.len() != blocks * kind.quant_words() || packed.scales.len() != kind.scale_halves(blocks as u64) as usize {
         return Err(Error::internal(format!("unpacking {rows} rows of {k} elements from {} words of {}", packed.wq.len(), kind.axis())));
     }
     let ws: Vec<u32> = packed.scales.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair.get(1).copied().unwrap_or(0)) << 16).collect();

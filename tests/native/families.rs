@@ -4,8 +4,9 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use millrace::bench::shapes;
-use millrace::format::{Checkpoint, HfMetadata, Metadata};
-use millrace::model;
+use millrace::format::{Checkpoint, DType, HfMetadata, Metadata, TensorInfo};
+use millrace::model::{self, Reserve};
+use millrace::plan::BufferId;
 use millrace::weights::Recipe;
 use serde_json::{Map, Value, json};
 
@@ -59,6 +60,41 @@ fn an_architecture_that_nobody_knows_lists_those_that_run() {
     assert_eq!(error.code(), "UNSUPPORTED_MODEL");
     for word in ["MambaForCausalLM", "qwen3 (Qwen3ForCausalLM)", "gemma3 (Gemma3ForCausalLM, Gemma3ForConditionalGeneration)", "gpt2", "granitemoe"] {
         assert!(error.message().contains(word), "{word} is missing from: {error}");
+    }
+}
+
+/// A checkpoint with these tensors and nothing in them.
+fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item = (String, Vec<u64>)>) -> Checkpoint {
+    let info = |(name, shape): (String, Vec<u64>)| {
+        let bytes = shape.iter().product::<u64>() * 4;
+        (name.clone(), TensorInfo { name, dtype: DType::F32, shape, file: 0, offset: 0, bytes })
+    };
+    Checkpoint { tensors: tensors.into_iter().map(info).collect(), ..header(config) }
+}
+
+fn open(checkpoint: &Checkpoint) -> millrace::Result<()> {
+    model::open(checkpoint, &mut Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |_, _| BufferId(0) }).map(drop)
+}
+
+/// Gemma 3 with a vision tower: names as transformers wrote them up to version 4, and since.
+#[test]
+fn the_language_model_of_a_checkpoint_that_reads_pictures_is_found() {
+    let (_, mut config) = configs().into_iter().find(|(name, _)| name == "gemma3-pictures").expect("its configuration");
+    for tied in [false, true] {
+        config["text_config"]["tie_word_embeddings"] = json!(tied);
+        let list = model::list(&header(config.clone())).expect("a list");
+        assert_eq!(list.iter().any(|t| t.name == "lm_head.weight"), !tied);
+        for (head, prefix, others) in [("language_model.", "language_model.model.", ""), ("", "model.language_model.", "model.")] {
+            let renamed = |name: &str| name.strip_prefix("model.").map_or_else(|| format!("{head}{name}"), |rest| format!("{prefix}{rest}"));
+            let mut tensors: Vec<_> = list.iter().map(|t| (renamed(&t.name), t.shape.iter().map(|n| *n as u64).collect::<Vec<_>>())).collect();
+            tensors.push((format!("{others}vision_tower.vision_model.post_layernorm.weight"), vec![4]));
+            tensors.push((format!("{others}multi_modal_projector.mm_input_projection_weight"), vec![4, 4]));
+            open(&with_tensors(config.clone(), tensors.clone())).unwrap_or_else(|e| panic!("{prefix}: {e}"));
+            tensors.push((format!("{others}audio_tower.norm.weight"), vec![4]));
+            let error = open(&with_tensors(config.clone(), tensors)).expect_err("a tensor that nobody knows");
+            assert_eq!(error.code(), "UNSUPPORTED_MODEL", "{error}");
+            assert!(error.message().contains("audio_tower"), "{error}");
+        }
     }
 }
 

@@ -2,12 +2,12 @@
 
 use millrace::gpu::{Gpu, GpuOptions};
 use millrace::kernels::Variant;
-use millrace::kernels::check::{Extent, Report, Row, Status, check};
+use millrace::kernels::check::{Report, Row, Selection, Status, check};
 
 fn run(options: &GpuOptions, filter: impl Fn(&Variant) -> bool) -> Report {
     let gpu = pollster::block_on(Gpu::open(options)).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers");
     let mut failed = Vec::new();
-    let report = pollster::block_on(check(&gpu, filter, Extent::All, |row: &Row| {
+    let report = pollster::block_on(check(&gpu, filter, Selection::All, |row: &Row| {
         if row.status == Status::Fail {
             failed.push(format!("{}={} {}: {}", row.kernel, row.variant, row.case, row.message.as_deref().unwrap_or_default()));
         }

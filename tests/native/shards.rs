@@ -295,7 +295,7 @@ fn hashes_are_compared_as_files_arrive() {
     for damaged in manifest.files().map(|file| file.file.clone()) {
         server.damaged = Some(damaged.clone());
         let store = MemoryStore::new();
-        let error = fetch(&server, &store).unwrap_err();
+        let error = fetch(&server, &store).err().unwrap();
         assert_eq!(error.code(), "BAD_MODEL", "{error}");
         assert!(error.message().contains(&damaged) && error.message().contains("SHA-256"), "{error}");
         assert!(block_on(store.list()).unwrap().is_empty(), "nothing damaged stays");
@@ -305,7 +305,7 @@ fn hashes_are_compared_as_files_arrive() {
     let expected = loaded(&open(&out).unwrap(), None, 1 << 17).unwrap();
     assert!(expected == loaded(&block_on(Checkpoint::open(&files)).unwrap(), None, 1 << 17).unwrap());
     server.files.remove(&manifest.shards[2].file);
-    assert_eq!(fetch(&server, &MemoryStore::new()).unwrap_err().code(), "NOT_FOUND");
+    assert_eq!(fetch(&server, &MemoryStore::new()).err().unwrap().code(), "NOT_FOUND");
 }
 
 /// What version 1 of the format is: a model that was converted when it was new must load, and its conversion gives the same bytes.

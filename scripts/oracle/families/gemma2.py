@@ -14,7 +14,7 @@ from .llama import PLAIN_ROPE, nothing, sizes, sizes_metadata
 
 NAME = "gemma2"
 ARCH = MODEL_ARCH.GEMMA2
-SHAPES = tuple(name for name in llama.SHAPES if ALL_SHAPES[name].tied and "llama3" not in name)
+SHAPES = tuple(name for name in llama.PLAIN if ALL_SHAPES[name].tied)
 WINDOW = 21
 extra_tensors = nothing
 

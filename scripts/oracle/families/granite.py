@@ -7,7 +7,7 @@ from transformers import GraniteConfig, GraniteForCausalLM
 
 from ..shapes import Shape
 from . import llama
-from .llama import PLAIN_ROPE, nothing, sizes, sizes_metadata, spread
+from .llama import PLAIN_ROPE, nothing, sizes_metadata, spread, square
 
 __all__ = ["spread"]
 
@@ -16,10 +16,6 @@ ARCH = MODEL_ARCH.GRANITE
 SHAPES = llama.SQUARE
 FACTORS = {"embedding_multiplier": 3.0, "residual_multiplier": 0.4, "attention_multiplier": 0.25, "logits_scaling": 2.0}
 extra_tensors = nothing
-
-
-def square(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
-    return {key: value for key, value in sizes(shape, tokens).items() if key != "head_dim"}
 
 
 def config(shape: Shape, tokens: dict[str, int]) -> GraniteConfig:

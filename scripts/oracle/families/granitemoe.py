@@ -7,8 +7,8 @@ from transformers import GraniteMoeConfig, GraniteMoeForCausalLM
 
 from ..shapes import Shape
 from . import granite, llama
-from .granite import FACTORS, square
-from .llama import PLAIN_ROPE, nothing, spread
+from .granite import FACTORS
+from .llama import PLAIN_ROPE, expert_parts, nothing, spread, square
 
 __all__ = ["spread"]
 
@@ -37,10 +37,5 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
 
 
 def gguf_parts(name: str) -> list[str] | None:
-    """Gates and up rows of all experts are one parameter, and two tensors."""
-    layer = name.split(".")[2] if ".block_sparse_moe." in name else ""
-    if name.endswith("experts.gate_up_proj"):
-        return [f"blk.{layer}.ffn_gate_exps.weight", f"blk.{layer}.ffn_up_exps.weight"]
-    if name.endswith("experts.down_proj"):
-        return [f"blk.{layer}.ffn_down_exps.weight"]
-    return [f"blk.{layer}.ffn_gate_inp.weight"] if name.endswith("router.weight") else None
+    """The gguf package does not know the router's name."""
+    return [f"blk.{name.split('.')[2]}.ffn_gate_inp.weight"] if name.endswith("router.weight") else expert_parts(name)

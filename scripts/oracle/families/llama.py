@@ -14,8 +14,10 @@ NAME = "llama"
 ARCH = MODEL_ARCH.LLAMA
 # Deep ones are for families whose layers differ.
 SHAPES = tuple(name for name in ALL_SHAPES if "deep" not in name)
+# Those without what only Llama has.
+PLAIN = tuple(name for name in SHAPES if "llama3" not in name and not ALL_SHAPES[name].biases)
 # Those whose heads are together as wide as the model: many configurations cannot say otherwise.
-SQUARE = tuple(name for name in SHAPES if ALL_SHAPES[name].h * ALL_SHAPES[name].e == ALL_SHAPES[name].d)
+SQUARE = tuple(name for name in SHAPES if ALL_SHAPES[name].h * ALL_SHAPES[name].e == ALL_SHAPES[name].d and not ALL_SHAPES[name].biases)
 
 # Small enough an original context that positions of a short test already reach all three branches of the scaling.
 LLAMA3_SCALING = {
@@ -48,9 +50,15 @@ def sizes(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
     }
 
 
+def square(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
+    """The same of families whose configuration leaves the heads' width to D / H."""
+    return {key: value for key, value in sizes(shape, tokens).items() if key != "head_dim"}
+
+
 def config(shape: Shape, tokens: dict[str, int]) -> LlamaConfig:
     rope = {"rope_theta": 500000.0, **LLAMA3_SCALING} if shape.llama3_rope else PLAIN_ROPE
-    return LlamaConfig(**sizes(shape, tokens), max_position_embeddings=shape.context, rope_parameters=rope)
+    biases = {"attention_bias": shape.biases, "mlp_bias": shape.biases}
+    return LlamaConfig(**sizes(shape, tokens), **biases, max_position_embeddings=shape.context, rope_parameters=rope)
 
 
 def model(config: LlamaConfig) -> LlamaForCausalLM:
@@ -80,14 +88,7 @@ def spread(name: str, shape: Shape) -> tuple[float, float]:
 
 
 def metadata(writer: GGUFWriter, config: LlamaConfig) -> None:
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(config.head_dim)
-    writer.add_value_length(config.head_dim)
+    sizes_metadata(writer, config, head_width=True)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
@@ -116,10 +117,16 @@ def nothing(config: Any) -> dict[str, np.ndarray]:
     return {}
 
 
+def expert_parts(name: str) -> list[str] | None:
+    """Tensors of a parameter that holds all experts: gates and up rows are two."""
+    kinds = {"gate_up_proj": ("gate", "up"), "down_proj": ("down",)}.get(name.partition(".experts.")[2])
+    return [f"blk.{name.split('.')[2]}.ffn_{kind}_exps.weight" for kind in kinds] if kinds else None
+
+
 def heads_of(name: str, config: LlamaConfig) -> int | None:
-    if name.endswith("q_proj.weight"):
+    if name.endswith(("q_proj.weight", "q_proj.bias")):
         return config.num_attention_heads
-    if name.endswith("k_proj.weight"):
+    if name.endswith(("k_proj.weight", "k_proj.bias")):
         return config.num_key_value_heads
     return None
 
@@ -129,16 +136,14 @@ def to_gguf(name: str, array: np.ndarray, config: LlamaConfig) -> np.ndarray:
     heads = heads_of(name, config)
     if heads is None:
         return array
-    n, k = array.shape
-    return array.reshape(heads, 2, n // heads // 2, k).swapaxes(1, 2).reshape(n, k)
+    return array.reshape(heads, 2, len(array) // heads // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def from_gguf(name: str, array: np.ndarray, config: LlamaConfig) -> np.ndarray:
     heads = heads_of(name, config)
     if heads is None:
         return array
-    n, k = array.shape
-    return array.reshape(heads, n // heads // 2, 2, k).swapaxes(1, 2).reshape(n, k)
+    return array.reshape(heads, len(array) // heads // 2, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def extra_tensors(config: LlamaConfig) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ __all__ = ["ARCH", "extra_tensors", "from_gguf", "metadata", "spread", "to_gguf"
 
 NAME = "mistral"
 FORMATS = ("safetensors",)
-SHAPES = tuple(name for name in llama.SHAPES if "llama3" not in name and "wide-heads" not in name)
+SHAPES = tuple(name for name in llama.PLAIN if "wide-heads" not in name)
 
 # Shorter than most prompts, and no multiple of anything.
 WINDOW = 21

@@ -8,8 +8,7 @@ from transformers import Phi3Config, Phi3ForCausalLM
 
 from ..shapes import Shape
 from . import llama
-from .granite import square
-from .llama import same, sizes_metadata, spread
+from .llama import same, sizes_metadata, spread, square
 
 __all__ = ["spread"]
 

@@ -5,7 +5,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from ..shapes import Shape
 from . import llama
-from .llama import PLAIN_ROPE, nothing, same, sizes, sizes_metadata, spread
+from .llama import PLAIN_ROPE, nothing, same, sizes_metadata, spread, square
 
 __all__ = ["spread"]
 
@@ -18,7 +18,7 @@ extra_tensors = nothing
 
 def config(shape: Shape, tokens: dict[str, int]) -> Qwen2Config:
     return Qwen2Config(
-        **{key: value for key, value in sizes(shape, tokens).items() if key != "head_dim"},
+        **square(shape, tokens),
         max_position_embeddings=shape.context,
         rope_parameters=PLAIN_ROPE,
         # As the published configurations: named, and switched off.

@@ -13,7 +13,7 @@ __all__ = ["spread"]
 
 NAME = "qwen3"
 ARCH = MODEL_ARCH.QWEN3
-SHAPES = tuple(name for name in llama.SHAPES if "llama3" not in name)
+SHAPES = llama.PLAIN
 to_gguf = from_gguf = same
 extra_tensors = nothing
 

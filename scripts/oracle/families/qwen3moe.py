@@ -5,7 +5,7 @@ from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from ..shapes import Shape
 from . import qwen3
-from .llama import PLAIN_ROPE, nothing, same, sizes, spread
+from .llama import PLAIN_ROPE, expert_parts, nothing, same, sizes, spread
 
 __all__ = ["spread"]
 
@@ -16,6 +16,7 @@ EXPERTS = 6
 USED = 3
 to_gguf = from_gguf = same
 extra_tensors = nothing
+gguf_parts = expert_parts
 
 
 def config(shape: Shape, tokens: dict[str, int]) -> Qwen3MoeConfig:
@@ -39,11 +40,3 @@ def metadata(writer: GGUFWriter, config: Qwen3MoeConfig) -> None:
     writer.add_expert_count(EXPERTS)
     writer.add_expert_used_count(USED)
     writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-
-
-def gguf_parts(name: str) -> list[str] | None:
-    """Gates and up rows of all experts are one parameter, and two tensors."""
-    layer = name.split(".")[2] if ".experts." in name else ""
-    if name.endswith("experts.gate_up_proj"):
-        return [f"blk.{layer}.ffn_gate_exps.weight", f"blk.{layer}.ffn_up_exps.weight"]
-    return [f"blk.{layer}.ffn_down_exps.weight"] if name.endswith("experts.down_proj") else None

@@ -5,8 +5,7 @@ from transformers import StableLmConfig, StableLmForCausalLM
 
 from ..shapes import Shape
 from . import llama
-from .granite import square
-from .llama import PLAIN_ROPE, nothing, same, sizes_metadata, spread
+from .llama import PLAIN_ROPE, nothing, same, sizes_metadata, spread, square
 
 __all__ = ["spread"]
 

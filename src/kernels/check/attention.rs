@@ -214,7 +214,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     ("MOST", rule.most as usize),
                     ("FILL", rule.fill as usize),
                     ("QSTRIDE", stride),
-                    ("HEAD_NORM", usize::from(normed)),
+                    ("QK_NORM", usize::from(normed)),
                 ],
                 Some(1.0 / (e as f64).sqrt()),
             )

@@ -72,7 +72,7 @@ const CASES: &[(&str, Cases)] = &[
     ("experts_down", experts::down),
     ("quantize", activate::quantize),
     ("activate", activate::activate),
-    ("head_norm", norm::heads),
+    ("qk_norm", norm::qk),
     ("rope", attention::rope),
     ("attention", attention::decode),
     ("merge", attention::merge),
@@ -120,7 +120,7 @@ pub struct Report {
 
 /// Which cases of a variant run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum Selection {
     /// All of them.
     All,
     /// The self-test's, and the one that must do nothing: one pipeline a variant, for devices that compile slowly.
@@ -132,7 +132,7 @@ pub enum Extent {
 ///
 /// # Errors
 /// [`crate::ErrorKind::Internal`] where a kernel has no cases.
-pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, extent: Extent, mut on_row: impl FnMut(&Row)) -> Result<Report> {
+pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, selection: Selection, mut on_row: impl FnMut(&Row)) -> Result<Report> {
     let mut report = Report::default();
     for variant in VARIANTS.iter().filter(|v| filter(v)) {
         let cases = CASES.iter().find(|c| c.0 == variant.kernel).ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?.1;
@@ -143,9 +143,9 @@ pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, ext
             continue;
         }
         // Seeded by name: adding a kernel changes no other kernel's inputs.
-        let mut cases = match extent {
-            Extent::All => cases(variant, &mut Random::new(&variant.to_string())),
-            Extent::One => typical(cases, variant).into_iter().collect(),
+        let mut cases = match selection {
+            Selection::All => cases(variant, &mut Random::new(&variant.to_string())),
+            Selection::One => typical(cases, variant).into_iter().collect(),
         };
         cases.extend(cases.first().map(done));
         for case in cases {
@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_twin_agrees_with_itself() {
-        let report = pollster::block_on(check(&Twin { writes: true }, |_| true, Extent::All, |row| assert_eq!(row.status, Status::Pass, "{row:?}"))).unwrap();
+        let report =
+            pollster::block_on(check(&Twin { writes: true }, |_| true, Selection::All, |row| assert_eq!(row.status, Status::Pass, "{row:?}"))).unwrap();
         assert!(report.passed > VARIANTS.len());
     }
 
@@ -308,6 +309,6 @@ mod tests {
         let silent = Twin { writes: false };
         // Greedy sampling needs no statistics.
         let idle = |row: &Row| (row.case == "done" && row.kernel != "advance") || (row.case.starts_with("greedy") && row.kernel == "logit_stats");
-        pollster::block_on(check(&silent, |_| true, Extent::All, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
+        pollster::block_on(check(&silent, |_| true, Selection::All, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
     }
 }

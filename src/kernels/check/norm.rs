@@ -54,7 +54,7 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         .collect()
 }
 
-pub fn heads(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+pub fn qk(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, spans of queries, their width, spans of keys, their width, where the keys' weights are)
     let shapes: [(u32, u32, u32, u32, u32, u32); 5] =
         [(1, 4, 64, 2, 64, 256), (3, 2, 80, 1, 80, 256), (2, 3, 256, 3, 256, 256), (5, 1, 384, 1, 96, 384), (2, 1, 100, 1, 100, 100)];

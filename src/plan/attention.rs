@@ -1,0 +1,137 @@
+//! Attention, from the queries, keys and values to what the output product reads.
+
+use super::builder::{Builder, FEW, SHORT};
+use super::{Act, Attention, Bindings, BufferId, CacheShape, Extent, Grid, Heads, Overrides, Pass, QK_NORM_ROOM, Role, labels};
+use crate::error::{Error, Result};
+use crate::kernels::splits::Rule;
+use crate::weights::{BLOCK, Matrix};
+
+/// Query heads that share a workgroup of decode attention, and with it each read of the cache.
+const HEADS: usize = 4;
+
+/// The `width` axis of attention for heads of `e` elements.
+pub(crate) const fn width_axis(e: usize) -> &'static str {
+    match e {
+        0..=64 => "e64",
+        65..=128 => "e128",
+        _ => "e256",
+    }
+}
+
+impl Builder<'_> {
+    /// Layer `layer`'s keys and values, by their bindings, and their shape.
+    fn cache(&mut self, layer: usize, heads: Heads, window: Option<u32>) -> (Bindings, CacheShape) {
+        let mut whole = CacheShape { heads: heads.g as u32, positions: CacheShape::positions(self.sizes, window), row: 0, window };
+        let mut buffers = Vec::new();
+        for (name, row) in self.select.kv().buffers(heads.e) {
+            buffers.push((name, self.layout.cache(&format!("cache.{layer}.{name}"), CacheShape { row, ..whole })));
+            whole.row += row;
+        }
+        (buffers, whole)
+    }
+
+    /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to layer `layer`'s cache, and causal attention of the
+    /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the cache's splits.
+    pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, shape: Attention, consumer: &Matrix) -> Result<Act> {
+        let Attention { heads, rope, qk_norm, scale, window, softcap } = shape;
+        let kv = self.select.kv().name();
+        let kb = consumer.kb();
+        let width = heads.h * heads.e;
+        if consumer.k != width {
+            return Err(Error::internal(format!("{name}: the output product has K = {}, the heads give {width}", consumer.k)));
+        }
+        let (cache, cached) = self.cache(layer, heads, window);
+        let rot = match rope {
+            Some(rope) => self.layout.shared(&labels::rotations(rope.table), u64::from(self.sizes.capacity) * rope.dims as u64 * 4, Role::Weight),
+            None => self.zeros,
+        };
+        let key_bytes = u64::from(cached.heads) * cached.row;
+        let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
+        let sizes = [("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", heads.qkv() as f64)];
+        let rotation = [("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
+        let mut scores = vec![("SCALE", scale)];
+        scores.extend((softcap != 0.0).then_some(("SOFTCAP", softcap)));
+        scores.extend(&seen);
+        let with = |more: &[&[(&'static str, f64)]]| sizes.iter().copied().chain(more.concat()).collect::<Overrides>();
+        let bound = |more: &[(&'static str, BufferId)]| [&[("qkv", qkv)], &cache[..], more].concat();
+        // One row's heads are normed where they are rotated; a norm of all heads needs to see them all.
+        if let Some(norm) = qk_norm
+            && (norm.all || !self.decode())
+        {
+            let chosen = self.select.choose("qk_norm", &[])?;
+            let Heads { h, g, e } = heads;
+            let [q, q_width, k, k_width, at] = if norm.all { [1, h * e, 1, g * e, h * e] } else { [h, e, g, e, QK_NORM_ROOM] };
+            let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", heads.qkv())];
+            let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).collect();
+            let grid = Grid(Extent::Fixed((q + k) as u32), self.per_row(1));
+            self.push(&format!("{name}.qk_norm"), chosen, overrides, vec![("qkv", qkv), ("nw", norm.weight)], grid, 0);
+        }
+        let fused_norm = qk_norm.filter(|norm| self.decode() && !norm.all);
+        let norms: Vec<_> = fused_norm.map(|norm| [("QK_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
+        let norm_weights = fused_norm.map_or(self.zeros, |norm| norm.weight);
+        if !self.decode() {
+            let chosen = self.select.choose("rope", &[("kv", kv)])?;
+            let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * heads.g) as u32));
+            self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(&[("rot", rot)]), grid, 0);
+        }
+        if self.pass == Pass::Prefill {
+            let y = self.scratch("attention.f32", kb * BLOCK);
+            let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
+            let per = chosen.variant.tile[1].max(1);
+            let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
+            self.push(name, chosen, with(&[&scores, &[("KB", kb as f64)]]), bound(&[("y", y)]), grid, key_bytes * u64::from(cached.positions));
+            if self.on_matrices(consumer) {
+                return Ok(Act::F32(y));
+            }
+            let out = self.act("attention", consumer);
+            if let Act::Q8(..) = out {
+                self.quantize(&format!("{name}.quantize"), y, kb, out)?;
+            }
+            return Ok(out);
+        }
+        let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
+        let most_keys = cached.positions.min(window.unwrap_or(u32::MAX));
+        let attention = |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
+        let mut chosen = attention("one")?;
+        let least = chosen.variant.tile[0];
+        let rule = if self.decode() { Rule::decode(least) } else { Rule::rows(least) };
+        if !self.decode() || rule.keys_a_split(most_keys, groups) > least {
+            chosen = attention("many")?;
+        }
+        let most_rows = match self.pass {
+            Pass::Decode => 1,
+            Pass::Few => FEW,
+            _ => SHORT.min(self.sizes.rows),
+        };
+        let splits = (1..=most_rows).map(|rows| u64::from(rows * rule.most_splits(most_keys, groups * rows))).max().unwrap_or(1);
+        let po = self.layout.shared("attention.partial", splits * width as u64 * 4, Role::Activation);
+        let ml = self.layout.shared("attention.weights", splits * heads.h as u64 * 8, Role::Activation);
+        // Of several rows, `rope` has rotated the queries and appended the keys.
+        let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
+        let own: &[_] = if self.decode() { &rotation } else { &unrotated };
+        let mut cut = vec![("LEAST", f64::from(least))];
+        if !self.decode() {
+            cut.extend([("MOST", f64::from(rule.most)), ("FILL", f64::from(rule.fill))]);
+        }
+        let grid = match self.pass {
+            Pass::Decode => Extent::Fixed(rule.most_splits(most_keys, groups)),
+            _ => Extent::Splits { groups, keys: most_keys, rule },
+        };
+        let grid = Grid(Extent::Fixed(groups), grid);
+        self.push(name, chosen, with(&[own, &scores, &cut, &norms]), bound(&[("rot", rot), ("qkn", norm_weights), ("po", po), ("ml", ml)]), grid, 0);
+        if let Some(step) = self.plan.steps.last_mut() {
+            step.bytes = key_bytes * u64::from(cached.positions);
+            step.key_bytes = key_bytes;
+        }
+
+        let out = self.act("attention", consumer);
+        let chosen = self.select.choose("merge", &[("out", out.axis())])?;
+        let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("KB", kb as f64)];
+        overrides.extend(cut);
+        overrides.extend(&seen);
+        let mut bindings = vec![("po", po), ("ml", ml)];
+        bindings.extend(out.outputs());
+        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), self.per_row(1)), 0);
+        Ok(out)
+    }
+}

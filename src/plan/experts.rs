@@ -1,0 +1,98 @@
+//! Experts, of which each row uses a few.
+
+use super::builder::{Builder, Sums, weight_bindings};
+use super::{Act, BufferId, Experts, Extent, Grid, Lane, Norm, Pass, stride};
+use crate::error::{Error, Result};
+use crate::weights::{BLOCK, Part};
+
+impl Builder<'_> {
+    /// `h +=` the weighted sum of what the experts that each row chooses make of `norm(h)`.
+    pub fn experts(&mut self, name: &str, norm: &Norm, h: BufferId, experts: Experts<'_>) -> Result<()> {
+        let Experts { routing, activation, router, up, down } = experts;
+        let (d, f, used) = (up.k, down.k, routing.used as u32);
+        // Each row's experts are workgroups of one dimension.
+        let most = Grid::MOST / used.max(1);
+        if self.sizes.rows > most {
+            return Err(Error::bad_option(format!(
+                "prefill rows {}: with {used} experts a row, more workgroups than a dispatch may have; use at most {most}",
+                self.sizes.rows
+            )));
+        }
+        self.complete(h)?;
+        let h = self.stream(h, d);
+        // The router's weights are small and its choice hard: its input is never quantized, nor halved. So few rows need more than a group of
+        // lanes each, which products with a prologue do not have.
+        let logits = self.scratch("router", routing.count);
+        let normed = self.scratch("x.f32", up.kb() * BLOCK);
+        self.norm_as(norm, h, d, Act::F32(normed), false)?;
+        let plain = match self.pass {
+            Pass::Decode => "matvec",
+            Pass::Few => "matvec_rows",
+            Pass::Prefill | Pass::Short => "matmul",
+        };
+        self.product(plain, router, Act::F32(normed), Sums { y: logits, stride: routing.count, add: false, cap: 0.0 })?;
+        let chosen = self.scratch("chosen", routing.used * 2);
+        let kernel = self.select.choose("route", &[])?;
+        let count = routing.count as f64;
+        let overrides = vec![("EXPERTS", count), ("USED", f64::from(used)), ("STRIDE", count), ("NORMED", f64::from(u8::from(routing.normed)))];
+        self.push(&format!("{name}.route"), kernel, overrides, vec![("logits", logits), ("chosen", chosen)], Grid(self.per_row(1), Extent::Fixed(1)), 0);
+
+        let fast = self.select.lane() == Lane::Fast;
+        let (quantized_in, quantized_out) = (fast && up.quantized(), fast && down.quantized());
+        let x = if quantized_in {
+            let kb = up.kb();
+            let out = Act::Q8(self.scratch("x.q8", kb * BLOCK / 4), self.scratch("x.scales", kb * 2));
+            self.quantize(&format!("{name}.quantize"), normed, kb, out)?;
+            out
+        } else {
+            Act::F32(normed)
+        };
+        let kb = down.kb();
+        let act = if quantized_out {
+            Act::Q8(self.scratch("experts.q8", routing.used * kb * BLOCK / 4), self.scratch("experts.scales", routing.used * kb * 2))
+        } else {
+            Act::F32(self.scratch("experts.f32", routing.used * kb * BLOCK))
+        };
+        let slots = if self.decode() { Extent::Fixed(used) } else { Extent::Slots { each: used } };
+        // What a row reads of a part: of all experts a few.
+        let read = |part: &Part, kb: usize| part.kind.bytes((part.rows * kb) as u64) * u64::from(used) / routing.count as u64;
+        for part in &up.parts {
+            let axes = [("weight", part.kind.axis()), ("act", x.axis()), ("out", act.axis())];
+            let kernel = self.select.choose("experts_gated", &axes)?;
+            let mut overrides = vec![
+                ("KB", up.kb() as f64),
+                ("F", f as f64),
+                ("USED", f64::from(used)),
+                ("FIRST", (part.row0 / (2 * f)) as f64),
+                ("COUNT", (part.rows / (2 * f)) as f64),
+            ];
+            overrides.extend(activation.to_override());
+            let mut bindings = weight_bindings(part);
+            bindings.push(("chosen", chosen));
+            bindings.extend(x.inputs());
+            bindings.extend(act.outputs());
+            self.push(&up.name, kernel, overrides, bindings, Grid(Extent::Fixed((f as u32).div_ceil(32)), slots), read(part, up.kb()));
+        }
+        for part in &down.parts {
+            let kernel = self.select.choose("experts_down", &[("weight", part.kind.axis()), ("act", act.axis())])?;
+            // Groups of lanes deal out the experts.
+            let groups = kernel.variant.workgroup[0] / kernel.variant.lanes.max(1);
+            let split = (1 << (u32::BITS - 1 - used.leading_zeros())).min(groups);
+            let overrides = vec![
+                ("KB", kb as f64),
+                ("N", d as f64),
+                ("USED", f64::from(used)),
+                ("FIRST", (part.row0 / d) as f64),
+                ("COUNT", (part.rows / d) as f64),
+                ("SPLIT", f64::from(split)),
+                ("NSTRIDE", stride(d) as f64),
+            ];
+            let mut bindings = weight_bindings(part);
+            bindings.extend([("chosen", chosen), ("y", h)]);
+            bindings.extend(act.inputs());
+            let grid = Grid(Extent::Fixed((d as u32).div_ceil(kernel.variant.tile[0] / split)), self.per_row(1));
+            self.push(&down.name, kernel, overrides, bindings, grid, read(part, kb));
+        }
+        Ok(())
+    }
+}

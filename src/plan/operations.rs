@@ -1,0 +1,174 @@
+//! What an architecture says of an operation: of activations, norms, attention, feed-forward networks and experts.
+
+use super::{Bindings, BufferId};
+use crate::weights::Matrix;
+
+/// Activations as the next product reads them.
+#[derive(Debug, Clone, Copy)]
+pub enum Act {
+    /// `[T, KB * 32]` f32.
+    F32(BufferId),
+    /// `[1, KB * 32]` f16.
+    F16(BufferId),
+    /// int8 and (scale, scale * sum) a block of 32.
+    Q8(BufferId, BufferId),
+}
+
+impl Act {
+    /// The value of a kernel's `act` or `out` axis.
+    pub(super) const fn axis(self) -> &'static str {
+        match self {
+            Self::F32(_) => "f32",
+            Self::F16(_) => "f16",
+            Self::Q8(..) => "q8",
+        }
+    }
+    pub(super) fn inputs(self) -> Bindings {
+        match self {
+            Self::F32(x) | Self::F16(x) => vec![("x", x)],
+            Self::Q8(xq, xs) => vec![("xq", xq), ("xs", xs)],
+        }
+    }
+    pub(super) fn outputs(self) -> Bindings {
+        match self {
+            Self::F32(y) | Self::F16(y) => vec![("y", y)],
+            Self::Q8(yq, ys) => vec![("yq", yq), ("ys", ys)],
+        }
+    }
+}
+
+/// Shape of an attention block.
+#[derive(Debug, Clone, Copy)]
+pub struct Heads {
+    /// Query heads, H.
+    pub h: usize,
+    /// Key/value heads, G.
+    pub g: usize,
+    /// Head width, E.
+    pub e: usize,
+}
+
+impl Heads {
+    /// Elements of a row of queries, keys and values: `(H + 2 G) E`.
+    pub const fn qkv(self) -> usize {
+        (self.h + 2 * self.g) * self.e
+    }
+}
+
+/// An RMSNorm or a LayerNorm.
+#[derive(Debug, Clone)]
+pub struct Norm {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its weights, `[D]` f32.
+    pub weight: BufferId,
+    /// LayerNorm's bias, `[D]` f32.
+    pub bias: Option<BufferId>,
+    /// LayerNorm: the mean is subtracted first.
+    pub center: bool,
+    /// Added to the mean square.
+    pub eps: f64,
+    /// Whether behind its weights stand those of the norm that comes before it, of what the block before it has made.
+    pub with_post: bool,
+}
+
+/// How positions rotate queries and keys.
+#[derive(Debug, Clone, Copy)]
+pub struct Rotation {
+    /// The number of the table of angles.
+    pub table: usize,
+    /// Rotated dimensions of a head.
+    pub dims: usize,
+    /// Pairs are (2i, 2i + 1), not (i, i + dims / 2).
+    pub interleaved: bool,
+}
+
+/// An attention block.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention {
+    /// Its heads.
+    pub heads: Heads,
+    /// Its rotation, if positions are rotations.
+    pub rope: Option<Rotation>,
+    /// Norms of queries and keys before they are rotated.
+    pub qk_norm: Option<QkNorms>,
+    /// Of the scores, usually 1 / sqrt(E).
+    pub scale: f64,
+    /// Positions that a row sees, its own the last; `None`: all before it.
+    pub window: Option<u32>,
+    /// Scores s become `softcap tanh(s / softcap)`; 0: they stay.
+    pub softcap: f64,
+}
+
+/// RMSNorms of queries and keys.
+#[derive(Debug, Clone, Copy)]
+pub struct QkNorms {
+    /// Weights: of single heads `[2, 256]`, of all heads together `[H E + G E]`; queries' first.
+    pub weight: BufferId,
+    /// Added to the mean square.
+    pub eps: f64,
+    /// One norm of all heads' queries, and one of all heads' keys.
+    pub all: bool,
+}
+
+/// The activation of a feed-forward network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// x sigmoid(x)
+    Silu,
+    /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+    GeluTanh,
+}
+
+impl Activation {
+    /// The value of the kernels' ACT.
+    const fn number(self) -> f64 {
+        match self {
+            Self::Silu => 0.0,
+            Self::GeluTanh => 1.0,
+        }
+    }
+
+    /// The override ACT, where it is not the kernels' default.
+    pub(super) fn to_override(self) -> Option<(&'static str, f64)> {
+        (self != Self::Silu).then_some(("ACT", self.number()))
+    }
+}
+
+/// A feed-forward network.
+#[derive(Debug, Clone, Copy)]
+pub struct Mlp {
+    /// Its activation.
+    pub activation: Activation,
+    /// Whether a second product multiplies the activation.
+    pub gated: bool,
+}
+
+/// How rows choose among experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Routing {
+    /// How many experts there are.
+    pub count: usize,
+    /// How many a row uses.
+    pub used: usize,
+    /// Whether the weights of those that are used sum to 1.
+    pub normed: bool,
+}
+
+/// Experts in place of one feed-forward network.
+#[derive(Debug, Clone, Copy)]
+pub struct Experts<'a> {
+    /// How rows choose among them.
+    pub routing: Routing,
+    /// Their activation.
+    pub activation: Activation,
+    /// `[count]` rows: the logits of the choice.
+    pub router: &'a Matrix,
+    /// `[count, 2 F]` rows, each expert's gates first.
+    pub up: &'a Matrix,
+    /// `[count, D]` rows.
+    pub down: &'a Matrix,
+}
+
+/// Where a norm of single heads has its weights for keys: as shaders/common/qk_norm.wgsl reads them.
+pub const QK_NORM_ROOM: usize = 256;
