@@ -8,7 +8,7 @@ use super::{Architecture, ModelConfig, Reserve};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, DType};
 use crate::plan::BufferId;
-use crate::weights::{Matrix, RowSlice, VectorPart, VectorSource, WeightType};
+use crate::weights::{Matrix, Recipe, RowSlice, VectorPart, VectorSource, WeightType};
 
 /// A tensor that a model reads.
 #[derive(Debug, Clone)]
@@ -104,7 +104,8 @@ impl<'a, 'b> Tensors<'a, 'b> {
                 // What is quantized stays as it is: quantizing it again would only lose.
                 Some(recipe) if info.dtype.block_len() == 1 && checkpoint.packed.is_none() => {
                     let wanted = recipe.of(tensor.part, tensor.layer.unwrap_or(0), self.layers, k, self.tied);
-                    if wanted == DType::F32 { info.dtype } else { wanted }
+                    // Rows that are no whole blocks, and routers, stay as they are too.
+                    if wanted.block_len() > 1 || (wanted, recipe) == (DType::F16, Recipe::F16) { wanted } else { info.dtype }
                 }
                 _ => info.dtype,
             };

@@ -255,8 +255,8 @@ fn what_is_no_model_is_refused_with_a_guess_what_it_is() {
     }
     refused(open([]), "NOT_FOUND", &["no files"]);
     let part = Gguf::default().build();
-    refused(open([("m-00001-of-00003.gguf".to_owned(), part.clone())]), "UNSUPPORTED_MODEL", &["part 1 of 3"]);
-    refused(open([("a.gguf".to_owned(), part.clone()), ("b.gguf".to_owned(), part.clone())]), "BAD_MODEL", &["2 GGUF files"]);
+    refused(open([("m-00001-of-00003.gguf".to_owned(), part.clone())]), "NOT_FOUND", &["m-00002-of-00003.gguf", "one of 3 parts"]);
+    refused(open([("a.gguf".to_owned(), part.clone()), ("b.gguf".to_owned(), part.clone())]), "BAD_MODEL", &["several GGUF models", "a.gguf", "b.gguf"]);
     // Content decides where the name says nothing.
     assert!(open([("download".to_owned(), part)]).is_ok());
 }

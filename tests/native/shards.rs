@@ -123,17 +123,26 @@ fn the_model_in_the_box_answers_from_shards_as_from_its_file() {
 
 #[test]
 fn quantizing_while_converting_and_while_loading_give_the_same_weights() {
-    for source in ["hf-single", "gemma3-hf", "gpt2-hf", "qwen3moe-hf", "phi3-hf"].map(|name| data("oracle").join(name).join("model")) {
-        let original = open(&source).unwrap();
+    let mut quantized = 0;
+    for source in models().iter().filter(|path| path.ends_with("model")) {
+        let original = open(source).unwrap();
+        let plain = loaded(&original, None, 1 << 17).unwrap();
+        let bytes = |buffers: &[(String, Vec<u8>)]| buffers.iter().map(|(_, b)| b.len()).sum::<usize>();
         for recipe in [Recipe::Q4_0, Recipe::Q4KM, Recipe::Q8_0] {
             let expected = loaded(&original, Some(recipe), 1 << 17).unwrap();
-            let bytes = |buffers: &[(String, Vec<u8>)]| buffers.iter().map(|(_, b)| b.len()).sum::<usize>();
-            assert!(bytes(&expected) < bytes(&loaded(&original, None, 1 << 17).unwrap()), "{}", source.display());
-            let (_dir, out, manifest) = converted(&source, Options { quantize: Some(recipe), shard_bytes: 50_000 }).unwrap();
-            assert!(manifest.tensors.iter().any(|t| t.converted_from.is_some()));
-            assert!(expected == loaded(&open(&out).unwrap(), None, 1 << 17).unwrap(), "{} {recipe:?}", source.display());
+            match converted(source, Options { quantize: Some(recipe), shard_bytes: 50_000 }) {
+                Ok((_dir, out, manifest)) => {
+                    assert!(bytes(&expected) < bytes(&plain), "{}", source.display());
+                    assert!(manifest.tensors.iter().any(|t| t.converted_from.is_some()));
+                    assert!(expected == loaded(&open(&out).unwrap(), None, 1 << 17).unwrap(), "{} {recipe:?}", source.display());
+                    quantized += 1;
+                }
+                // Its rows are no whole blocks.
+                Err(e) => assert!(e.code() == "BAD_OPTION" && expected == plain, "{}: {e}", source.display()),
+            }
         }
     }
+    assert!(quantized >= 18, "{quantized}");
 }
 
 /// Files of a folder by name.
