@@ -226,8 +226,8 @@ export interface EngineInfo {
   lane: Lane;
   /** The lanes that this device offers. */
   lanes: Lane[];
-  /** Bytes on the GPU. */
-  memory: { weights: number; kv: number; kv_full: number; activations: number; total: number; peak: number };
+  /** Bytes on the GPU: of weights, of the cache as it is and once the context is full, of the rest, of all, at most. `wasm`: bytes of the page's memory. */
+  memory: { weights: number; kv: number; kv_full: number; activations: number; total: number; peak: number; wasm: number };
   /** Most positions, prompt and answer together. */
   context: number;
   /** Opening, downloading and uploading, in milliseconds. */

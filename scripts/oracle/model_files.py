@@ -20,7 +20,7 @@ from .tokenizer import MadeTokenizer
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the bytes of a model. `shards` and `old_config` are about Hugging Face folders only."""
+    """Everything that decides the bytes of a model. `shards`: the weights lie in several files."""
 
     family: ModuleType
     shape: Shape
@@ -28,7 +28,7 @@ class Recipe:
     file_format: str
     seed: int
     shards: bool = False
-    # config.json and tokenizer_config.json as transformers 4 wrote them, which is what most folders still have.
+    # About Hugging Face folders only: config.json and tokenizer_config.json as transformers 4 wrote them, which is what most folders still have.
     old_config: bool = False
     # About GGUF files only: bytes that tensor data is aligned to, and the format's version (2 and 3 differ in the number).
     alignment: int = 32
@@ -54,9 +54,10 @@ def write(recipe: Recipe, tokenizer: MadeTokenizer, folder: Path) -> tuple[Path,
     folder.mkdir(parents=True, exist_ok=True)
     model = random_model(recipe, tokenizer)
     if recipe.file_format == "gguf":
-        path = folder / "model.gguf"
-        write_gguf(recipe, model, tokenizer, path)
-        return path, read_gguf(recipe, model, path)
+        write_gguf(recipe, model, tokenizer, folder / "model.gguf")
+        # The writer names the parts of a split file.
+        paths = sorted(folder.glob("model*.gguf"))
+        return paths[0], read_gguf(recipe, model, paths)
     path = folder / "model"
     write_folder(recipe, model, tokenizer, path)
     reference = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
@@ -77,7 +78,7 @@ def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, list[str]]:
 
 
 def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer, path: Path) -> None:
-    writer = GGUFWriter(path, MODEL_ARCH_NAMES[recipe.family.ARCH])
+    writer = GGUFWriter(path, MODEL_ARCH_NAMES[recipe.family.ARCH], split_max_tensors=8 if recipe.shards else 0)
     if recipe.alignment != 32:
         writer.add_custom_alignment(recipe.alignment)
     writer.add_type("model")
@@ -99,14 +100,15 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with path.open("r+b") as file:
-        file.seek(len(b"GGUF"))
-        file.write(recipe.version.to_bytes(4, "little"))
+    for part in path.parent.glob("model*.gguf"):
+        with part.open("r+b") as file:
+            file.seek(len(b"GGUF"))
+            file.write(recipe.version.to_bytes(4, "little"))
 
 
-def read_gguf(recipe: Recipe, model: PreTrainedModel, path: Path) -> PreTrainedModel:
+def read_gguf(recipe: Recipe, model: PreTrainedModel, paths: list[Path]) -> PreTrainedModel:
     """A model of the same configuration with the weights that the file's blocks decode to."""
-    tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+    tensors = {tensor.name: tensor for path in paths for tensor in GGUFReader(path).tensors}
     names = gguf_names(recipe, model)
     reference = recipe.family.model(model.config)
     with torch.no_grad():

@@ -288,6 +288,14 @@ pub struct Info {
     pub plan: Vec<PlanRow>,
 }
 
+/// Bytes of wasm's memory, which only grows; 0 natively.
+fn wasm_bytes() -> u64 {
+    #[cfg(target_arch = "wasm32")]
+    return core::arch::wasm32::memory_size(0) as u64 * 65_536;
+    #[cfg(not(target_arch = "wasm32"))]
+    0
+}
+
 impl Info {
     /// What a model and its layout say; the rest is empty.
     pub(crate) fn new(model: ModelInfo, caps: &Caps, lane: Lane, layout: &Layout, sizes: Sizes, context: u32) -> Self {
@@ -299,6 +307,7 @@ impl Info {
             activations: layout.bytes(Role::Activation) + layout.bytes(Role::State),
             total: 0,
             peak: 0,
+            wasm: wasm_bytes(),
         };
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -370,4 +379,6 @@ pub struct MemoryInfo {
     pub total: u64,
     /// Most at one time.
     pub peak: u64,
+    /// wasm's own memory, at its largest; 0 natively.
+    pub wasm: u64,
 }

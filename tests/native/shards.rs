@@ -73,7 +73,11 @@ fn models() -> Vec<PathBuf> {
     let mut found: Vec<_> = std::fs::read_dir(data("oracle")).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
     found.sort();
     assert!(found.len() > 20, "{}", found.len());
-    found.into_iter().map(|folder| if folder.join("model.gguf").exists() { folder.join("model.gguf") } else { folder.join("model") }).collect()
+    let model = |folder: PathBuf| {
+        let expected: Value = serde_json::from_slice(&std::fs::read(folder.join("expected.json")).unwrap()).unwrap();
+        folder.join(expected["model"].as_str().unwrap())
+    };
+    found.into_iter().map(model).collect()
 }
 
 #[test]
