@@ -173,8 +173,9 @@ struct WithMins {
     numbers: [[u8; BLOCK]; 8],
 }
 
-/// Scale and min of 32 values, min not negative: the best of those that follow, by least squares, from numbers of 0 to `most` with `grid` other
-/// scales near the range's. A value's error weighs as its magnitude and the root mean square of all: large weights matter more, none nothing.
+/// Scale and min of 32 values for numbers from 0 to `most`: value = scale * number - min, and min is not negative. Each of `grid` spreads the
+/// values' range over `most` and so many numbers more. The numbers that this gives have a scale and a min that suit them best, by least squares
+/// with [`weights`]; kept is the pair with the smallest error.
 fn fit(values: &[f32; BLOCK], most: f32, grid: &[f32]) -> (f32, f32) {
     let weights = weights(values);
     let (least, range) = range(values);
@@ -218,8 +219,8 @@ fn fit(values: &[f32; BLOCK], most: f32, grid: &[f32]) -> (f32, f32) {
     (best.1, base - best.2)
 }
 
-/// The best pair of whole numbers from 0 to 63 near those that [`fit`] would have, in units of d and dmin: the one's rounding can make up for the
-/// other's.
+/// Scale and min as whole numbers from 0 to 63 of d and dmin: those next to `scale` and `min` that together have the smallest error, since the
+/// rounding of one can make up for that of the other.
 fn settle(values: &[f32; BLOCK], most: f32, [d, dmin]: [f32; 2], [scale, min]: [f32; 2]) -> (f32, f32) {
     let whole = |x: f32, away: usize| (x.floor() + away as f32).clamp(0.0, 63.0);
     let scales: [f32; TRIED] = std::array::from_fn(|i| whole(scale, i % 2));
@@ -339,7 +340,7 @@ fn q5_k(values: &[f32; SUPER]) -> [u8; 176] {
     out
 }
 
-/// The scales that a search tries: the range is spread over so many numbers more or fewer than there are.
+/// What [`fit`] and [`fit_6`] try, in numbers more than there are. Above zero the outermost values are cut off, below it the outermost numbers unused.
 const GRID_4: [f32; 16] = grid(-1.2, 0.15);
 const GRID_5: [f32; 16] = grid(-2.0, 0.2);
 const GRID_6: [f32; 16] = grid(-2.0, 0.2);
@@ -354,7 +355,7 @@ const fn grid<const N: usize>(first: f32, step: f32) -> [f32; N] {
     out
 }
 
-/// The scale of 16 values for numbers from -32 to 31: as [`fit`], without a min, and errors weigh as the value's square.
+/// The scale of 16 values for numbers from -32 to 31, found as in [`fit`]. There is no min, and a value's error counts as its square.
 fn fit_6(values: &[f32; 16]) -> f32 {
     let extreme = extreme(values);
     if extreme.abs() < 1e-20 {

@@ -152,7 +152,8 @@ fn split_nibbles(bytes: &[u32; 8]) -> [u32; 8] {
 fn scales_k(bytes: &[u8]) -> [u16; 8] {
     /// The low nibbles of four bytes, next to each other.
     fn nibbles(x: u32) -> u32 {
-        let x = (x & 0x0f0f_0f0f) * 0x11 >> 4 & 0x00ff_00ff;
+        let x = x & 0x0f0f_0f0f;
+        let x = (x | x >> 4) & 0x00ff_00ff;
         (x | x >> 8) & 0xffff
     }
     /// The low two bits of four bytes, next to each other.

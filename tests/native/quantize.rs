@@ -39,7 +39,7 @@ fn normal(random: &mut Random) -> f32 {
     ((-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()) as f32
 }
 
-/// Student's t with three degrees of freedom: about one in a hundred values is beyond five.
+/// Student's t with three degrees of freedom: more than one in a hundred values is beyond five.
 fn heavy(random: &mut Random) -> f32 {
     let n = normal(random);
     n / ([0; 3].map(|_| normal(random).powi(2)).iter().sum::<f32>() / 3.0).sqrt()
@@ -64,15 +64,15 @@ fn plain_blocks_are_those_of_the_gguf_package() {
     }
 }
 
-/// The bounds lie a hundredth above what was measured. Scales of the range alone, without a search, give 0.0784, 0.0382 and 0.0188 for normal
-/// values.
+/// The bounds lie a hundredth above what was measured. Scales of the range alone, without a search, give 0.0783, 0.0381 and 0.0187 for normal
+/// values and 0.0998, 0.0488 and 0.0259 for the heavy-tailed ones.
 #[test]
 fn searched_scales_keep_errors_small() {
     let draw = |name: &str, one: fn(&mut Random) -> f32| {
         let mut random = Random::new(name);
         (0..1 << 17).map(|_| one(&mut random) * 0.02).collect::<Vec<_>>()
     };
-    for (name, values, bounds) in [("normal", draw("normal", normal), [0.0715, 0.0352, 0.0178]), ("heavy", draw("heavy", heavy), [0.0932, 0.0463, 0.0262])] {
+    for (name, values, bounds) in [("normal", draw("normal", normal), [0.0714, 0.0351, 0.0177]), ("heavy", draw("heavy", heavy), [0.0922, 0.0456, 0.0256])] {
         for (kind, bound) in K_QUANTS.into_iter().zip(bounds) {
             let error = error(&values, &round_trip(kind, &values));
             assert!(error < bound, "{name} values as {:?}: {error}, at most {bound}", kind.0);
