@@ -232,6 +232,8 @@ export interface EngineInfo {
   context: number;
   /** Opening, downloading and uploading, in milliseconds. */
   load_ms: number;
+  /** What of it the weights took, in milliseconds: waiting for their bytes, repacking or quantizing them, handing them to the GPU. */
+  load_times: { read: number; encode: number; write: number };
   /** Kernels that ran on known data when the model was loaded. Those that `wrong` names are not used. `skipped`: why none ran. */
   self_test: { checked: number; ms: number; wrong: string[]; skipped?: string };
   /** What is not as it should be, for people: empty on a GPU that computes as it should. The console shows them as well. */

@@ -184,7 +184,10 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     let context = options.load.context.unwrap_or(least).max(least);
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
     let (mut session, self_test) = match model {
-        Some(_) => open_session(&checkpoint, &load, None, progress, cancel).await?,
+        Some(_) => {
+            let (session, self_test, _) = open_session(&checkpoint, &load, None, progress, cancel).await?;
+            (session, self_test)
+        }
         None => {
             let opened = open_empty(&checkpoint, &load, None, progress, cancel).await?;
             opened.0.randomize().await?;

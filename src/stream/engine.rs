@@ -18,7 +18,7 @@ use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
 use crate::store::{Begin, ModelKey, Store};
 use crate::text::{ChatTemplate, StreamDecoder, Tokenizer};
-use crate::weights;
+use crate::weights::{self, LoadTimes};
 
 /// Rows of a prefill pass where the caller does not say.
 const PREFILL_ROWS: u32 = 512;
@@ -34,6 +34,7 @@ pub struct Engine {
     model: ModelInfo,
     fingerprint: String,
     self_test: SelfTestInfo,
+    load_times: LoadTimes,
     load_ms: f64,
 }
 
@@ -50,10 +51,10 @@ impl Engine {
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
         progress(Progress::new(Phase::Read, 1, 1));
 
-        let (session, self_test) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
+        let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
         let about = describe(&checkpoint, session.model(), template.is_ok())?;
         let fingerprint = checkpoint.fingerprint().await?;
-        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, fingerprint, self_test, load_ms: now_ms() - started })
+        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, fingerprint, self_test, load_times, load_ms: now_ms() - started })
     }
 
     /// What [`Engine::info`] would say, from the files' headers alone: no weights are read, nothing is measured or tested.
@@ -351,21 +352,21 @@ pub(crate) async fn open_session(
     tokens: Option<usize>,
     progress: &dyn Fn(Progress),
     cancel: &Cancel,
-) -> Result<(Session, SelfTestInfo)> {
+) -> Result<(Session, SelfTestInfo, LoadTimes)> {
     let (session, self_test) = open_empty(checkpoint, options, tokens, progress, cancel).await?;
     let model = session.model();
     let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
     let total = weights::bytes_to_read(checkpoint, &matrices, model.vectors())?;
     progress(Progress::new(Phase::Upload, 0, total));
     let mut loaded = 0;
-    weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
+    let times = weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
         loaded += bytes;
         progress(Progress::new(Phase::Upload, loaded, total));
     })
     .await?;
     session.gpu().idle().await?;
     progress(Progress::new(Phase::Upload, total, total));
-    Ok((session, self_test))
+    Ok((session, self_test, times))
 }
 
 /// The same without weights.

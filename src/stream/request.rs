@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Caps, Snapshot};
 use crate::plan::tuning::Tuning;
 use crate::plan::{Kv, Lane, Layout, PlanRow, Role, Sizes};
-use crate::weights::{Conversion, Recipe};
+use crate::weights::{Conversion, LoadTimes, Recipe};
 
 use super::Progress;
 
@@ -280,6 +280,8 @@ pub struct Info {
     pub context: u32,
     /// Opening, downloading and uploading, ms.
     pub load_ms: f64,
+    /// What of it the weights took, ms.
+    pub load_times: LoadTimes,
     /// How the self-test went.
     pub self_test: SelfTestInfo,
     /// What is not as it should be, for people.
@@ -318,6 +320,7 @@ impl Info {
             memory,
             context,
             load_ms: 0.0,
+            load_times: LoadTimes::default(),
             self_test: SelfTestInfo::default(),
             warnings: Vec::new(),
             plan: Vec::new(),

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::manifest::PackedTensor;
 use crate::format::{Checkpoint, DType, TensorInfo};
 use crate::plan::BufferId;
-use crate::stream::Cancel;
+use crate::stream::{Cancel, now_ms};
 
 /// Where weights go: GPU buffers, or host memory for the twins.
 pub trait Sink {
@@ -38,6 +38,17 @@ pub fn bytes_to_read(checkpoint: &Checkpoint, matrices: &[Matrix], vectors: &[(B
     Ok(bytes)
 }
 
+/// Where the time of loading weights went, ms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct LoadTimes {
+    /// Waiting for the source's bytes.
+    pub read: f64,
+    /// Repacking, decoding and quantizing.
+    pub encode: f64,
+    /// Handing them to the GPU and waiting for it to take them.
+    pub write: f64,
+}
+
 /// Reads every matrix and vector and hands it to the sink; `done(bytes)` is called after each piece of the checkpoint.
 pub async fn load(
     checkpoint: &Checkpoint,
@@ -46,7 +57,8 @@ pub async fn load(
     cancel: &Cancel,
     sink: &dyn Sink,
     done: &mut dyn FnMut(u64),
-) -> Result<()> {
+) -> Result<LoadTimes> {
+    let mut times = LoadTimes::default();
     let mut unflushed = 0;
     for (buffer, source) in vectors {
         cancel.check()?;
@@ -75,7 +87,8 @@ pub async fn load(
                 let mut row = slice.row0;
                 while row < slice.row0 + slice.rows {
                     cancel.check()?;
-                    let piece = rows.read(row, slice.row0 + slice.rows - row).await.map_err(|e| e.at(&slice.tensor))?;
+                    let piece = rows.read(row, slice.row0 + slice.rows - row, &mut times).await.map_err(|e| e.at(&slice.tensor))?;
+                    let started = now_ms();
                     sink.write(part.wq, at, piece.quants())?;
                     at += piece.quants().len() as u64;
                     scales.extend_from_slice(&piece.scales);
@@ -90,6 +103,7 @@ pub async fn load(
                         sink.flush().await?;
                         unflushed = 0;
                     }
+                    times.write += now_ms() - started;
                     row += piece.rows;
                     done(piece.bytes_read);
                 }
@@ -99,7 +113,7 @@ pub async fn load(
             }
         }
     }
-    Ok(())
+    Ok(times)
 }
 
 /// Some rows in the GPU's layout.
@@ -164,9 +178,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Rows from `row` on: at least one, at most `most`.
-    async fn read(&mut self, row: usize, most: usize) -> Result<Piece> {
+    async fn read(&mut self, row: usize, most: usize, times: &mut LoadTimes) -> Result<Piece> {
+        let started = now_ms();
         if let RowSource::Packed(packed) = self.source {
-            return self.read_packed(packed, row, most).await;
+            let piece = self.read_packed(packed, row, most).await;
+            times.read += now_ms() - started;
+            return piece;
         }
         let bytes = row_bytes_of(self.checkpoint, self.info, self.k)? as usize;
         let rows = (PIECE / bytes).clamp(1, most);
@@ -174,7 +191,10 @@ impl<'a> Rows<'a> {
             RowSource::Turned(turned) => turned[row * bytes..(row + rows) * bytes].to_vec(),
             _ => self.checkpoint.read(self.info, row as u64 * bytes as u64, rows * bytes).await?,
         };
+        let read = now_ms();
         let Packed { wq, scales } = encode(self.kind, self.info.dtype, &raw, rows, self.k)?;
+        times.read += read - started;
+        times.encode += now_ms() - read;
         Ok(Piece { rows, quants: Quants::Words(wq), scales, bytes_read: raw.len() as u64 })
     }
 

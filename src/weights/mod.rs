@@ -12,7 +12,7 @@ mod repack;
 
 pub use dequantize::{dequantize, dequantizes};
 pub(crate) use load::transpose;
-pub use load::{Sink, bytes_to_read, encode, load};
+pub use load::{LoadTimes, Sink, bytes_to_read, encode, load};
 pub(crate) use matrix::nothing_to_quantize;
 pub use matrix::{Conversion, Matrix, Part, RowSlice, VectorPart, VectorSource, conversions, expect, note_conversions};
 pub use quantize::quantize;
