@@ -315,7 +315,7 @@ impl Engine {
         let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, self.session.sizes(), self.session.context());
         info.memory.total = counters.snapshot().gpu_bytes;
         info.memory.peak = counters.peak_gpu_bytes();
-        Info { load_ms: self.load_ms, self_test: self.self_test.clone(), warnings: self.warnings(), plan, ..info }
+        Info { load_ms: self.load_ms, load_times: self.load_times, self_test: self.self_test.clone(), warnings: self.warnings(), plan, ..info }
     }
 
     /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and goes on with the fastest. Meant for
