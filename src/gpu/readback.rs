@@ -50,15 +50,17 @@ impl Gpu {
     }
 
     /// Waits until everything submitted so far has run.
-    pub async fn idle(&self) -> Result<()> {
+    pub fn idle(&self) -> impl Future<Output = Result<()>> + use<'_> {
         let (sender, receiver) = oneshot::channel();
         self.queue.on_submitted_work_done(move || {
             let _ = sender.send(());
         });
-        #[cfg(not(target_arch = "wasm32"))]
-        self.wait(None)?;
-        receiver.await.map_err(|_| Error::new(ErrorKind::DeviceLost, "the GPU was lost while work was under way; load the model again"))?;
-        self.check()
+        async move {
+            #[cfg(not(target_arch = "wasm32"))]
+            self.wait(None)?;
+            receiver.await.map_err(|_| Error::new(ErrorKind::DeviceLost, "the GPU was lost while work was under way; load the model again"))?;
+            self.check()
+        }
     }
 
     #[cfg(not(target_arch = "wasm32"))]

@@ -276,6 +276,51 @@ mod tests {
         assert_eq!(block_on(crate::store::Store::usage(&store)).unwrap().used, 0);
     }
 
+    /// A server of one file that answers ranges, and how many bytes it has sent.
+    fn serve_ranges(file: Vec<u8>) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/model.gguf", listener.local_addr().unwrap());
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = sent.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok).take_while(|l| !l.is_empty());
+                let range = lines.filter_map(|l| Some(l.to_lowercase().strip_prefix("range: bytes=")?.to_owned())).last();
+                let Some((from, to)) = range.as_deref().and_then(|r| r.split_once('-')) else { continue };
+                let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
+                let body = &file[from..(to + 1).min(file.len())];
+                count.fetch_add(body.len(), Ordering::SeqCst);
+                let head = format!(
+                    "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes {from}-{to}/{}\r\nConnection: close\r\n\r\n",
+                    body.len(),
+                    file.len()
+                );
+                let _ = stream.write_all(&[head.as_bytes(), body].concat());
+            }
+        });
+        (url, sent)
+    }
+
+    #[test]
+    fn of_a_url_only_what_is_asked_for_is_fetched() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
+        let file = std::fs::read(path).unwrap();
+        let (url, sent) = serve_ranges(file.clone());
+        let files = block_on(open_ranges(&Remote::parse(&url).unwrap())).unwrap().expect("ranges");
+        let checkpoint = block_on(crate::format::Checkpoint::open(&files)).unwrap();
+        assert!(sent.load(Ordering::SeqCst) < file.len() / 10, "the header is read, the weights are not");
+        let tensor = checkpoint.tensors.values().last().unwrap();
+        let bytes = block_on(checkpoint.read(tensor, 0, 100)).unwrap();
+        assert_eq!(bytes, file[tensor.offset as usize..][..100]);
+
+        let whole = file.clone();
+        let (base, _) = serve(move |_| reply("200 OK", &whole, whole.len()));
+        assert!(block_on(open_ranges(&Remote::parse(&format!("{base}/a.gguf")).unwrap())).unwrap().is_none(), "this one must be downloaded");
+        let (base, _) = serve(|_| reply("404 Not Found", b"no", 2));
+        assert_eq!(block_on(open_ranges(&Remote::parse(&format!("{base}/a.gguf")).unwrap())).err().unwrap().kind(), ErrorKind::NotFound);
+    }
+
     #[test]
     fn nobody_there_is_a_network_error() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

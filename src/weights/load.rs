@@ -15,14 +15,14 @@ use crate::stream::{Cancel, now_ms};
 pub trait Sink {
     /// Writes bytes into a buffer at a byte offset.
     fn write(&self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Waits until what was written has left the host.
+    /// Waits until what was written before the call has left the host.
     fn flush(&self) -> LocalBoxFuture<'_, Result<()>>;
 }
 
 /// Bytes of a tensor that are in host memory at one time.
 const PIECE: usize = 4 << 20;
-/// Bytes that may wait on their way to the GPU: the driver holds a copy of them.
-const UNFLUSHED: usize = 64 << 20;
+/// Bytes after which what was written before must have left: the driver holds a copy of up to twice as many, and is never without work.
+const UNFLUSHED: usize = 32 << 20;
 
 /// Bytes of the checkpoint that [`load`] reads: some twice, others not at all.
 pub fn bytes_to_read(checkpoint: &Checkpoint, matrices: &[Matrix], vectors: &[(BufferId, VectorSource)]) -> Result<u64> {
@@ -59,7 +59,7 @@ pub async fn load(
     done: &mut dyn FnMut(u64),
 ) -> Result<LoadTimes> {
     let mut times = LoadTimes::default();
-    let mut unflushed = 0;
+    let (mut unflushed, mut under_way) = (0, None);
     for (buffer, source) in vectors {
         cancel.check()?;
         let mut values: Vec<f32> = Vec::new();
@@ -100,7 +100,9 @@ pub async fn load(
                     }
                     unflushed += piece.quants().len();
                     if unflushed >= UNFLUSHED {
-                        sink.flush().await?;
+                        if let Some(earlier) = under_way.replace(sink.flush()) {
+                            earlier.await?;
+                        }
                         unflushed = 0;
                     }
                     times.write += now_ms() - started;
@@ -112,6 +114,9 @@ pub async fn load(
                 sink.write(ws, scales_at, cast_slice(&[*last, 0]))?;
             }
         }
+    }
+    if let Some(last) = under_way {
+        last.await?;
     }
     Ok(times)
 }

@@ -128,3 +128,26 @@ fn shapes_have_the_published_numbers_of_parameters() {
         assert!((count / millions - 1.0).abs() < 0.01, "{name}: {count} million parameters, published {millions}");
     }
 }
+
+/// A head of 262,144 words in halves is 604 MB: under WebGPU's default limits it lies in parts of 128 MiB at most, cut between rows.
+#[test]
+fn a_matrix_larger_than_a_binding_is_split() {
+    const LIMIT: u64 = 128 << 20;
+    let checkpoint = shapes::checkpoint(&shapes::find("gemma-3-1b").expect("a shape"), Recipe::F16).expect("a header");
+    let mut buffers = Vec::new();
+    let mut buffer = |_, bytes| {
+        buffers.push(bytes);
+        BufferId(buffers.len() as u32 - 1)
+    };
+    let model = model::open(&checkpoint, &mut Reserve { max_binding: LIMIT, quantize: None, buffer: &mut buffer }).expect("a model");
+    let matrices = model.matrices();
+    let head = matrices.iter().find(|m| m.n == 262_144).expect("a head");
+    assert_eq!(head.parts.len(), 5);
+    assert_eq!(head.parts.iter().map(|p| p.rows).sum::<usize>(), 262_144);
+    let mut row = 0;
+    for part in &head.parts {
+        assert_eq!(part.row0, row);
+        row += part.rows;
+    }
+    assert!(buffers.iter().all(|bytes| *bytes <= LIMIT));
+}

@@ -41,6 +41,9 @@ pub struct OpfsStore {
     signal: Option<AbortSignal>,
 }
 
+/// From here on a browser's answer may be made up: there can be more, and an attempt tells.
+const MOST_REPORTED: u64 = 10_000_000_000;
+
 impl OpfsStore {
     /// Opens the store and removes what interrupted writers left. `signal` ends waiting for other writers.
     ///
@@ -116,11 +119,13 @@ impl OpfsStore {
         Ok(Some(files))
     }
 
+    /// Bytes that can still be written, where the browser says so. Chrome tells no more than 10 GiB, so as not to tell how large the disk is.
     async fn estimate(&self) -> Option<u64> {
         let storage = js::path(&js_sys::global(), &["navigator", "storage"]);
         let estimate = js::call_async(&storage, "estimate", &[]).await.ok()?;
         let number = |name: &str| js::get(&estimate, name).as_f64();
-        Some((number("quota")? - number("usage")?).max(0.0) as u64)
+        let free = (number("quota")? - number("usage")?).max(0.0) as u64;
+        (free < MOST_REPORTED).then_some(free)
     }
 }
 
