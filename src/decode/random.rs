@@ -6,7 +6,7 @@ use super::session::Session;
 use crate::error::Result;
 use crate::kernels::{self, State};
 use crate::plan::{BufferId, Grid};
-use crate::weights::{Sink, VectorPart, WeightType};
+use crate::weights::{VectorPart, WeightType};
 
 /// Bits of a word that are random, and bits that are set, of a type's `wq`: any bits are quants, numbers need an exponent.
 const fn numbers(kind: WeightType) -> (u32, u32) {
@@ -60,7 +60,7 @@ impl Session {
                 vec![f32::from(u8::from(one)); part.len]
             };
             let values: Vec<f32> = source.parts.iter().flat_map(part).collect();
-            self.write(*id, 0, cast_slice(&values))?;
+            self.write_at(*id, 0, cast_slice(&values))?;
         }
         self.gpu.idle().await
     }

@@ -12,7 +12,7 @@ use crate::plan::twins::Memory;
 use crate::plan::{Lane, Layout, Plan, Role, Selector, Sizes, labels};
 use crate::sample::Sampling;
 use crate::stream::Cancel;
-use crate::weights::{self, Sink as _};
+use crate::weights;
 
 /// A model in host memory with its plans.
 pub struct TwinSession {
@@ -46,7 +46,7 @@ impl TwinSession {
         let config = self.model.config();
         for (i, rope) in config.ropes.iter().enumerate() {
             if let Some(id) = self.layout.find(&labels::rotations(i)) {
-                self.memory.write(id, 0, cast_slice(&rope.table(self.sizes.capacity, self.is_long(positions))?))?;
+                self.memory.write_words(id, 0, cast_slice(&rope.table(self.sizes.capacity, self.is_long(positions))?))?;
             }
         }
         Ok(())
@@ -64,7 +64,7 @@ impl TwinSession {
 
     fn write(&self, label: &str, bytes: &[u8]) -> Result<()> {
         let id = self.layout.find(label).ok_or_else(|| crate::Error::internal(format!("no buffer {label}")))?;
-        self.memory.write(id, 0, bytes)
+        self.memory.write_words(id, 0, bytes)
     }
 
     fn words(&self, label: &str, n: usize) -> Result<Vec<u32>> {

@@ -7,7 +7,7 @@ use bytemuck::{bytes_of, cast_slice};
 use futures_util::future::LocalBoxFuture;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpu::{Bound, Buffer, Gpu, Pending};
+use crate::gpu::{Bound, Buffer, Gpu, Pending, Upload};
 use crate::kernels::{State, Variant, check};
 use crate::model::Model;
 use crate::plan::tuning::Known;
@@ -281,10 +281,15 @@ impl Session {
     }
 
     /// Writes into a buffer by id; ordered before the next submission.
-    fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
         let buffer = self.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
         self.gpu.queue().write_buffer(buffer.raw(), offset, bytes);
         Ok(())
+    }
+
+    /// Where to load weights to.
+    pub fn upload(&self) -> Result<Uploading<'_>> {
+        Ok(Uploading { session: self, upload: Upload::new(self.gpu.clone())? })
     }
 
     pub(super) fn put(&self, label: &str, bytes: &[u8]) -> Result<()> {
@@ -472,12 +477,18 @@ impl Session {
     }
 }
 
-impl Sink for Session {
-    fn write(&self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.write_at(buffer, offset, bytes)
+/// The weights' way into a session's buffers.
+pub struct Uploading<'a> {
+    session: &'a Session,
+    upload: Upload,
+}
+
+impl Sink for Uploading<'_> {
+    fn write<'a>(&'a self, buffer: BufferId, offset: u64, bytes: &'a [u8]) -> LocalBoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.upload.write(self.session.buffer_of(buffer), offset, bytes).await })
     }
-    fn flush(&self) -> LocalBoxFuture<'_, Result<()>> {
-        Box::pin(self.gpu.idle())
+    fn finish(&self) -> LocalBoxFuture<'_, Result<()>> {
+        Box::pin(self.upload.finish())
     }
 }
 

@@ -6,6 +6,7 @@ mod pipeline;
 mod probe;
 mod readback;
 mod timeline;
+mod upload;
 
 pub use counters::{Counters, Snapshot};
 #[cfg(target_arch = "wasm32")]
@@ -13,3 +14,4 @@ pub(crate) use device::MATRICES;
 pub use device::{Caps, Gpu, GpuOptions};
 pub use pipeline::{Bound, Buffer, Trial};
 pub use readback::Pending;
+pub use upload::Upload;

@@ -50,21 +50,19 @@ impl Gpu {
     }
 
     /// Waits until everything submitted so far has run.
-    pub fn idle(&self) -> impl Future<Output = Result<()>> + use<'_> {
+    pub async fn idle(&self) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
         self.queue.on_submitted_work_done(move || {
             let _ = sender.send(());
         });
-        async move {
-            #[cfg(not(target_arch = "wasm32"))]
-            self.wait(None)?;
-            receiver.await.map_err(|_| Error::new(ErrorKind::DeviceLost, "the GPU was lost while work was under way; load the model again"))?;
-            self.check()
-        }
+        #[cfg(not(target_arch = "wasm32"))]
+        self.wait(None)?;
+        receiver.await.map_err(|_| Error::new(ErrorKind::DeviceLost, "the GPU was lost while work was under way; load the model again"))?;
+        self.check()
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn wait(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {
+    pub(super) fn wait(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {
         self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None }).map_err(|e| Error::gpu(format!("waiting for the GPU failed: {e}")))?;
         Ok(())
     }

@@ -24,7 +24,7 @@ impl Memory {
     }
 
     /// Writes bytes at a byte offset; both whole words.
-    fn write_words(&self, id: super::BufferId, at: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_words(&self, id: super::BufferId, at: u64, bytes: &[u8]) -> Result<()> {
         let mut words = self.0[id.0 as usize].borrow_mut();
         let start = (at / 4) as usize;
         let room = words
@@ -45,10 +45,10 @@ impl Memory {
 }
 
 impl Sink for Memory {
-    fn write(&self, buffer: super::BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.write_words(buffer, offset, bytes)
+    fn write<'a>(&'a self, buffer: super::BufferId, offset: u64, bytes: &'a [u8]) -> LocalBoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.write_words(buffer, offset, bytes) })
     }
-    fn flush(&self) -> LocalBoxFuture<'_, Result<()>> {
+    fn finish(&self) -> LocalBoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
     }
 }

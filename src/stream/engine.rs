@@ -359,12 +359,13 @@ pub(crate) async fn open_session(
     let total = weights::bytes_to_read(checkpoint, &matrices, model.vectors())?;
     progress(Progress::new(Phase::Upload, 0, total));
     let mut loaded = 0;
-    let times = weights::load(checkpoint, &matrices, model.vectors(), cancel, &session, &mut |bytes| {
+    let upload = session.upload()?;
+    let times = weights::load(checkpoint, &matrices, model.vectors(), cancel, &upload, &mut |bytes| {
         loaded += bytes;
         progress(Progress::new(Phase::Upload, loaded, total));
     })
     .await?;
-    session.gpu().idle().await?;
+    drop(upload);
     progress(Progress::new(Phase::Upload, total, total));
     Ok((session, self_test, times))
 }

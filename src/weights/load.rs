@@ -13,16 +13,14 @@ use crate::stream::{Cancel, now_ms};
 
 /// Where weights go: GPU buffers, or host memory for the twins.
 pub trait Sink {
-    /// Writes bytes into a buffer at a byte offset.
-    fn write(&self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Waits until what was written before the call has left the host.
-    fn flush(&self) -> LocalBoxFuture<'_, Result<()>>;
+    /// Writes whole words into a buffer at a byte offset, as soon as there is room on the way.
+    fn write<'a>(&'a self, buffer: BufferId, offset: u64, bytes: &'a [u8]) -> LocalBoxFuture<'a, Result<()>>;
+    /// Waits until everything has arrived.
+    fn finish(&self) -> LocalBoxFuture<'_, Result<()>>;
 }
 
 /// Bytes of a tensor that are in host memory at one time.
 const PIECE: usize = 4 << 20;
-/// Bytes after which what was written before must have left: the driver holds a copy of up to twice as many, and is never without work.
-const UNFLUSHED: usize = 32 << 20;
 
 /// Bytes of the checkpoint that [`load`] reads: some twice, others not at all.
 pub fn bytes_to_read(checkpoint: &Checkpoint, matrices: &[Matrix], vectors: &[(BufferId, VectorSource)]) -> Result<u64> {
@@ -59,7 +57,6 @@ pub async fn load(
     done: &mut dyn FnMut(u64),
 ) -> Result<LoadTimes> {
     let mut times = LoadTimes::default();
-    let (mut unflushed, mut under_way) = (0, None);
     for (buffer, source) in vectors {
         cancel.check()?;
         let mut values: Vec<f32> = Vec::new();
@@ -75,7 +72,7 @@ pub async fn load(
             values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);
             done(info.bytes);
         }
-        sink.write(*buffer, 0, cast_slice(&values))?;
+        sink.write(*buffer, 0, cast_slice(&values)).await?;
     }
     for matrix in matrices {
         for part in &matrix.parts {
@@ -89,21 +86,14 @@ pub async fn load(
                     cancel.check()?;
                     let piece = rows.read(row, slice.row0 + slice.rows - row, &mut times).await.map_err(|e| e.at(&slice.tensor))?;
                     let started = now_ms();
-                    sink.write(part.wq, at, piece.quants())?;
+                    sink.write(part.wq, at, piece.quants()).await?;
                     at += piece.quants().len() as u64;
                     scales.extend_from_slice(&piece.scales);
                     let whole = scales.len() / 2 * 2;
                     if let Some(ws) = part.ws.filter(|_| whole > 0) {
-                        sink.write(ws, scales_at, cast_slice(&scales[..whole]))?;
+                        sink.write(ws, scales_at, cast_slice(&scales[..whole])).await?;
                         scales_at += whole as u64 * 2;
                         scales.drain(..whole);
-                    }
-                    unflushed += piece.quants().len();
-                    if unflushed >= UNFLUSHED {
-                        if let Some(earlier) = under_way.replace(sink.flush()) {
-                            earlier.await?;
-                        }
-                        unflushed = 0;
                     }
                     times.write += now_ms() - started;
                     row += piece.rows;
@@ -111,13 +101,13 @@ pub async fn load(
                 }
             }
             if let (Some(ws), [last]) = (part.ws, scales.as_slice()) {
-                sink.write(ws, scales_at, cast_slice(&[*last, 0]))?;
+                sink.write(ws, scales_at, cast_slice(&[*last, 0])).await?;
             }
         }
     }
-    if let Some(last) = under_way {
-        last.await?;
-    }
+    let started = now_ms();
+    sink.finish().await?;
+    times.write += now_ms() - started;
     Ok(times)
 }
 

@@ -1,0 +1,142 @@
+//! Large amounts of bytes on their way to the GPU: through a ring of buffers that stay mapped between two uses. A browser moves them several times
+//! as fast as by `writeBuffer` (docs/BENCHMARKS.md), and never more of them are under way than the ring holds.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures_channel::oneshot;
+
+use super::device::Gpu;
+use super::pipeline::Buffer;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes of a staging buffer, and how many there are.
+const STAGING: usize = 8 << 20;
+const COUNT: usize = 4;
+/// Positions in a staging buffer that can be mapped are multiples of it.
+const ALIGNMENT: usize = 8;
+
+type Mapped = oneshot::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>;
+
+struct Staging {
+    buffer: Buffer,
+    /// Resolves once the GPU has copied what was in it; `None` where it is mapped.
+    under_way: Option<Mapped>,
+}
+
+/// A copy that the current staging buffer waits for.
+struct Copy {
+    from: u64,
+    to: Buffer,
+    offset: u64,
+    bytes: u64,
+}
+
+#[derive(Default)]
+struct Current {
+    /// Its number.
+    at: usize,
+    /// How far it is filled, bytes.
+    used: usize,
+    copies: Vec<Copy>,
+}
+
+/// Writes into buffers that are copy destinations. [`Upload::finish`] ends it; what was not sent until then is lost.
+pub struct Upload {
+    gpu: Rc<Gpu>,
+    ring: RefCell<Vec<Staging>>,
+    current: RefCell<Current>,
+}
+
+impl Upload {
+    /// A ring of staging buffers, 32 MiB.
+    pub fn new(gpu: Rc<Gpu>) -> Result<Self> {
+        let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
+        let staging = || {
+            let buffer = gpu.buffer("upload", STAGING as u64, usage)?;
+            let under_way = Some(map(&buffer));
+            Ok(Staging { buffer, under_way })
+        };
+        let ring = (0..COUNT).map(|_| staging()).collect::<Result<_>>()?;
+        Ok(Self { gpu, ring: RefCell::new(ring), current: RefCell::default() })
+    }
+
+    /// Writes whole words into `to` from its byte `offset` on.
+    pub async fn write(&self, to: &Buffer, mut offset: u64, bytes: &[u8]) -> Result<()> {
+        for piece in bytes.chunks(STAGING) {
+            if self.current.borrow().used + piece.len() > STAGING {
+                self.send();
+            }
+            self.mapped().await?;
+            let mut current = self.current.borrow_mut();
+            let from = current.used as u64;
+            fill(self.ring.borrow()[current.at].buffer.raw(), from, piece)?;
+            current.copies.push(Copy { from, to: to.clone(), offset, bytes: piece.len() as u64 });
+            current.used = (current.used + piece.len()).next_multiple_of(ALIGNMENT);
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Waits until all has arrived.
+    pub async fn finish(&self) -> Result<()> {
+        if self.current.borrow().used > 0 {
+            self.send();
+        }
+        self.gpu.idle().await
+    }
+
+    /// Waits until the current staging buffer is mapped.
+    async fn mapped(&self) -> Result<()> {
+        let at = self.current.borrow().at;
+        let under_way = self.ring.borrow_mut()[at].under_way.take();
+        let Some(under_way) = under_way else { return Ok(()) };
+        #[cfg(not(target_arch = "wasm32"))]
+        self.gpu.wait(None)?;
+        match under_way.await {
+            Ok(Ok(())) => Ok(()),
+            _ => {
+                self.gpu.check()?;
+                Err(Error::new(ErrorKind::DeviceLost, "the GPU was lost while the model was on its way to it; load the model again"))
+            }
+        }
+    }
+
+    /// Has the GPU copy what the current staging buffer holds, and turns to the next.
+    fn send(&self) {
+        let Current { at, copies, .. } = self.current.take();
+        let staging = &mut self.ring.borrow_mut()[at];
+        staging.buffer.raw().unmap();
+        let mut encoder = self.gpu.encoder("upload");
+        for copy in copies {
+            encoder.copy_buffer_to_buffer(staging.buffer.raw(), copy.from, copy.to.raw(), copy.offset, copy.bytes);
+        }
+        self.gpu.submit(encoder);
+        staging.under_way = Some(map(&staging.buffer));
+        self.current.borrow_mut().at = (at + 1) % COUNT;
+    }
+}
+
+fn map(buffer: &Buffer) -> Mapped {
+    let (sender, receiver) = oneshot::channel();
+    buffer.raw().map_async(wgpu::MapMode::Write, .., move |result| {
+        // The receiver is gone only where the upload was given up.
+        let _ = sender.send(result);
+    });
+    receiver
+}
+
+/// Copies `bytes` into a mapped buffer.
+fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
+    let room = from..from + bytes.len() as u64;
+    let view = buffer.get_mapped_range_mut(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?;
+    // Where memory is not shared wgpu's own slice would be copied twice.
+    #[cfg(target_arch = "wasm32")]
+    view.as_uint8array().copy_from(bytes);
+    #[cfg(not(target_arch = "wasm32"))]
+    {
+        let mut view = view;
+        view.copy_from_slice(bytes);
+    }
+    Ok(())
+}
