@@ -407,6 +407,7 @@ pub(crate) async fn read(source: &Rc<dyn ByteSource>) -> Result<Manifest> {
     Manifest::parse(&source.read(0, source.len() as usize).await?)
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 impl Config {
     /// What a checkpoint's metadata says, and the content of its tokenizer file. Chat templates are left out.
     pub(crate) fn of(checkpoint: &Checkpoint) -> Result<(Self, Vec<u8>)> {

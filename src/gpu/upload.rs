@@ -129,14 +129,11 @@ fn map(buffer: &Buffer) -> Mapped {
 /// Copies `bytes` into a mapped buffer.
 fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
     let room = from..from + bytes.len() as u64;
-    let view = buffer.get_mapped_range_mut(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?;
-    // Where memory is not shared wgpu's own slice would be copied twice.
+    let failed = |e| Error::internal(format!("a staging buffer is not mapped: {e}"));
+    // wgpu's own slice would be copied out of the browser's memory and back.
     #[cfg(target_arch = "wasm32")]
-    view.as_uint8array().copy_from(bytes);
+    buffer.get_mapped_range(room).map_err(failed)?.as_uint8array().copy_from(bytes);
     #[cfg(not(target_arch = "wasm32"))]
-    {
-        let mut view = view;
-        view.copy_from_slice(bytes);
-    }
+    buffer.get_mapped_range_mut(room).map_err(failed)?.copy_from_slice(bytes);
     Ok(())
 }

@@ -12,7 +12,9 @@ pub use clock::now_ms;
 pub use engine::Engine;
 #[cfg(target_arch = "wasm32")]
 pub(crate) use engine::check;
-pub(crate) use engine::{describe, model_name, open_empty, open_session};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use engine::model_name;
+pub(crate) use engine::{describe, open_empty, open_session};
 pub use progress::{Phase, Progress};
 pub use request::{
     AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,

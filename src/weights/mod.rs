@@ -11,6 +11,7 @@ mod recipe;
 mod repack;
 
 pub use dequantize::{dequantize, dequantizes};
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use load::transpose;
 pub use load::{LoadTimes, Sink, bytes_to_read, encode, load};
 pub(crate) use matrix::nothing_to_quantize;
