@@ -398,45 +398,52 @@ async fn inspect(args: Inspect) -> Result<()> {
     let files = native::open_parts(&ModelSpec::parse(source)?, &|p| show_download(&p), &Cancel::new()).await?;
     let info = Engine::inspect(&files, &args.load.how.options()?).await?;
     if args.json {
-        println!("{}", serde_json::to_string(&info).map_err(|e| Error::internal(e.to_string()))?);
-        return Ok(());
+        return show(&[serde_json::to_string(&info).map_err(|e| Error::internal(e.to_string()))?]);
     }
+    let mut lines = Vec::new();
     let mib = |bytes: u64| bytes as f64 / 1048576.0;
-    println!(
+    lines.push(format!(
         "model        {} ({}, {} layers, {:.1} M parameters, {} tokens)",
         info.model.name.as_deref().unwrap_or(source),
         info.model.architecture,
         info.model.layers,
         info.model.parameters as f64 / 1e6,
         info.model.vocab
-    );
+    ));
     let types: Vec<_> = info.model.types.iter().map(|(t, n)| format!("{t} x {n}")).collect();
-    println!("tensors      {}; {:.1} MiB in the file", types.join(", "), mib(info.model.bytes));
+    lines.push(format!("tensors      {}; {:.1} MiB in the file", types.join(", "), mib(info.model.bytes)));
     for c in &info.model.converted {
-        println!("converted    {} x {} to {} while loading: {:.1} MiB become {:.1}", c.from, c.tensors, c.to, mib(c.bytes_before), mib(c.bytes_after));
+        lines.push(format!(
+            "converted    {} x {} to {} while loading: {:.1} MiB become {:.1}",
+            c.from,
+            c.tensors,
+            c.to,
+            mib(c.bytes_before),
+            mib(c.bytes_after)
+        ));
     }
-    println!("context      {} of {}", info.context, info.model.context);
-    println!(
+    lines.push(format!("context      {} of {}", info.context, info.model.context));
+    lines.push(format!(
         "adapter      {} {} ({}); features {}; subgroups {:?}",
         info.adapter.vendor,
         info.adapter.name,
         info.adapter.backend,
         info.adapter.features.join(" "),
         info.adapter.subgroup
-    );
-    println!("lane         {}", info.lane.name());
-    println!(
+    ));
+    lines.push(format!("lane         {}", info.lane.name()));
+    lines.push(format!(
         "GPU memory   weights {:.1}, cache {:.1} at first and {:.1} once the context is full, activations {:.1}, in all {:.1} MiB at most",
         mib(info.memory.weights),
         mib(info.memory.kv),
         mib(info.memory.kv_full),
         mib(info.memory.activations),
         mib(info.memory.weights + info.memory.kv_full + info.memory.activations)
-    );
+    ));
     if args.plan {
-        println!("\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason", "pass", "step", "kernel", "variant", "grid", "bytes");
+        lines.push(format!("\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason", "pass", "step", "kernel", "variant", "grid", "bytes"));
         for r in &info.plan {
-            println!(
+            lines.push(format!(
                 "{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  {} [{}]",
                 r.pass,
                 r.step,
@@ -446,8 +453,16 @@ async fn inspect(args: Inspect) -> Result<()> {
                 r.bytes,
                 r.reason,
                 r.place
-            );
+            ));
         }
     }
-    Ok(())
+    show(&lines)
+}
+
+/// Prints lines; whoever reads them may have had enough.
+fn show(lines: &[String]) -> Result<()> {
+    match writeln!(std::io::stdout(), "{}", lines.join("\n")) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::storage(format!("stdout: {e}"))),
+        _ => Ok(()),
+    }
 }
