@@ -416,6 +416,9 @@ impl Config {
                 let mut tokenizer: IndexMap<&str, &gguf::Value> = IndexMap::new();
                 let mut config = IndexMap::new();
                 for (key, value) in metadata.iter().filter(|(key, _)| !key.starts_with("tokenizer.chat_template") && !key.starts_with("split.")) {
+                    if !value.is_finite() {
+                        return Err(Error::unsupported(format!("metadata key '{key}' holds a number that is not finite, which JSON cannot")));
+                    }
                     if key.starts_with("tokenizer.") {
                         tokenizer.insert(key, value);
                     } else {

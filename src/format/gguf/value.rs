@@ -46,6 +46,16 @@ pub enum Array {
 }
 
 impl Array {
+    #[cfg(not(target_arch = "wasm32"))]
+    fn is_finite(&self) -> bool {
+        match self {
+            Self::F32(v) => v.iter().all(|x| x.is_finite()),
+            Self::F64(v) => v.iter().all(|x| x.is_finite()),
+            Self::Nested(v) => v.iter().all(Self::is_finite),
+            _ => true,
+        }
+    }
+
     /// How many items it has.
     pub fn len(&self) -> usize {
         match self {
@@ -176,6 +186,17 @@ impl fmt::Debug for StringArray {
 }
 
 impl Value {
+    /// Whether it holds no infinity and no NaN.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn is_finite(&self) -> bool {
+        match self {
+            Self::F32(x) => x.is_finite(),
+            Self::F64(x) => x.is_finite(),
+            Self::Array(items) => items.is_finite(),
+            _ => true,
+        }
+    }
+
     /// What the value is, for messages: `u32`, `array of 5 string`, …
     pub fn type_name(&self) -> String {
         match self {
@@ -259,4 +280,37 @@ from_value! {
         Value::Array(Array::F32(v)) => Some(v),
         _ => None,
     };
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// A manifest keeps metadata as JSON: what is read back is what was written, bit for bit.
+        #[test]
+        fn values_survive_json(bits in any::<u32>(), int in any::<i64>(), text in ".{0,8}") {
+            let float = f32::from_bits(bits);
+            let mut strings = StringArray::default();
+            strings.push(&text);
+            let values = [
+                Value::I64(int),
+                Value::U64(int as u64),
+                Value::Str(text.clone()),
+                Value::Bool(int > 0),
+                Value::Array(Array::Str(strings)),
+                Value::Array(Array::Nested(vec![Array::I64(vec![int]), Array::U8(vec![int as u8])])),
+                Value::F32(float),
+                Value::Array(Array::F32(vec![float, -0.0])),
+            ];
+            for value in values.into_iter().filter(Value::is_finite) {
+                let read: Value = serde_json::from_str(&serde_json::to_string(&value).unwrap()).unwrap();
+                prop_assert_eq!(&read, &value);
+            }
+            prop_assert_eq!(Value::F32(float).is_finite(), float.is_finite());
+        }
+    }
 }
