@@ -126,7 +126,8 @@ function modelSource(model: ModelSource): WasmLoadOptions['model'] {
     if (model === '' || !URL.canParse(model, base)) throw bad(`Engine.load: model is "${model}", which is no URL`);
     return new URL(model, base).href;
   }
-  const files = isObject(model) && 'length' in model ? Array.from(model as ArrayLike<ModelFile>) : [model as ModelFile];
+  // A FileList, an array, or one file.
+  const files = typeof model === 'object' && model !== null && 'length' in model ? Array.from(model as ArrayLike<ModelFile>) : [model as ModelFile];
   if (model === undefined || files.length === 0) throw bad('Engine.load: model is missing: give it a URL, or the files themselves');
   return { files: files.map(modelFile) };
 }
