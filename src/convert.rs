@@ -109,6 +109,7 @@ pub async fn convert(files: &Files, out: &Path, options: Options, progress: &mut
     }
     let (tensors, shards) = lay_out(&checkpoint, model.as_ref(), shard_bytes)?;
     let (config, tokenizer) = Config::of(&checkpoint)?;
+    let templates = TemplateSource::of(&checkpoint)?;
     let folder = Folder::open(out, fingerprint(&checkpoint, options).await?, &shards)?;
 
     let hashes = folder.write_shards(&checkpoint, &tensors, &shards, progress, cancel).await?;
@@ -121,7 +122,7 @@ pub async fn convert(files: &Files, out: &Path, options: Options, progress: &mut
         parameters: checkpoint.tensors.values().map(TensorInfo::elements).sum(),
         config,
         tokenizer: File { file: manifest::TOKENIZER.into(), bytes: tokenizer.len() as u64, sha256: sha256(&tokenizer) },
-        template: TemplateSource::of(&checkpoint)?.iter().flat_map(TemplateSource::iter).map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
+        template: templates.iter().flat_map(TemplateSource::iter).map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
         shards: hashes.into_iter().enumerate().map(|(i, sha256)| File { file: name(i), bytes: shards[i], sha256 }).collect(),
         tensors: tensors.into_iter().map(Planned::described).collect(),
         hints: Hints::default(),
@@ -168,7 +169,7 @@ fn lay_out<'a>(checkpoint: &'a Checkpoint, model: &dyn model::Model, shard_bytes
             let at = shards.len() - 1;
             let offset = shards[at].next_multiple_of(ALIGNMENT);
             let room = shard_bytes.saturating_sub(offset);
-            let bytes = |rows: u64| matrix.map_or(info.bytes, |m| manifest::segment_bytes(m.kind, rows, row_blocks));
+            let bytes = |rows: u64| matrix.map_or(Some(info.bytes), |m| manifest::segment_bytes(m.kind, rows, row_blocks)).unwrap_or(u64::MAX);
             let rows = most(left, |rows| bytes(rows) <= room);
             if rows == 0 {
                 if shards[at] == 0 {
@@ -339,27 +340,33 @@ impl Folder {
         let (send, receive) = mpsc::sync_channel::<Vec<u8>>(0);
         let count = shards.len();
         let writer = std::thread::spawn(move || self.write(&receive, count));
-        for (i, length) in shards.iter().enumerate().skip(first) {
-            cancel.check()?;
-            let mut shard = vec![0; *length as usize];
-            for tensor in tensors {
-                let mut row = 0;
-                for segment in &tensor.segments {
-                    if segment.shard == i {
-                        tensor.pack(checkpoint, row, segment, &mut shard).await.map_err(|e| e.at(&tensor.info.name))?;
+        let made = async {
+            for (i, length) in shards.iter().enumerate().skip(first) {
+                cancel.check()?;
+                let mut shard = vec![0; *length as usize];
+                for tensor in tensors {
+                    let mut row = 0;
+                    for segment in &tensor.segments {
+                        if segment.shard == i {
+                            tensor.pack(checkpoint, row, segment, &mut shard).await.map_err(|e| e.at(&tensor.info.name))?;
+                        }
+                        row += segment.rows as usize;
                     }
-                    row += segment.rows as usize;
                 }
+                // The writer has given up: it says why.
+                if send.send(shard).is_err() {
+                    break;
+                }
+                done += length;
+                progress(Converted { done, total, kept });
             }
-            // The writer has given up: it says why.
-            if send.send(shard).is_err() {
-                break;
-            }
-            done += length;
-            progress(Converted { done, total, kept });
-        }
+            Ok(())
+        };
+        let made = made.await;
         drop(send);
-        writer.join().map_err(|_| Error::internal("the thread that writes shards has panicked"))?
+        // Nothing is written any more once this returns.
+        let written = writer.join().map_err(|_| Error::internal("the thread that writes shards has panicked"))?;
+        made.and(written)
     }
 
     /// Writes what is received and returns the hashes of all shards.

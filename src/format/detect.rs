@@ -23,7 +23,8 @@ const HEAD: u64 = 64;
 
 /// Looks at names and first bytes. Every refusal says what the file seems to be and what to do.
 pub(crate) async fn detect(files: &Files) -> Result<Kind> {
-    if let Some(manifest) = files.get(MANIFEST) {
+    // A Hugging Face folder may hold a manifest.json of somebody else's; ours has no config.json beside it.
+    if let Some(manifest) = files.get(MANIFEST).filter(|_| !files.contains_key("config.json")) {
         return Ok(Kind::Shards(manifest.clone()));
     }
     let ggufs: Vec<_> = files.iter().filter(|(name, _)| has_extension(name, "gguf")).collect();

@@ -162,31 +162,10 @@ pub struct Packed {
 /// A matrix in the GPU's layout.
 #[derive(Debug, Clone)]
 pub struct PackedTensor {
-    /// Blocks of a row.
-    pub row_blocks: u64,
     /// Whether the checkpoint's shape is `[K, N]`.
     pub columns: bool,
-    /// Its type in the source, where that is another.
-    pub converted_from: Option<DType>,
     /// Its rows.
     pub segments: Vec<Segment>,
-}
-
-impl WeightType {
-    /// The same as a checkpoint's type.
-    pub const fn dtype(self) -> DType {
-        match self {
-            Self::F32 => DType::F32,
-            Self::F16 => DType::F16,
-            Self::Bf16 => DType::BF16,
-            Self::Q8_0 => DType::Q8_0,
-            Self::Q4_0 => DType::Q4_0,
-            Self::Q5_0 => DType::Q5_0,
-            Self::Q4K => DType::Q4_K,
-            Self::Q5K => DType::Q5_K,
-            Self::Q6K => DType::Q6_K,
-        }
-    }
 }
 
 /// 64 hexadecimal digits.
@@ -295,11 +274,7 @@ impl Manifest {
             let bytes = tensor.segments.iter().map(|s| s.length).sum();
             let (file, offset) = tensor.segments.first().map_or((0, 0), |s| (s.shard, s.offset));
             if tensor.layout != Layout::Plain {
-                let (k, _) = tensor.matrix()?;
-                let row_blocks = k.div_ceil(crate::weights::BLOCK as u64);
-                let columns = tensor.layout == Layout::Columns;
-                let converted_from = tensor.source_type()?;
-                packed.tensors.insert(tensor.name.clone(), PackedTensor { row_blocks, columns, converted_from, segments: tensor.segments });
+                packed.tensors.insert(tensor.name.clone(), PackedTensor { columns: tensor.layout == Layout::Columns, segments: tensor.segments });
             }
             tensors.insert(tensor.name.clone(), TensorInfo { name: tensor.name, dtype, shape: tensor.shape, file, offset, bytes });
         }
@@ -316,10 +291,6 @@ impl Tensor {
         Self::named(&self.dtype)
     }
 
-    fn source_type(&self) -> Result<Option<DType>> {
-        self.converted_from.as_deref().map(Self::named).transpose()
-    }
-
     /// K and N of a matrix.
     fn matrix(&self) -> Result<(u64, u64)> {
         match (self.layout, self.shape.as_slice()) {
@@ -331,7 +302,7 @@ impl Tensor {
 
     fn check(&self, shards: &[File]) -> Result<()> {
         let dtype = self.dtype()?;
-        self.source_type()?;
+        self.converted_from.as_deref().map(Self::named).transpose()?;
         // The product of the dimensions does not overflow from here on.
         let mut shape = self.shape.clone();
         if self.layout == Layout::Columns {
@@ -364,18 +335,20 @@ impl Tensor {
         let row_blocks = k.div_ceil(crate::weights::BLOCK as u64);
         for segment in &self.segments {
             let expected = segment_bytes(kind, segment.rows, row_blocks);
-            if segment.rows == 0 || segment.length != expected {
-                return Err(Error::bad_model(format!("segment of {} rows has {} bytes instead of {expected}", segment.rows, segment.length)));
+            if segment.rows == 0 || expected != Some(segment.length) {
+                return Err(Error::bad_model(format!("segment of {} rows has {} bytes, which is not what they take", segment.rows, segment.length)));
             }
         }
         Ok(())
     }
 }
 
-/// Bytes of `rows` rows in a segment: quants, then scales, which are half-words.
-pub fn segment_bytes(kind: WeightType, rows: u64, row_blocks: u64) -> u64 {
-    let blocks = rows * row_blocks;
-    blocks * kind.quant_words() as u64 * 4 + kind.scale_halves(blocks) * 2
+/// Bytes of `rows` rows in a segment: quants, then scales, which are half-words. `None` where they are more than can be counted.
+pub fn segment_bytes(kind: WeightType, rows: u64, row_blocks: u64) -> Option<u64> {
+    let blocks = rows.checked_mul(row_blocks)?;
+    // Scales take at most as many bytes as quants.
+    let quants = blocks.checked_mul(kind.quant_words() as u64 * 4).filter(|quants| *quants < u64::MAX / 2)?;
+    Some(quants + kind.scale_halves(blocks) * 2)
 }
 
 /// Opens a manifest and the files it names. Lengths are checked, hashes are not: they are where files arrive.

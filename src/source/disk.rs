@@ -103,7 +103,7 @@ pub fn open_path(path: &Path) -> Result<Files> {
     let extension = |p: &PathBuf, e: &str| p.extension().is_some_and(|x| x == e);
     let name_of = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let is_hf = paths.iter().any(|p| p.file_name().is_some_and(|n| n == names::CONFIG));
-    if paths.iter().any(|p| name_of(p) == names::MANIFEST) {
+    if !is_hf && paths.iter().any(|p| name_of(p) == names::MANIFEST) {
         for p in paths.iter().filter(|p| extension(p, "json") || extension(p, "bin")) {
             let source = DiskSource::open(p)?;
             files.insert(source.name.clone(), Rc::new(source));

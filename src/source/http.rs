@@ -62,7 +62,7 @@ struct RangeSource {
     url: String,
     name: String,
     len: u64,
-    /// The file's beginning, which came with its length.
+    /// The file's beginning, where its length had to be asked for.
     head: Vec<u8>,
 }
 
@@ -117,7 +117,7 @@ impl ByteSource for RangeSource {
 /// The files of `remote` without downloading them; `None` where the server answers no ranges.
 pub async fn open_ranges(remote: &Remote) -> Result<Option<Files>> {
     let agent = HttpTransport::new().agent;
-    let (mut files, mut whole) = (Files::new(), false);
+    let (mut files, mut whole, mut shards) = (Files::new(), false, Vec::new());
     let mut add = |name: &str, url: &str, optional: bool| -> Result<Option<Rc<dyn ByteSource>>> {
         match RangeSource::open(&agent, url, name) {
             Ok(Some(source)) => {
@@ -145,8 +145,10 @@ pub async fn open_ranges(remote: &Remote) -> Result<Option<Files>> {
                 if *weights == Weights::Shards {
                     let source = add(names::MANIFEST, &url(names::MANIFEST), false)?;
                     let Some(source) = source else { return Ok(()) };
+                    // Their lengths are known: nothing of them is fetched before it is read.
                     for file in crate::format::manifest::read(&source).await?.files() {
-                        add(&file.file, &url(&file.file), false)?;
+                        let source = RangeSource { agent: agent.clone(), url: url(&file.file), name: file.file.clone(), len: file.bytes, head: Vec::new() };
+                        shards.push(source);
                     }
                     return Ok(());
                 }
@@ -168,7 +170,10 @@ pub async fn open_ranges(remote: &Remote) -> Result<Option<Files>> {
         Ok::<_, Error>(())
     };
     match found.await {
-        Ok(()) => Ok(Some(files)),
+        Ok(()) => {
+            files.extend(shards.into_iter().map(|source| (source.name.clone(), Rc::new(source) as Rc<dyn ByteSource>)));
+            Ok(Some(files))
+        }
         Err(_) if whole => Ok(None),
         Err(e) => Err(e),
     }

@@ -78,18 +78,18 @@ struct Download<'a> {
 
 impl Download<'_> {
     async fn folder(&mut self, folder: &Folder<'_>, weights: Weights) -> Result<()> {
-        if weights == Weights::Shards {
-            return self.shards(folder).await;
-        }
-        for name in [names::CONFIG, names::TOKENIZER] {
-            self.required(folder, name).await?;
-        }
-        for name in [names::TOKENIZER_CONFIG, names::GENERATION_CONFIG, names::CHAT_TEMPLATE] {
-            self.optional(folder, name).await?;
+        if weights != Weights::Shards {
+            for name in [names::CONFIG, names::TOKENIZER] {
+                self.required(folder, name).await?;
+            }
+            for name in [names::TOKENIZER_CONFIG, names::GENERATION_CONFIG, names::CHAT_TEMPLATE] {
+                self.optional(folder, name).await?;
+            }
         }
         match weights {
             Weights::Single => self.required(folder, names::WEIGHTS).await,
-            Weights::Indexed | Weights::Shards => self.indexed(folder).await,
+            Weights::Shards => self.shards(folder).await,
+            Weights::Indexed => self.indexed(folder).await,
             Weights::Any => {
                 if self.optional(folder, names::WEIGHTS).await? {
                     return Ok(());

@@ -4,7 +4,7 @@
 use bytemuck::cast_slice;
 use futures_util::future::LocalBoxFuture;
 
-use super::{Matrix, Packed, RowSlice, VectorSource, WeightType, dequantize, quantize, repack};
+use super::{BLOCK, Matrix, Packed, RowSlice, VectorSource, WeightType, dequantize, quantize, repack};
 use crate::error::{Error, Result};
 use crate::format::manifest::PackedTensor;
 use crate::format::{Checkpoint, DType, TensorInfo};
@@ -152,9 +152,14 @@ enum RowSource<'a> {
     Packed(&'a PackedTensor),
 }
 
+/// The tensor's rows in the GPU's layout, where the checkpoint has them so.
+fn packed<'a>(checkpoint: &'a Checkpoint, info: &TensorInfo) -> Option<&'a PackedTensor> {
+    checkpoint.packed.as_ref()?.tensors.get(&info.name)
+}
+
 /// Bytes of a row in the checkpoint.
 fn row_bytes_of(checkpoint: &Checkpoint, info: &TensorInfo, k: usize) -> Result<u64> {
-    if checkpoint.packed.as_ref().is_some_and(|packed| packed.tensors.contains_key(&info.name)) {
+    if packed(checkpoint, info).is_some() {
         return Ok(info.bytes * k as u64 / info.elements());
     }
     info.dtype.bytes_of(k as u64).ok_or_else(|| Error::bad_model(format!("tensor {}: a {} row of {k} elements is not whole blocks", info.name, info.dtype)))
@@ -162,7 +167,14 @@ fn row_bytes_of(checkpoint: &Checkpoint, info: &TensorInfo, k: usize) -> Result<
 
 impl<'a> Rows<'a> {
     async fn of(checkpoint: &'a Checkpoint, info: &'a TensorInfo, slice: &RowSlice, k: usize) -> Result<Self> {
-        let source = match checkpoint.packed.as_ref().and_then(|packed| packed.tensors.get(&info.name)) {
+        let source = match packed(checkpoint, info) {
+            Some(packed) if packed.columns != slice.transposed => {
+                return Err(Error::bad_model(format!(
+                    "tensor {} is stored by {}, the model reads the other",
+                    info.name,
+                    if packed.columns { "columns" } else { "rows" }
+                )));
+            }
             Some(packed) => RowSource::Packed(packed),
             None if slice.transposed => {
                 RowSource::Turned(transpose(&checkpoint.read(info, 0, info.bytes as usize).await?, k, info.dtype.block_bytes() as usize))
@@ -202,8 +214,9 @@ impl<'a> Rows<'a> {
             return Err(Error::internal(format!("row {row} of {} is in no segment", self.info.name)));
         };
         let (first, left) = (row as u64 + segment.rows - first, (first - row as u64) as usize);
-        let row_quants = packed.row_blocks * self.kind.quant_words() as u64 * 4;
-        let scales_of = |rows: u64| self.kind.scale_halves(rows * packed.row_blocks) * 2;
+        let row_blocks = self.k.div_ceil(BLOCK) as u64;
+        let row_quants = row_blocks * self.kind.quant_words() as u64 * 4;
+        let scales_of = |rows: u64| self.kind.scale_halves(rows * row_blocks) * 2;
         let rows = (PIECE / row_quants as usize).max(1).min(most).min(left);
         let quants = self.checkpoint.read_segment(segment, first * row_quants, rows * row_quants as usize).await?;
         let from = scales_of(first);

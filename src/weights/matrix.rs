@@ -171,7 +171,7 @@ pub struct Conversion {
 /// The error where quantization is asked for and there is nothing to quantize.
 pub(crate) fn nothing_to_quantize(recipe: Recipe) -> Error {
     Error::bad_option(format!(
-        "quantize {}: no weights of this model are F32, F16 or BF16, and what is quantized is not quantized again; leave the option out",
+        "quantize {}: nothing of this model can be quantized: its weights are quantized or in shards already, or their rows are no whole blocks; leave the option out",
         recipe.name()
     ))
 }

@@ -66,6 +66,21 @@ impl WeightType {
         }
     }
 
+    /// The checkpoint's type that it is without loss: the inverse of [`WeightType::native`].
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F16 => DType::F16,
+            Self::Bf16 => DType::BF16,
+            Self::Q8_0 => DType::Q8_0,
+            Self::Q4_0 => DType::Q4_0,
+            Self::Q5_0 => DType::Q5_0,
+            Self::Q4K => DType::Q4_K,
+            Self::Q5K => DType::Q5_K,
+            Self::Q6K => DType::Q6_K,
+        }
+    }
+
     /// The type that a tensor of a checkpoint has on the GPU: its own where kernels read it, Q8_0 for the others that can be decoded.
     ///
     /// # Errors

@@ -232,6 +232,7 @@ fn a_manifest_that_lies_is_refused_by_name() {
         (|m| m["tensors"][0]["segments"][0]["offset"] = json!(4), "BAD_MODEL", "multiple of 256"),
         (|m| m["tensors"][1]["segments"][0] = m["tensors"][0]["segments"][0].clone(), "BAD_MODEL", "overlap"),
         (|m| m["tensors"][0]["shape"] = json!([u64::MAX, u64::MAX]), "BAD_MODEL", "overflows"),
+        (|m| m["tensors"][0]["converted_from"] = json!("Q9"), "BAD_MODEL", "Q9"),
         (|m| m["hints"] = json!({"kernels": {"matvec": "warp"}}), "BAD_MODEL", "warp"),
         (|m| m["hints"] = json!({"kernels": {"warp": "sg"}}), "BAD_MODEL", "warp"),
         (|m| m["hints"] = json!({"memory": 1}), "BAD_MODEL", "memory"),
@@ -243,6 +244,12 @@ fn a_manifest_that_lies_is_refused_by_name() {
         assert_eq!(error.code(), *code, "lie {i}: {error}");
         assert!(error.message().contains(word), "lie {i}: {error}");
     }
+    // Rows of one element are padded to a block each: more bytes than can be counted.
+    let mut vast = good.clone();
+    let rows = 1u64 << 60;
+    let segment = json!({"shard": 0, "offset": 0, "length": 0, "rows": rows});
+    vast["tensors"] = json!([{"name": "a", "type": "F32", "shape": [rows, 1], "layout": "blocks", "segments": [segment]}]);
+    assert_eq!(parse(&vast).unwrap_err().code(), "BAD_MODEL");
     // A matrix in blocks: rows and lengths must agree with its shape.
     let blocks = good["tensors"].as_array().unwrap().iter().position(|t| t["layout"] == "blocks").unwrap();
     for (field, by) in [("rows", -1), ("rows", 1), ("length", -4), ("length", 4)] {
@@ -251,6 +258,20 @@ fn a_manifest_that_lies_is_refused_by_name() {
         *value = json!(value.as_i64().unwrap() + by);
         assert_eq!(parse(&manifest).unwrap_err().code(), "BAD_MODEL", "{field} {by}");
     }
+}
+
+/// Rows for columns: of a square matrix the shape does not tell.
+#[test]
+fn a_layout_that_the_model_does_not_read_is_refused_by_name() {
+    let (_dir, out, _) = converted(&data("oracle/gpt2-hf/model"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let mut manifest = manifest_of(&out);
+    let tensors = manifest["tensors"].as_array_mut().unwrap();
+    let square = tensors.iter_mut().find(|t| t["layout"] == "columns" && t["shape"][0] == t["shape"][1]).unwrap();
+    square["layout"] = json!("blocks");
+    let name = square["name"].as_str().unwrap().to_owned();
+    std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
+    let error = loaded(&open(&out).unwrap(), None, 1 << 17).unwrap_err();
+    assert!(error.code() == "BAD_MODEL" && error.message().contains(&name), "{error}");
 }
 
 #[test]
@@ -340,9 +361,17 @@ fn hints_choose_among_what_runs() {
     let mut manifest = manifest_of(&out);
     manifest["hints"] = json!({"kernels": {"merge": "q8"}});
     std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
-    let engine = block_on(Engine::load(&open_path(&out).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new())).unwrap();
-    let reasons: Vec<_> = engine.info().plan.into_iter().filter(|row| row.kernel == "merge").map(|row| row.reason).collect();
-    assert!(!reasons.is_empty() && reasons.iter().all(|r| r.contains("recommended by the model")), "{reasons:?}");
+    let load = |options: &LoadOptions| block_on(Engine::load(&open_path(&out).unwrap(), options, &|_| {}, &Cancel::new())).unwrap().info();
+    let merges =
+        |info: &millrace::stream::Info| info.plan.iter().filter(|row| row.kernel == "merge").map(|r| (r.variant, r.reason.clone())).collect::<Vec<_>>();
+    let hinted = merges(&load(&LoadOptions::default()));
+    assert!(!hinted.is_empty() && hinted.iter().all(|(_, reason)| reason.contains("recommended by the model")), "{hinted:?}");
+    // The self-test finds that it computes wrongly: another one runs.
+    let broken = vec![("merge".to_owned(), hinted[0].0.to_owned())];
+    let info = load(&LoadOptions { broken, self_test: Some(true), ..LoadOptions::default() });
+    assert!(!info.self_test.wrong.is_empty());
+    let without = merges(&info);
+    assert!(without.iter().all(|(variant, _)| *variant != hinted[0].0), "{without:?}");
 }
 
 proptest! {
