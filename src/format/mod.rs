@@ -106,24 +106,23 @@ impl Checkpoint {
         self.tensors.get(name).ok_or_else(|| Error::bad_model(format!("tensor '{name}' is missing from the checkpoint")))
     }
 
-    /// `len` bytes of a segment of a tensor in shards, from its byte `offset`.
+    /// `len` bytes of a segment of a tensor in shards, from its byte `offset`. The range is checked against the segment.
     pub async fn read_segment(&self, segment: &manifest::Segment, offset: u64, len: usize) -> Result<Vec<u8>> {
-        let source = self.files.get(segment.shard).ok_or_else(|| Error::internal("a segment of another checkpoint"))?;
-        check_range(source.name(), segment.length, offset, len)?;
-        let bytes = source.read(segment.offset + offset, len).await?;
-        if bytes.len() != len {
-            return Err(Error::storage(format!("{}: asked for {len} bytes, got {}", source.name(), bytes.len())));
-        }
-        Ok(bytes)
+        check_range("a segment", segment.length, offset, len)?;
+        self.read_file(segment.shard, segment.offset + offset, len).await
     }
 
     /// `len` bytes of `tensor` from its byte `offset`. The range is checked against the tensor.
     pub async fn read(&self, tensor: &TensorInfo, offset: u64, len: usize) -> Result<Vec<u8>> {
         check_range(&tensor.name, tensor.bytes, offset, len)?;
-        let source = self.files.get(tensor.file).ok_or_else(|| Error::internal(format!("tensor '{}' is of another checkpoint", tensor.name)))?;
-        let bytes = source.read(tensor.offset + offset, len).await?;
+        self.read_file(tensor.file, tensor.offset + offset, len).await.map_err(|e| e.at(&tensor.name))
+    }
+
+    async fn read_file(&self, file: usize, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let source = self.files.get(file).ok_or_else(|| Error::internal("a tensor of another checkpoint"))?;
+        let bytes = source.read(offset, len).await?;
         if bytes.len() != len {
-            return Err(Error::storage(format!("{}: asked for {len} bytes of tensor '{}', got {}", source.name(), tensor.name, bytes.len())));
+            return Err(Error::storage(format!("{}: asked for {len} bytes, got {}", source.name(), bytes.len())));
         }
         Ok(bytes)
     }

@@ -152,11 +152,8 @@ pub async fn open_ranges(remote: &Remote) -> Result<Option<Files>> {
                     }
                     return Ok(());
                 }
-                for name in [names::CONFIG, names::TOKENIZER] {
-                    add(name, &url(name), false)?;
-                }
-                for name in [names::TOKENIZER_CONFIG, names::GENERATION_CONFIG, names::CHAT_TEMPLATE] {
-                    add(name, &url(name), true)?;
+                for (name, optional) in names::BESIDE_WEIGHTS {
+                    add(name, &url(name), optional)?;
                 }
                 let single = *weights != Weights::Indexed && add(names::WEIGHTS, &url(names::WEIGHTS), *weights == Weights::Any)?.is_some();
                 if !single && let Some(index) = add(names::INDEX, &url(names::INDEX), false)? {

@@ -73,6 +73,9 @@ pub mod names {
     pub const WEIGHTS: &str = "model.safetensors";
     /// Which file holds which weight.
     pub const INDEX: &str = "model.safetensors.index.json";
+    /// What a folder holds beside its weights, and whether a model can do without.
+    pub const BESIDE_WEIGHTS: [(&str, bool); 5] =
+        [(CONFIG, false), (TOKENIZER, false), (TOKENIZER_CONFIG, true), (GENERATION_CONFIG, true), (CHAT_TEMPLATE, true)];
     /// Our own format of weights.
     pub const MANIFEST: &str = "manifest.json";
     /// A sentence for errors about a folder in which something is missing.

@@ -79,11 +79,11 @@ struct Download<'a> {
 impl Download<'_> {
     async fn folder(&mut self, folder: &Folder<'_>, weights: Weights) -> Result<()> {
         if weights != Weights::Shards {
-            for name in [names::CONFIG, names::TOKENIZER] {
-                self.required(folder, name).await?;
-            }
-            for name in [names::TOKENIZER_CONFIG, names::GENERATION_CONFIG, names::CHAT_TEMPLATE] {
-                self.optional(folder, name).await?;
+            for (name, optional) in names::BESIDE_WEIGHTS {
+                match optional {
+                    true => drop(self.optional(folder, name).await?),
+                    false => self.required(folder, name).await?,
+                }
             }
         }
         match weights {

@@ -3,6 +3,7 @@
 pub mod cancel;
 mod clock;
 mod engine;
+mod load;
 pub mod progress;
 mod request;
 pub mod stops;
@@ -11,10 +12,10 @@ pub use cancel::Cancel;
 pub use clock::now_ms;
 pub use engine::Engine;
 #[cfg(target_arch = "wasm32")]
-pub(crate) use engine::check;
+pub(crate) use load::check;
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use engine::model_name;
-pub(crate) use engine::{describe, open_empty, open_session};
+pub(crate) use load::model_name;
+pub(crate) use load::{describe, open_empty, open_session};
 pub use progress::{Phase, Progress};
 pub use request::{
     AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
