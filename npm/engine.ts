@@ -1,8 +1,11 @@
+import { serve } from './bridge.ts';
 import { MillraceError } from './errors.ts';
 import { aborted, Generation } from './generation.ts';
+import { askToPersist, noteKept, wasKept } from './kept.ts';
 import { Link } from './link.ts';
-import { checkGenerate, checkLoad, checkName } from './options.ts';
-import type { EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions } from './types.ts';
+import { call } from './models.ts';
+import { checkGenerate, checkLoad, checkName, checkPlan } from './options.ts';
+import type { CustomFetch, DeviceLost, DeviceRestored, EngineEventMap, EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions, LoadPlan, PlanOptions } from './types.ts';
 import { missingWebGpu } from './webgpu.ts';
 
 /** How long an aborted load may take to leave the browser's storage in order before its Worker is ended, in milliseconds. */
@@ -16,8 +19,11 @@ const ABORT_GRACE_MS = 1000;
  * for await (const delta of engine.generate([{ role: 'user', content: 'Why is the sky blue?' }])) show(delta);
  * engine.dispose();
  * ```
+ *
+ * Where the GPU device is lost (a driver that resets, a crash of the browser's GPU process), the engine loads the model onto another and goes on
+ * with what it was doing: see the events in {@link EngineEventMap}.
  */
-export class Engine {
+export class Engine extends EventTarget {
   readonly #link: Link;
   #info: EngineInfo;
   /** Settles when the last generation that was asked for has ended. */
@@ -25,10 +31,20 @@ export class Engine {
   #disposed = false;
 
   private constructor(link: Link, info: EngineInfo) {
+    super();
     this.#link = link;
     this.#info = info;
     link.onTuned = (tuned) => {
       this.#info = tuned;
+    };
+    link.onDevice = (event) => {
+      if (event.type === 'restored') {
+        this.#info = event.info;
+        this.dispatchEvent(new CustomEvent<DeviceRestored>('devicerestored', { detail: { ms: event.ms } }));
+      } else {
+        const { reason, message, recovering } = event;
+        this.dispatchEvent(new CustomEvent<DeviceLost>('devicelost', { detail: { reason, message, recovering } }));
+      }
     };
   }
 
@@ -42,10 +58,26 @@ export class Engine {
     if (signal?.aborted) throw aborted('loading', signal);
     const missing = missingWebGpu();
     if (missing) throw missing;
+    const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
+    const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
+    let evicted = false;
+    let asked = false;
     const link = new Link();
-    const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked, tune: options.tune }, (message) => {
-      if (message.type === 'progress' && !signal?.aborted) onProgress?.(message.progress);
+    const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked, tune: options.tune, ownFetch: fetch !== undefined }, (message) => {
+      if (message.type === 'fetch' && fetch) return void serve(fetch, message.url, message.headers, message.port);
+      if (message.type !== 'progress' || signal?.aborted) return;
+      let { progress } = message;
+      if (progress.phase === 'download' && !progress.cached && url !== null) {
+        if (!asked) {
+          asked = true;
+          evicted = wasKept(url);
+          void askToPersist();
+        }
+        if (evicted) progress = { note: 'the browser has removed the stored copy of this model to free space: it is fetched again', ...progress };
+      }
+      onProgress?.(progress);
     });
+    const unfollow = options.download?.follow((paused) => link.pause(id, paused));
     let onAbort = (): void => {};
     const abort = new Promise<never>((_, reject) => {
       onAbort = () => {
@@ -57,6 +89,8 @@ export class Engine {
     });
     try {
       const { info } = await Promise.race([answer, abort]);
+      if (url !== null && info.storage.kind === 'opfs') noteKept(url);
+      if (evicted) info.storage.evicted = true;
       return new Engine(link, info);
     } catch (error) {
       answer.then(
@@ -65,8 +99,21 @@ export class Engine {
       );
       throw error;
     } finally {
+      unfollow?.();
       signal?.removeEventListener('abort', onAbort);
     }
+  }
+
+  /**
+   * What loading a model would take, before a byte of its weights is fetched: the download, storage, and GPU memory, against what there is; and
+   * what would fit instead. Rejects as {@link Engine.load} does.
+   */
+  static async plan(options: PlanOptions): Promise<LoadPlan> {
+    const checked = checkPlan(options);
+    const missing = missingWebGpu();
+    if (missing) throw missing;
+    const { signal, fetch } = options;
+    return call<LoadPlan>({ name: 'plan', options: checked }, { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}) });
   }
 
   /** The model, the GPU, memory and plan. Memory and plan are as of the end of the last generation or of tuning. */
@@ -78,7 +125,8 @@ export class Engine {
    * Continues a text, a conversation or tokens. Begins at once, or when the generations asked for before have ended. A text is
    * continued exactly as it is; only messages go through the model's chat template.
    *
-   * Wrong arguments reject with BAD_OPTION, a prompt that is too long with CONTEXT_FULL.
+   * Wrong arguments reject with BAD_OPTION, a prompt that is too long with CONTEXT_FULL, the second loss of the GPU device within a minute with
+   * DEVICE_LOST.
    */
   generate(input: Input, options: GenerateOptions = {}): Generation {
     return this.#start(0, input, options);
@@ -207,6 +255,7 @@ export class Engine {
       prompt_tokens: 0,
       cached_tokens: 0,
       shifts: 0,
+      recoveries: 0,
       finish_reason: 'abort',
       timings: { load_ms: 0, prefill_ms: 0, ttft_ms: 0, decode_ms: 0, prefill_tok_s: 0, decode_tok_s: 0 },
       counters: { submits: 0, dispatches: 0, readbacks: 0, readback_bytes: 0, prefill_submits: 0, gpu_bytes: 0, created: 0 },
@@ -263,8 +312,27 @@ for (const { prototype } of [Engine, Conversation]) {
     if (symbol) Object.defineProperty(prototype, symbol, { value(this: Engine | Conversation) { this.dispose(); }, configurable: true, writable: true });
   }
 }
-export interface Engine extends Disposable, AsyncDisposable {}
+export interface Engine extends Disposable, AsyncDisposable {
+  addEventListener<K extends keyof EngineEventMap>(
+    type: K,
+    listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  removeEventListener<K extends keyof EngineEventMap>(
+    type: K,
+    listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,
+    options?: boolean | EventListenerOptions,
+  ): void;
+}
 export interface Conversation extends Disposable, AsyncDisposable {}
+
+/** A `fetch` of what is there already. */
+function once(response: Response): CustomFetch {
+  return async () => {
+    if (response.bodyUsed) throw new TypeError('a Response can be read only once: give the URL of a model that has to be read again');
+    return response;
+  };
+}
 
 function released(): MillraceError {
   return new MillraceError('DISPOSED', 'the conversation was disposed of: fork another one');

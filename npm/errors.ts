@@ -9,7 +9,7 @@ export type ErrorCode =
   | 'OUT_OF_MEMORY' // the GPU or the page has not enough memory
   | 'NO_WEBGPU' // this browser has no WebGPU, or not on this page
   | 'NO_ADAPTER' // there is no GPU, or none that matches `adapter`
-  | 'DEVICE_LOST' // the GPU was reset or taken away: load the engine again
+  | 'DEVICE_LOST' // the GPU was lost twice within a minute, or there is no other: load the engine again
   | 'GPU' // the GPU refused a shader or a command
   | 'UNKNOWN_KERNEL' // a kernel or variant was forced that does not exist or cannot run here
   | 'CONTEXT_FULL' // prompt and answer do not fit into the context

@@ -1,10 +1,10 @@
 // The page's end of the Worker: starts it, matches answers with requests, and fails whatever is pending when it goes away.
 import { MillraceError, unpackError } from './errors.ts';
-import type { FromWorker, ToWorker } from './protocol.ts';
+import type { DeviceEvent, FromWorker, ToWorker } from './protocol.ts';
 import type { EngineInfo } from './types.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
-type Request = Exclude<ToWorker, { type: 'abort' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' }>;
 /** A request without its id, which the link gives it. */
 type Unsent = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
 
@@ -22,6 +22,8 @@ export class Link {
   #gone: MillraceError | null = null;
   /** Called when the tuner has ended. */
   onTuned: (info: EngineInfo) => void = () => {};
+  /** Called when the GPU device was lost, and when another has taken its place. */
+  onDevice: (event: DeviceEvent) => void = () => {};
 
   constructor() {
     const url = new URL('./worker.js', import.meta.url);
@@ -42,7 +44,7 @@ export class Link {
   }
 
   /** Sends a request; `on` sees what comes before the answer. */
-  request<T extends 'loaded' | 'done' | 'forked' | 'settled'>(request: Unsent, on: Pending['on'] = () => {}): { id: number; answer: Promise<Answer<T>> } {
+  request<T extends 'loaded' | 'done' | 'forked' | 'settled' | 'answer'>(request: Unsent, on: Pending['on'] = () => {}): { id: number; answer: Promise<Answer<T>> } {
     const id = this.#next++;
     const answer = new Promise<Answer<T>>((resolve, reject) => {
       if (this.#gone) return reject(this.#gone);
@@ -57,6 +59,11 @@ export class Link {
     if (this.#pending.has(id)) this.#worker.postMessage({ type: 'abort', id } satisfies ToWorker);
   }
 
+  /** Has the download of a request wait, or go on. */
+  pause(id: number, paused: boolean): void {
+    if (this.#pending.has(id)) this.#worker.postMessage({ type: 'pause', id, paused } satisfies ToWorker);
+  }
+
   /** Ends the Worker, and with it its GPU device and memory. Everything pending, and all later requests, fail with `reason`. */
   close(reason: MillraceError): void {
     if (this.#gone) return;
@@ -67,11 +74,13 @@ export class Link {
   }
 
   #receive(message: FromWorker): void {
+    if (this.#gone) return;
     if (message.type === 'crash') return this.close(unpackError(message.error));
     if (message.type === 'tuned') return this.onTuned(message.info);
+    if (message.type === 'device') return this.onDevice(message.event);
     const pending = this.#pending.get(message.id);
     if (!pending) return;
-    if (message.type === 'progress' || message.type === 'delta') return pending.on(message);
+    if (message.type === 'progress' || message.type === 'delta' || message.type === 'fetch') return pending.on(message);
     this.#pending.delete(message.id);
     if (message.type === 'error') pending.reject(unpackError(message.error));
     else pending.resolve(message as never);

@@ -1,5 +1,8 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
-import type { EngineInfo, GenerateResult, Lane, LoadOptions, Message, ProfileRow, Progress } from './types.ts';
+import type { DeviceEvent } from './protocol.ts';
+import type {
+  CustomFetch, EngineInfo, GenerateResult, Lane, LoadOptions, LoadPlan, Message, ProfileRow, Progress, StorageUsage, StoredModel, Verified,
+} from './types.ts';
 
 export type { ProfileRow };
 
@@ -8,7 +11,20 @@ export interface WasmModelFile {
   data: Blob;
 }
 
-export interface WasmLoadOptions {
+/** How a model is fetched. */
+export interface WasmFetching {
+  verify?: boolean;
+  connections?: number;
+  shardBytes?: number;
+  token?: string;
+  fetch?: CustomFetch;
+}
+
+export interface WasmDownloadOptions extends WasmFetching {
+  model: string;
+}
+
+export interface WasmLoadOptions extends WasmFetching {
   model: string | { files: WasmModelFile[] };
   lane?: Lane;
   kv?: LoadOptions['kv'];
@@ -42,9 +58,25 @@ export interface WasmRequest {
   templateOptions?: Record<string, unknown>;
 }
 
+/** Pauses downloads. */
+export class WasmControl {
+  constructor();
+  pause(paused: boolean): void;
+  free(): void;
+}
+
+export function planModel(options: WasmLoadOptions & { memory?: number }, signal: AbortSignal): Promise<LoadPlan>;
+export function listModels(): Promise<StoredModel[]>;
+export function storageUsage(): Promise<StorageUsage>;
+export function downloadModel(options: WasmDownloadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal, control: WasmControl): Promise<StoredModel>;
+export function verifyModel(url: string, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Verified>;
+export function removeModel(url: string): Promise<void>;
+export function exportModel(url: string): Promise<{ name: string; parts: Blob[] }[]>;
+export function importModel(url: string, files: { files: WasmModelFile[] }, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<StoredModel>;
+
 export class WasmEngine {
   private constructor();
-  static load(options: WasmLoadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<WasmEngine>;
+  static load(options: WasmLoadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal, control: WasmControl): Promise<WasmEngine>;
   /** An aborted generation resolves with finish_reason `abort`. */
   generate(
     request: WasmRequest,
@@ -63,9 +95,18 @@ export class WasmEngine {
   forget(name: string): Promise<void>;
   /** Measures variants of kernels for two seconds at most; aborting ends it early. */
   tune(signal: AbortSignal): Promise<Tuned>;
+  /** Tells of the device from now on. */
+  onDevice(callback: (event: WasmDeviceEvent) => void): void;
+  /** Whether the device is lost and nobody is at work who would notice. */
+  isLost(): boolean;
+  /** Loads the model onto another device where this one is lost. */
+  recover(): Promise<void>;
   info(): EngineInfo;
   dispose(): void;
 }
+
+/** `gone`: at once when the device is lost; `lost`: the engine has noticed. */
+export type WasmDeviceEvent = { type: 'gone' } | DeviceEvent;
 
 /** How a tuning went: operations measured, left for another time, and changed. */
 export interface Tuned {

@@ -1,8 +1,9 @@
 // Checks what callers pass, before anything starts: an option that is not understood is an error, never ignored.
 import { closest, distance } from 'fastest-levenshtein';
+import { DownloadControl } from './control.ts';
 import { MillraceError } from './errors.ts';
-import type { WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
-import type { GenerateOptions, Input, LoadOptions, Message, ModelFile, ModelSource } from './types.ts';
+import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
+import type { DownloadOptions, FetchingOptions, GenerateOptions, Input, LoadOptions, Message, ModelFile, ModelSource, ModelsOptions, PlanOptions } from './types.ts';
 
 /** Says what is wrong with a value, or null. */
 type Check = (value: unknown) => string | null;
@@ -24,7 +25,19 @@ const listOf = (item: Check, what: string): Check => (value) => (Array.isArray(v
 
 type Schema<T> = { [K in keyof Required<T>]: Check };
 
+const FETCHING: Schema<FetchingOptions> = {
+  verify: boolean,
+  connections: integer(1, 16),
+  shardBytes: integer(65_536, 67_108_864),
+  token: text,
+  fetch: callback,
+  download: (value) => (value instanceof DownloadControl ? null : 'must be a DownloadControl'),
+};
+
+const MODELS: Schema<ModelsOptions> = { onProgress: callback, signal };
+
 const LOAD: Schema<LoadOptions> = {
+  ...FETCHING,
   model: anything,
   onProgress: callback,
   signal,
@@ -71,8 +84,50 @@ const MESSAGE: Schema<Message> = {
 /** Checks the options of `Engine.load` and makes of them what the Worker gets. */
 export function checkLoad(options: LoadOptions): WasmLoadOptions {
   check('Engine.load', options, LOAD);
-  const { onProgress: _, signal: __, tune: ___, model, ...rest } = options;
-  return { ...rest, model: modelSource(model) };
+  const { onProgress: _, signal: __, tune: ___, fetch: ____, download: _____, model, ...rest } = options;
+  // A Response can be read once: there is nothing to go on with, and nothing to keep it under.
+  if (model instanceof Response) return { ...rest, cache: false, model: responseUrl(model) };
+  return { ...rest, model: modelSource('Engine.load', model) };
+}
+
+/** Checks the options of `Engine.plan`. */
+export function checkPlan(options: PlanOptions): WasmLoadOptions & { memory?: number } {
+  if (options?.model instanceof Response) throw bad('Engine.plan: model: a Response can be read only once: give its URL');
+  const { memory, ...load } = options;
+  if (memory !== undefined) check('Engine.plan', { memory }, { memory: integer(1) });
+  return { ...checkLoad(load), ...(memory === undefined ? {} : { memory }) };
+}
+
+/** Checks the arguments of `models.download`. */
+export function checkDownload(model: string | URL, options: DownloadOptions): WasmDownloadOptions {
+  check('models.download', options, { ...FETCHING, ...MODELS });
+  const { onProgress: _, signal: __, fetch: ___, download: ____, ...rest } = options;
+  return { ...rest, model: checkModelUrl('models.download', model) };
+}
+
+/** Checks the options of what takes its time with stored models. */
+export function checkModels(where: string, options: ModelsOptions): void {
+  check(where, options, MODELS);
+}
+
+/** The address of a model. */
+export function checkModelUrl(where: string, model: string | URL): string {
+  if (typeof model !== 'string' && !(model instanceof URL)) throw bad(`${where}: the model must be named by its URL`);
+  return modelSource(where, model) as string;
+}
+
+/** Files that the page has. */
+export function filesOf(where: string, files: ModelFile | readonly ModelFile[] | FileList): { files: WasmModelFile[] } {
+  if (typeof files === 'string' || (files as unknown) instanceof URL) throw bad(`${where}: give the files themselves`);
+  return modelSource(where, files as ModelSource) as { files: WasmModelFile[] };
+}
+
+/** What a Response is called in messages. */
+function responseUrl(response: Response): string {
+  if (response.bodyUsed) throw bad('Engine.load: model: the Response was read already: pass a fresh one');
+  const url = modelSource('Engine.load', response.url || 'model.gguf') as string;
+  if (/\.(json|safetensors)$/.test(new URL(url).pathname)) throw bad('Engine.load: model: a Response can be one .gguf file; give folders by their URL');
+  return url;
 }
 
 /** Checks the name of a saved conversation. */
@@ -120,25 +175,25 @@ function checkMessage(message: Message, index: number): Message {
 }
 
 /** A URL against the page (the Worker's own base is another one), or files. */
-function modelSource(model: ModelSource): WasmLoadOptions['model'] {
+function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'] {
   if (typeof model === 'string' || model instanceof URL) {
     const base = typeof document === 'undefined' ? globalThis.location?.href : document.baseURI;
-    if (model === '' || !URL.canParse(model, base)) throw bad(`Engine.load: model is "${model}", which is no URL`);
+    if (model === '' || !URL.canParse(model, base)) throw bad(`${where}: model is "${model}", which is no URL`);
     return new URL(model, base).href;
   }
   // A FileList, an array, or one file.
   const files = typeof model === 'object' && model !== null && 'length' in model ? Array.from(model as ArrayLike<ModelFile>) : [model as ModelFile];
-  if (model === undefined || files.length === 0) throw bad('Engine.load: model is missing: give it a URL, or the files themselves');
-  return { files: files.map(modelFile) };
+  if (model === undefined || files.length === 0) throw bad(`${where}: model is missing: give it a URL, or the files themselves`);
+  return { files: files.map((file) => modelFile(where, file)) };
 }
 
-function modelFile(file: ModelFile): WasmModelFile {
+function modelFile(where: string, file: ModelFile): WasmModelFile {
   if (file instanceof File) {
     // A chosen folder's files carry its name in front; a model's files are named from inside it.
     return { name: file.webkitRelativePath.split('/').slice(1).join('/') || file.name, data: file };
   }
   if (isObject(file) && text(file.name) === null && file.data instanceof Blob) return { name: file.name, data: file.data };
-  throw bad('Engine.load: each file of the model must be a File, or { name, data } with a Blob');
+  throw bad(`${where}: each file of the model must be a File, or { name, data } with a Blob`);
 }
 
 /** Throws BAD_OPTION for the first option that is unknown or wrong. Options that are undefined count as absent. */

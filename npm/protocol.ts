@@ -1,11 +1,15 @@
 // What page and Worker say to each other. One request at a time has an `id`; everything that answers it carries the same.
 import type { PackedError } from './errors.ts';
-import type { WasmLoadOptions, WasmRequest } from './millrace.js';
-import type { EngineInfo, GenerateResult, Progress } from './types.ts';
+import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
+import type { DeviceLost, DeviceRestored, EngineInfo, GenerateResult, Progress } from './types.ts';
 
 /** From the page. */
 export type ToWorker =
-  | { type: 'load'; id: number; options: WasmLoadOptions; tune: boolean | undefined }
+  | { type: 'load'; id: number; options: WasmLoadOptions; tune: boolean | undefined; ownFetch: boolean }
+  /** Something about the models that are kept. */
+  | { type: 'models'; id: number; call: ModelsCall; ownFetch: boolean }
+  /** Has the download of a request wait, or go on. */
+  | { type: 'pause'; id: number; paused: boolean }
   | { type: 'generate'; id: number; request: WasmRequest }
   /** A new conversation that begins as `from` is. */
   | { type: 'fork'; id: number; from: number }
@@ -16,9 +20,27 @@ export type ToWorker =
   | { type: 'forget'; id: number; name: string }
   | { type: 'abort'; id: number };
 
+/** What can be done with the models that are kept. */
+export type ModelsCall =
+  | { name: 'list' }
+  | { name: 'plan'; options: WasmLoadOptions & { memory?: number } }
+  | { name: 'usage' }
+  | { name: 'download'; options: WasmDownloadOptions }
+  | { name: 'verify'; url: string }
+  | { name: 'remove'; url: string }
+  | { name: 'export'; url: string }
+  | { name: 'import'; url: string; files: { files: WasmModelFile[] } };
+
+/** What happens to the GPU device. */
+export type DeviceEvent = ({ type: 'lost' } & DeviceLost) | ({ type: 'restored'; info: EngineInfo } & DeviceRestored);
+
 /** From the Worker. */
 export type FromWorker =
   | { type: 'progress'; id: number; progress: Progress }
+  /** A request for the page's own `fetch`, which is answered through the port. */
+  | { type: 'fetch'; id: number; url: string; headers: Record<string, string>; port: MessagePort }
+  /** What came of a {@link ModelsCall}. */
+  | { type: 'answer'; id: number; value: unknown }
   | { type: 'loaded'; id: number; info: EngineInfo }
   | { type: 'delta'; id: number; text: string; tokens: Uint32Array }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineInfo }
@@ -28,5 +50,7 @@ export type FromWorker =
   | { type: 'error'; id: number; error: PackedError }
   /** The tuner has ended; the plan may be another. */
   | { type: 'tuned'; info: EngineInfo }
+  /** The device was lost, or another has taken its place. */
+  | { type: 'device'; event: DeviceEvent }
   /** A crash outside any request: the engine is gone. */
   | { type: 'crash'; error: PackedError };

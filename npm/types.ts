@@ -1,3 +1,5 @@
+import type { DownloadControl } from './control.ts';
+
 /** How numbers are computed: reference quality, half-precision activations, or int8 activations. */
 export type Lane = 'exact' | 'f16' | 'fast';
 
@@ -25,14 +27,101 @@ export interface ToolCall {
 export type ModelFile = File | { name: string; data: Blob };
 
 /** How a model is named: a URL (relative ones against the page), or the files themselves. */
-export type ModelSource = string | URL | ModelFile | readonly ModelFile[];
+export type ModelSource = string | URL | ModelFile | readonly ModelFile[] | Response;
+
+/** What can take the place of the browser's `fetch`: gets the address and the headers to send, among them `Range`. */
+export type CustomFetch = (url: string, init: { headers: Record<string, string>; signal: AbortSignal }) => Promise<Response>;
+
+/** How a model is fetched and kept. */
+export interface FetchingOptions {
+  /** Whether to compare what is stored with its hashes before it is used. Default false; after a crash it is done anyway. */
+  verify?: boolean;
+  /** Requests at a time, 1 to 16. Default 4. */
+  connections?: number;
+  /** Bytes of a piece that is stored, hashed and fetched again as one, 65536 to 67108864. Default 33554432. */
+  shardBytes?: number;
+  /** Sent as `Authorization: Bearer` to the model's own origin, and never stored. */
+  token?: string;
+  /** Takes the place of the browser's `fetch`. */
+  fetch?: CustomFetch;
+  /** Pauses the download and lets it go on. */
+  download?: DownloadControl;
+}
+
+/** Options of what takes its time with stored models. */
+export interface ModelsOptions {
+  /** Called as it proceeds. */
+  onProgress?: (progress: Progress) => void;
+  /** Aborts it. */
+  signal?: AbortSignal;
+}
+
+/** Options of {@link models.download}. */
+export interface DownloadOptions extends ModelsOptions, FetchingOptions {}
+
+/** A model that this browser keeps, or a part of one. */
+export interface StoredModel {
+  /** Where it came from. */
+  url: string;
+  /** Bytes that are here. */
+  bytes: number;
+  /** Bytes in all; null where the server did not say. */
+  total: number | null;
+  /** Whether all of it is here. */
+  complete: boolean;
+  files: { name: string; bytes: number; total: number | null }[];
+  /** When its first byte arrived, and when it was last opened: milliseconds since 1970. */
+  created: number;
+  lastUsed: number | null;
+}
+
+/** What {@link Engine.plan} says. All sizes are bytes. */
+export interface LoadPlan {
+  /** Whether there is nothing in `problems`. */
+  fits: boolean;
+  /** What does not fit, for people. */
+  problems: string[];
+  /** Positions that were asked for (the model's own where nothing was), and how the cache holds them. */
+  context: number;
+  kv: 'f32' | 'f16' | 'q8';
+  model: EngineInfo['model'];
+  /** Of all files; of those that are stored already; what is to be fetched and stored. */
+  download: { total: number; stored: number; missing: number };
+  /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
+  storage: { kind: string; available: number | null; reason?: string };
+  /** GPU memory with a full context. */
+  memory: { weights: number; kv: number; activations: number; total: number };
+  /** The largest buffer, and what the GPU allows. Browsers do not tell how much memory a GPU has: `memory` is what you allowed. */
+  largest: { name: string; bytes: number };
+  limits: { buffer: number; binding: number; memory: number | null };
+  /** Where it does not fit: what would. */
+  alternatives: { context: number; kv: 'f32' | 'f16' | 'q8'; total: number }[];
+}
+
+/** Options of {@link Engine.plan}: those of a load, and how much GPU memory it may take, in bytes. */
+export interface PlanOptions extends LoadOptions {
+  memory?: number;
+}
+
+/** How full the browser's storage is: bytes of models, bytes that can still be written as far as it tells, and whether it promises to keep them. */
+export interface StorageUsage {
+  used: number;
+  available: number | null;
+  persistent: boolean;
+}
+
+/** How a look at all bytes of a stored model went: bytes, and the pieces that were not what they were and have been removed. */
+export interface Verified {
+  bytes: number;
+  bad: { file: string; shard: number }[];
+}
 
 /**
  * Where loading, or the reading of a prompt, stands. `loaded` and `total` are bytes, pipelines while compiling, tokens of a prompt. `total` is 0
  * where it is not known yet.
  */
 export interface Progress {
-  phase: 'download' | 'read' | 'upload' | 'compile' | 'prompt';
+  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'prompt';
   loaded: number;
   total: number;
   /** The file at hand. */
@@ -41,10 +130,12 @@ export interface Progress {
   cached: boolean;
   /** Why the next load will need the network again, where the bytes cannot be kept. */
   reason?: string;
+  /** What is waited for, for people: another attempt, another tab. */
+  note?: string;
 }
 
 /** Options of {@link Engine.load}. */
-export interface LoadOptions {
+export interface LoadOptions extends FetchingOptions {
   /** A .gguf file (any part of a split one), a folder of safetensors, or a manifest.json. */
   model: ModelSource;
   /** Called as loading proceeds. */
@@ -108,7 +199,10 @@ export type Input = string | readonly Message[] | { tokens: readonly number[] };
 
 /** Options of {@link Engine.generate}. */
 export interface GenerateOptions {
-  /** Called as the prompt is read, phase `prompt`: after each few hundred tokens, and when all are. */
+  /**
+   * Called as the prompt is read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU device is lost on the way, the
+   * phases of loading come as well.
+   */
   onProgress?: (progress: Progress) => void;
   /** Aborts the generation: iteration and promise reject with code ABORTED. */
   signal?: AbortSignal;
@@ -160,6 +254,8 @@ export interface GenerateResult {
   cached_tokens: number;
   /** How often the context was full and older tokens were left out. */
   shifts: number;
+  /** How often the GPU device was lost on the way and the answer went on on another. */
+  recoveries: number;
   /** `abort`: the consumer left the loop or called `stop()`. */
   finish_reason: 'stop' | 'length' | 'abort';
   /** The seed that was used. */
@@ -204,6 +300,33 @@ export interface PlanStep {
   where: 'gpu' | 'cpu';
 }
 
+/** Detail of the event `devicelost`. */
+export interface DeviceLost {
+  /** `destroyed`: somebody called `destroy()` on the device. `unknown`: the driver or the browser's GPU process failed, or the GPU was taken away. */
+  reason: 'destroyed' | 'unknown';
+  /** What the browser says of it, for people. */
+  message: string;
+  /** Whether the engine is loading the model onto another device; if not, it has given up, and generations reject with DEVICE_LOST. */
+  recovering: boolean;
+}
+
+/** Detail of the event `devicerestored`. */
+export interface DeviceRestored {
+  /** From the moment when the loss was noticed, in milliseconds. */
+  ms: number;
+}
+
+/** Events of an {@link Engine}. */
+export interface EngineEventMap {
+  /**
+   * The GPU device was lost. The engine opens another, loads the model from where it is kept and goes on with what it was doing: there is
+   * nothing to do but to tell the user. A second loss within a minute is not recovered from.
+   */
+  devicelost: CustomEvent<DeviceLost>;
+  /** Another device has taken the place of the lost one; `engine.info` is about it. Conversations go on as if nothing had happened. */
+  devicerestored: CustomEvent<DeviceRestored>;
+}
+
 /** What is loaded, on what, and how it runs. */
 export interface EngineInfo {
   version: string;
@@ -239,6 +362,7 @@ export interface EngineInfo {
   /** What is not as it should be, for people: empty on a GPU that computes as it should. The console shows them as well. */
   warnings: string[];
   plan: PlanStep[];
-  /** Where the model is kept: `opfs`, `local` (your own files), or not at all. `cached`: this load needed no network. `reason`: why it is not kept. */
-  storage: { kind: string; cached: boolean; reason?: string };
+  /** Where the model is kept: `opfs`, `local` (your own files), or not at all. `cached`: this load needed no network. `reason`: why it is not kept. `evicted`: it
+   * was stored, and the browser has removed it since to free space. */
+  storage: { kind: string; cached: boolean; reason?: string; evicted?: boolean };
 }

@@ -1,6 +1,7 @@
 //! Which tokens the cache holds keys and values of, so that a prompt that begins with them is not read again; and conversations that take
 //! turns in it.
 
+use super::history::History;
 use super::session::{Session, copy_rows};
 use crate::error::{Error, Result};
 use crate::gpu::Buffer;
@@ -13,10 +14,11 @@ pub const FIRST: u32 = 0;
 /// never written again, so that forks share them.
 #[derive(Clone)]
 pub(super) struct Parked {
-    pub(super) tokens: Vec<u32>,
+    pub(super) tokens: History,
     pub(super) written: u32,
     pub(super) long: bool,
-    pub(super) buffers: Vec<Buffer>,
+    /// `None` where they were lost with their device: the tokens are read again once it has its turn.
+    pub(super) buffers: Option<Vec<Buffer>>,
 }
 
 impl Session {
@@ -68,7 +70,10 @@ impl Session {
         let before = self.park()?;
         self.parked.remove(&to);
         self.parked.insert(std::mem::replace(&mut self.active, to), before);
-        self.copy_parked(&next.buffers, next.tokens.len(), false)?;
+        if let Some(buffers) = &next.buffers {
+            self.copy_parked(buffers, next.tokens.len(), false)?;
+        }
+        self.missing = next.buffers.is_none();
         self.cached = next.tokens;
         self.written = next.written;
         if next.long != self.long {
@@ -88,12 +93,16 @@ impl Session {
 
     /// The conversation that has the cache, as a copy.
     fn park(&self) -> Result<Parked> {
+        let parked = |buffers| Parked { tokens: self.cached.clone(), written: self.written, long: self.long, buffers };
+        if self.missing {
+            return Ok(parked(None));
+        }
         let n = self.cached.len();
         let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let bytes = |shape: &CacheShape| u64::from(shape.heads) * u64::from(shape.used(n as u32)) * shape.row;
         let buffers = self.cache_shapes().map(|shape| self.gpu.buffer("parked", bytes(shape).max(4), usage)).collect::<Result<Vec<_>>>()?;
         self.copy_parked(&buffers, n, true)?;
-        Ok(Parked { tokens: self.cached.clone(), written: self.written, long: self.long, buffers })
+        Ok(parked(Some(buffers)))
     }
 
     /// Copies the slots that `n` positions use between the cache and buffers that hold nothing else.

@@ -6,6 +6,7 @@ use bytemuck::{bytes_of, cast_slice};
 use serde::Serialize;
 
 use super::chunk::{ChunkPolicy, MOST};
+use super::history::History;
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Pending, Snapshot};
@@ -29,6 +30,9 @@ pub struct Run<'a> {
     pub limit: u32,
     /// Whether what the cache holds of the prompt already is read again all the same.
     pub afresh: bool,
+    /// Whether the prompt ends with a token that was sampled just before: the text goes on as if it had never been interrupted. Holds only
+    /// where the cache holds all before it.
+    pub resumed: bool,
     /// Tokens between two readbacks; as many as the measured speed allows where it is not given.
     pub chunk: Option<u32>,
 }
@@ -108,15 +112,25 @@ impl Session {
     pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
         let before = self.gpu.counters().snapshot();
-        let known = if run.afresh { 0 } else { self.known_prefix(run.prompt) };
+        let held = (self.cached.clone(), self.missing, self.long);
+        self.interrupted = None;
+        let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(run.prompt) };
+        let resumed = run.resumed && known + 1 == run.prompt.len();
         // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
         let total = run.prompt.len() - known;
         let mut on_read = |read| _ = on_step(Progress::Read { read, total });
-        let mut last_pass = match self.begin_prefill(&run.prompt[known..], known as u32, cancel, &mut on_read).await {
-            Ok(fence) => Some(fence),
+        let last_pass = match self.rebuild(known, cancel).await {
+            Ok(()) if resumed => Ok(None),
+            Ok(()) => self.begin_prefill(&run.prompt[known..], known as u32, cancel, &mut on_read).await.map(Some),
+            Err(e) => Err(e),
+        };
+        let mut last_pass = match last_pass {
+            Ok(fence) => fence,
             Err(e) => {
-                if e.kind() != ErrorKind::Aborted {
-                    self.cached.clear();
+                match e.kind() {
+                    ErrorKind::Aborted => (),
+                    ErrorKind::DeviceLost => self.held_before(held),
+                    _ => self.cached.clear(),
                 }
                 return Err(e);
             }
@@ -127,13 +141,15 @@ impl Session {
         let prompt = run.prompt.len() as u32;
         let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token);
         self.put(labels::SAMPLING, bytes_of(&run.sampling))?;
-        self.put(labels::STATE, bytes_of(&State { pos: prompt - 1, rows: 1, limit: run.limit, ..State::default() }))?;
+        let token = run.prompt.last().copied().unwrap_or_default();
+        self.put(labels::STATE, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, ..State::default() }))?;
 
         let mut flights: VecDeque<Flight> = VecDeque::new();
         let mut tokens = Vec::new();
         let mut recorded = 0u32;
         let mut staging = 0;
         let mut going = true;
+        let mut complete = false;
         let mut first_at = None;
         let mut last_read = prefilled;
         let mut failure = None;
@@ -150,7 +166,7 @@ impl Session {
                 }
                 self.written = self.written.max(prompt + recorded + n - 1);
                 let recording = now_ms();
-                let flight = self.record(recorded, n, staging, greedy);
+                let flight = self.record(recorded, n, staging, greedy, resumed);
                 record_ms += now_ms() - recording;
                 match flight {
                     Ok(flight) => flights.push_back(flight),
@@ -175,7 +191,10 @@ impl Session {
             let bytes = match self.gpu.take(&self.staging[flight.staging], u64::from(flight.tokens) * 4, flight.pending).await {
                 Ok(bytes) => bytes,
                 Err(e) => {
-                    failure.get_or_insert(e);
+                    // What comes after the end is nobody's loss; whoever comes next will hear of it.
+                    if !(complete && e.kind() == ErrorKind::DeviceLost) {
+                        failure.get_or_insert(e);
+                    }
                     going = false;
                     continue;
                 }
@@ -200,16 +219,25 @@ impl Session {
             }
             tokens.extend_from_slice(&fresh);
             if !on_step(Progress::Tokens(&fresh)) || ended || cancel.is_cancelled() {
-                going = false;
+                (going, complete) = (false, true);
             }
+            complete |= tokens.len() as u32 == run.limit;
         }
         self.ms_a_token = policy.ms_a_token();
-        if let Some(e) = failure {
-            self.cached.clear();
+        let lost = failure.as_ref().is_some_and(|e| e.kind() == ErrorKind::DeviceLost);
+        if let Some(e) = failure.take_if(|_| !lost || tokens.is_empty()) {
+            if lost {
+                self.held_before(held);
+            } else {
+                self.cached.clear();
+            }
             return Err(e);
         }
         // No step has read the last token.
-        self.cached.extend_from_slice(&tokens[..tokens.len().saturating_sub(1)]);
+        if resumed {
+            self.cached.steps(&run.prompt[known..]);
+        }
+        self.cached.steps(&tokens[..tokens.len().saturating_sub(1)]);
         let done = last_read;
         let counters = self.gpu.counters().snapshot();
         let decode_ms = done - prefilled;
@@ -221,14 +249,29 @@ impl Session {
             prefill_tok_s: rate(run.prompt.len() - known, prefilled - started),
             decode_tok_s: rate(tokens.len().saturating_sub(1), decode_ms),
         };
-        Ok(Outcome { tokens, known, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits, record_ms })
+        let outcome =
+            Outcome { tokens, known, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits, record_ms };
+        match failure {
+            Some(e) => {
+                self.interrupted = Some(outcome);
+                Err(e)
+            }
+            None => Ok(outcome),
+        }
     }
 
-    /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill.
+    /// After a loss before the first token: what the cache should hold is what it held before.
+    fn held_before(&mut self, (cached, missing, long): (History, bool, bool)) {
+        self.written = self.written.max(cached.len() as u32);
+        (self.cached, self.missing, self.long) = (cached, missing, long);
+    }
+
+    /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill, unless
+    /// there was none: `resumed`.
     /// Greedy sampling looks at the logits only once: what filters need is left out.
-    fn record(&self, at: u32, n: u32, staging: usize, greedy: bool) -> Result<Flight> {
+    fn record(&self, at: u32, n: u32, staging: usize, greedy: bool, resumed: bool) -> Result<Flight> {
         let mut left = n;
-        let mut first = at == 0;
+        let mut first = at == 0 && !resumed;
         loop {
             let mut encoder = self.gpu.encoder("decode");
             let now = left.min(PER_SUBMIT);

@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::conversation::Parked;
+use super::history::{History, Stretch};
 use super::session::Session;
 use crate::error::{Error, Result};
 use crate::plan::{Kv, Lane};
 use crate::source::Files;
 use crate::store::Writer;
+use crate::stream::Cancel;
 
 /// Bytes that are moved at one time.
 const PIECE: u64 = 8 << 20;
@@ -31,6 +33,9 @@ struct About {
     lane: Lane,
     kv: Kv,
     tokens: Vec<u32>,
+    /// How they were read.
+    #[serde(default)]
+    read: Vec<Stretch>,
     written: u32,
     /// Whether it is rotated as in texts longer than the model's original context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -53,10 +58,18 @@ fn hex(hash: Sha256) -> String {
 
 impl Session {
     /// Writes a conversation of the model with that fingerprint.
-    pub async fn save(&mut self, conversation: u32, model: &str, writer: &mut dyn Writer) -> Result<()> {
-        let Parked { tokens, written, long, buffers } = self.copy_of(conversation)?;
+    pub async fn save(&mut self, conversation: u32, model: &str, writer: &mut Writer, cancel: &Cancel) -> Result<()> {
+        let mut copy = self.copy_of(conversation)?;
+        if copy.buffers.is_none() {
+            // A lost one is made again, in its turn.
+            self.switch(conversation)?;
+            self.rebuild(self.cached.len(), cancel).await?;
+            copy = self.copy_of(conversation)?;
+        }
+        let Parked { tokens, written, long, buffers } = copy;
+        let buffers = buffers.unwrap_or_default();
         let parts: Vec<_> = self.cache_shapes().map(|shape| (shape.heads, shape.used(tokens.len() as u32), shape.row)).collect();
-        writer.create(CACHE, None).await?;
+        writer.create(CACHE).await?;
         let mut hash = Sha256::new();
         for (buffer, (heads, slots, row)) in buffers.iter().zip(&parts) {
             let bytes = u64::from(*heads) * u64::from(*slots) * row;
@@ -68,11 +81,11 @@ impl Session {
                 at += piece.len() as u64;
             }
         }
-        let about =
-            About { version: VERSION, model: model.to_owned(), lane: self.lane(), kv: self.select.kv(), tokens, written, long, parts, sha256: String::new() };
+        let (lane, kv, read) = (self.lane(), self.select.kv(), tokens.stretches().to_vec());
+        let about = About { version: VERSION, model: model.to_owned(), lane, kv, tokens: tokens.to_vec(), read, written, long, parts, sha256: String::new() };
         hash.update(about.text()?);
         let text = About { sha256: hex(hash), ..about }.text()?;
-        writer.create(ABOUT, None).await?;
+        writer.create(ABOUT).await?;
         writer.append(&text).await
     }
 
@@ -139,6 +152,7 @@ impl Session {
         if hex(hash) != sha256 {
             return Err(damaged("it is not what was written"));
         }
-        Ok(self.adopt(Parked { tokens: about.tokens, written: about.written, long: about.long, buffers }))
+        let tokens = History::new(about.tokens, about.read, self.sizes().rows);
+        Ok(self.adopt(Parked { tokens, written: about.written, long: about.long, buffers: Some(buffers) }))
     }
 }

@@ -7,16 +7,18 @@ use bytemuck::{bytes_of, cast_slice};
 use futures_util::future::LocalBoxFuture;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpu::{Bound, Buffer, Gpu, Pending, Upload};
+use crate::gpu::{Bound, Buffer, Gpu, Upload};
 use crate::kernels::{State, Variant, check};
 use crate::model::Model;
 use crate::plan::tuning::Known;
-use crate::plan::{BufferId, BufferSpec, Builder, CacheShape, FEW, Grid, Layout, Pass, Plan, Role, SHORT, Selector, Sizes, Step, labels};
-use crate::stream::{Cancel, now_ms};
+use crate::plan::{BufferId, BufferSpec, Builder, CacheShape, Grid, Layout, Pass, Plan, Role, Selector, Sizes, Step, labels};
+use crate::stream::now_ms;
 use crate::weights::Sink;
 
 use super::chunk::MOST;
 use super::conversation::{FIRST, Parked};
+use super::generate::Outcome;
+use super::history::History;
 
 /// Readbacks under way at one time, and one to spare.
 const STAGING: usize = 3;
@@ -48,13 +50,15 @@ pub struct Session {
     pub(super) tail: Vec<Encoded>,
     pub(super) staging: Vec<Buffer>,
     /// Where passes of prefill tell that they have run.
-    fences: [Buffer; 2],
+    pub(super) fences: [Buffer; 2],
     /// Whether variants must pass the self-test before they are used.
     pub(super) self_tested: bool,
     /// How long a token took, for the next generation's chunks.
     pub(super) ms_a_token: Option<f64>,
     /// The tokens whose keys and values the cache holds, from position 0 on.
-    pub(super) cached: Vec<u32>,
+    pub(super) cached: History,
+    /// Whether it has yet to be made to hold them: what held them was lost with its device.
+    pub(super) missing: bool,
     /// Whether they are rotated as in texts longer than the model's original context.
     pub(super) long: bool,
     /// Positions that steps may have written to since position 0 was: more than are valid where a generation ended early.
@@ -64,10 +68,9 @@ pub struct Session {
     /// The others.
     pub(super) parked: BTreeMap<u32, Parked>,
     pub(super) next_conversation: u32,
+    /// What the last generation had done when the device was lost.
+    pub(super) interrupted: Option<Outcome>,
 }
-
-/// A pass of prefill under way.
-pub(super) struct Fence(usize, Pending);
 
 /// How the self-test went.
 #[derive(Default)]
@@ -134,7 +137,9 @@ impl Session {
             staging,
             self_tested: false,
             ms_a_token: None,
-            cached: Vec::new(),
+            cached: History::default(),
+            missing: false,
+            interrupted: None,
             long: false,
             written: 0,
             active: FIRST,
@@ -275,6 +280,10 @@ impl Session {
     pub fn context(&self) -> u32 {
         self.context
     }
+    /// Has no more than so many positions be used.
+    pub(crate) fn limit_context(&mut self, context: u32) {
+        self.context = self.context.min(context);
+    }
     /// The lane.
     pub fn lane(&self) -> crate::plan::Lane {
         self.select.lane()
@@ -361,119 +370,6 @@ impl Session {
         }
         self.gpu.submit(encoder);
         self.gpu.idle().await
-    }
-
-    /// Reads tokens into the cache from position `from` on, which is at most what it holds, in passes of up to the session's rows, and leaves the
-    /// last position's logits on the GPU.
-    pub async fn prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<()> {
-        let last = self.begin_prefill(tokens, from, cancel, &mut |_| ()).await?;
-        self.passed(last).await
-    }
-
-    /// The same, but for the wait for the last pass. `on_read` hears how many tokens the passes before it have read.
-    pub(super) async fn begin_prefill(&mut self, tokens: &[u32], from: u32, cancel: &Cancel, on_read: &mut dyn FnMut(usize)) -> Result<Fence> {
-        let end = from as usize + tokens.len();
-        let end = u32::try_from(end).map_err(|_| context_full(u32::MAX, self.context))?;
-        if tokens.is_empty() {
-            return Err(Error::bad_option("the prompt is empty; give at least one token"));
-        }
-        if end > self.context {
-            return Err(context_full(end, self.context));
-        }
-        self.ensure(end)?;
-        let vocab = self.model.config().vocab as u32;
-        if let Some(bad) = tokens.iter().find(|t| **t >= vocab) {
-            return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
-        }
-        if from as usize > self.cached.len() {
-            return Err(Error::internal(format!("reading from position {from} of a cache that holds {}", self.cached.len())));
-        }
-        cancel.check()?;
-        // Whoever reads on from what the cache holds has seen to it that it is rotated as the whole is.
-        if from == 0 && self.is_long(end) != self.long {
-            self.rotate_long(!self.long)?;
-        }
-        self.cached.truncate(from as usize);
-        self.written = if from == 0 { end } else { self.written.max(end) };
-        let passes = tokens.chunks(self.sizes.rows as usize);
-        let last = passes.len() - 1;
-        let prefill_state = self.buffer(labels::PREFILL)?.clone();
-        // One pass runs while the next is recorded: a long prompt neither floods the queue nor outlives its cancellation by more than two passes.
-        let mut before: Option<Fence> = None;
-        for (i, pass) in passes.enumerate() {
-            let rows = pass.len() as u32;
-            let state = State { pos: from + i as u32 * self.sizes.rows, rows, ..State::default() };
-            self.put(labels::PREFILL, bytes_of(&state))?;
-            self.put(labels::TOKENS, cast_slice(pass))?;
-            let (plan, all) = match &self.few {
-                Some([_, few]) if rows <= FEW => (3, few),
-                Some([short, _]) if rows <= SHORT => (2, short),
-                _ => (0, &self.prefill),
-            };
-            // The final norm and the head only matter for the last pass.
-            let steps = if i == last { all.len() } else { all.len() - self.head_steps(plan) };
-            let mut encoder = self.gpu.encoder("prefill");
-            {
-                let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for step in &all[..steps] {
-                    self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows));
-                }
-            }
-            // Valid for whatever is submitted from here on.
-            self.cached.extend_from_slice(pass);
-            // A readback of four bytes tells when the pass has run, sooner than the queue's own notice does.
-            let at = i % self.fences.len();
-            encoder.copy_buffer_to_buffer(prefill_state.raw(), 0, self.fences[at].raw(), 0, 4);
-            let submission = self.gpu.submit(encoder);
-            let pending = self.gpu.map(&self.fences[at], 4, submission);
-            if let Some(earlier) = before.replace(Fence(at, pending)) {
-                self.passed(earlier).await?;
-                on_read(i * self.sizes.rows as usize);
-            }
-            if cancel.is_cancelled() {
-                break;
-            }
-        }
-        let last = before.ok_or_else(|| Error::internal("a prompt without a pass"))?;
-        if let Err(cancelled) = cancel.check() {
-            self.passed(last).await?;
-            return Err(cancelled);
-        }
-        Ok(last)
-    }
-
-    /// Waits for a pass of prefill.
-    pub(super) async fn passed(&self, Fence(at, pending): Fence) -> Result<()> {
-        self.gpu.take(&self.fences[at], 4, pending).await.map(|_| ())
-    }
-
-    fn head_steps(&self, plan: usize) -> usize {
-        let steps = &self.plans[plan].steps;
-        steps.iter().rev().position(|s| s.name == "output_norm").map_or(0, |p| p + 1)
-    }
-
-    /// The logits on the GPU, `[V]`.
-    pub async fn logits(&self) -> Result<Vec<f32>> {
-        let bytes = self.gpu.read(self.buffer(labels::LOGITS)?, 0, self.model.config().vocab as u64 * 4).await?;
-        Ok(cast_slice(&bytes).to_vec())
-    }
-
-    /// Feeds one token at position `pos` through the decode step and returns its logits: for scoring given text.
-    pub async fn feed(&mut self, token: u32, pos: u32) -> Result<Vec<f32>> {
-        self.ensure(pos + 1)?;
-        self.cached.truncate(pos as usize);
-        self.cached.push(token);
-        self.written = self.written.max(pos + 1);
-        self.put(labels::STATE, bytes_of(&State { pos, token, rows: 1, ..State::default() }))?;
-        let mut encoder = self.gpu.encoder("feed");
-        {
-            let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in &self.decode[..self.decode.len() - TAIL] {
-                self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
-            }
-        }
-        self.gpu.submit(encoder);
-        self.logits().await
     }
 }
 

@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use futures_channel::oneshot;
+use futures_util::FutureExt as _;
 use serde::Serialize;
 
 use super::counters::Counters;
+use super::loss::{Loss, Lost};
 use super::pipeline::PipelineKey;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -49,6 +52,8 @@ pub struct Caps {
     pub max_buffer: u64,
     /// Bytes of the largest weight binding: the device's limit, or less where it was asked for.
     pub max_binding: u64,
+    /// The device's limit of a binding, bytes: what is not split, a layer's cache, must be within it.
+    pub binding_limit: u64,
     /// Workgroups a dimension of a dispatch.
     pub max_workgroups: u32,
     /// Invocations of a workgroup, at least 256.
@@ -71,6 +76,7 @@ impl Caps {
             subgroup: [0, 0],
             max_buffer: limits.max_buffer_size,
             max_binding: limits.max_storage_buffer_binding_size,
+            binding_limit: limits.max_storage_buffer_binding_size,
             max_workgroups: limits.max_compute_workgroups_per_dimension,
             max_invocations: limits.max_compute_invocations_per_workgroup,
             software: false,
@@ -99,11 +105,13 @@ impl Caps {
     }
 }
 
-/// First error that nobody was waiting for, and the reason of a lost device: written by callbacks, read between chunks.
+/// First error that nobody was waiting for, and the loss of the device: written by callbacks, read between chunks.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) uncaptured: Option<String>,
-    pub(super) lost: Option<String>,
+    pub(super) lost: Option<Loss>,
+    /// Tells whoever waits for the loss. Gone once it has, and once the device is destroyed by us: that is no loss.
+    tell: Option<oneshot::Sender<Loss>>,
 }
 
 /// An open device with its queue, its counters and its compiled pipelines.
@@ -113,6 +121,7 @@ pub struct Gpu {
     caps: Caps,
     counters: Rc<Counters>,
     faults: Arc<Mutex<Faults>>,
+    lost: Lost,
     pub(super) broken: Vec<(String, String)>,
     pub(super) pipelines: RefCell<HashMap<PipelineKey, (wgpu::ComputePipeline, wgpu::BindGroupLayout)>>,
 }
@@ -153,7 +162,8 @@ impl Gpu {
             .await
             .map_err(|e| Error::new(ErrorKind::NoAdapter, format!("the GPU adapter gave no device: {e}")).with_source(e))?;
 
-        let faults = Arc::new(Mutex::new(Faults::default()));
+        let (tell, lost) = oneshot::channel();
+        let faults = Arc::new(Mutex::new(Faults { tell: Some(tell), ..Faults::default() }));
         let shared = faults.clone();
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             if let Ok(mut faults) = shared.lock() {
@@ -162,12 +172,18 @@ impl Gpu {
         }));
         let shared = faults.clone();
         device.set_device_lost_callback(move |reason, message| {
-            if let Ok(mut faults) = shared.lock() {
-                faults.lost.get_or_insert_with(|| format!("{reason:?}: {message}"));
+            if let Ok(mut faults) = shared.lock()
+                && let Some(tell) = faults.tell.take()
+            {
+                let loss = Loss { reason: reason.into(), message };
+                faults.lost = Some(loss.clone());
+                // Nobody need be waiting.
+                let _ = tell.send(loss);
             }
         });
         let caps = describe(&adapter, &device, features, max_binding);
-        let mut gpu = Self { device, queue, caps, counters: Rc::default(), faults, broken: options.broken.clone(), pipelines: RefCell::default() };
+        let lost = Lost(lost.shared());
+        let mut gpu = Self { device, queue, caps, counters: Rc::default(), faults, lost, broken: options.broken.clone(), pipelines: RefCell::default() };
         #[cfg(target_arch = "wasm32")]
         gpu.require_adapter(options)?;
         gpu.caps.native_halves = gpu.keeps_subnormal_halves().await?;
@@ -192,8 +208,8 @@ impl Gpu {
     /// The error of any earlier command that nobody waited for, or the loss of the device.
     pub fn check(&self) -> Result<()> {
         let faults = self.faults.lock().map_err(|_| Error::internal("the GPU's error slot is poisoned"))?;
-        if let Some(reason) = &faults.lost {
-            return Err(Error::new(ErrorKind::DeviceLost, format!("the GPU device was lost ({reason}); load the model again")));
+        if let Some(loss) = &faults.lost {
+            return Err(Error::new(ErrorKind::DeviceLost, format!("the GPU device was lost ({loss}); load the model again")));
         }
         if let Some(message) = &faults.uncaptured {
             let kind = if message.to_lowercase().contains("out of memory") { ErrorKind::OutOfMemory } else { ErrorKind::Gpu };
@@ -202,9 +218,30 @@ impl Gpu {
         Ok(())
     }
 
-    /// Destroys the device and all its buffers.
+    /// Destroys the device and all its buffers, as its owner: that is no loss.
     pub fn destroy(&self) {
+        if let Ok(mut faults) = self.faults.lock() {
+            faults.tell = None;
+        }
         self.device.destroy();
+    }
+
+    /// Destroys the device as somebody else would, or a fault: for tests.
+    pub fn lose(&self) {
+        self.device.destroy();
+        // The browser's callback comes by itself.
+        #[cfg(not(target_arch = "wasm32"))]
+        let _ = self.device.poll(wgpu::PollType::Poll);
+    }
+
+    /// How the device was lost, if it was.
+    pub fn loss(&self) -> Option<Loss> {
+        self.faults.lock().ok()?.lost.clone()
+    }
+
+    /// Waits for the loss of the device: `None` once it is destroyed by its owner and cannot be lost any more.
+    pub fn lost(&self) -> Lost {
+        self.lost.clone()
     }
 }
 
@@ -271,6 +308,7 @@ fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Feat
         subgroup,
         max_buffer: limits.max_buffer_size,
         max_binding,
+        binding_limit: limits.max_storage_buffer_binding_size,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
         max_invocations: limits.max_compute_invocations_per_workgroup,
         software: info.device_type == wgpu::DeviceType::Cpu,
@@ -322,6 +360,7 @@ fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Fe
         subgroup,
         max_buffer: limits.max_buffer_size,
         max_binding,
+        binding_limit: limits.max_storage_buffer_binding_size,
         max_workgroups: limits.max_compute_workgroups_per_dimension,
         max_invocations: limits.max_compute_invocations_per_workgroup,
         software,

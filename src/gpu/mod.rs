@@ -2,6 +2,7 @@
 
 mod counters;
 mod device;
+mod loss;
 mod pipeline;
 mod probe;
 mod readback;
@@ -12,6 +13,7 @@ pub use counters::{Counters, Snapshot};
 #[cfg(target_arch = "wasm32")]
 pub(crate) use device::MATRICES;
 pub use device::{Caps, Gpu, GpuOptions};
+pub use loss::{Loss, LossReason, Lost};
 pub use pipeline::{Bound, Buffer, Trial};
 pub use readback::Pending;
 pub use upload::Upload;

@@ -2,8 +2,6 @@
 
 use std::rc::Rc;
 
-use wgpu::util::DeviceExt as _;
-
 use super::counters::Counters;
 use super::device::Gpu;
 use crate::error::{Error, Result};
@@ -67,7 +65,15 @@ impl Gpu {
 
     /// A small buffer with contents.
     pub fn buffer_with(&self, label: &str, contents: &[u8], usage: wgpu::BufferUsages) -> Buffer {
-        let raw = self.device.create_buffer_init(&wgpu::util::BufferInitDescriptor { label: Some(label), contents, usage });
+        // Not mapped at its creation: on a device that was lost meanwhile that fails where nobody can catch it.
+        let size = contents.len().next_multiple_of(4).max(4);
+        let usage = usage | wgpu::BufferUsages::COPY_DST;
+        let raw = self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size: size as u64, usage, mapped_at_creation: false });
+        if contents.len() == size {
+            self.queue.write_buffer(&raw, 0, contents);
+        } else {
+            self.queue.write_buffer(&raw, 0, &[contents, &[0; 4][..size - contents.len()]].concat());
+        }
         self.counters().allocated(raw.size());
         Buffer(Rc::new(Owned { raw, counters: self.counters().clone() }))
     }

@@ -1,9 +1,10 @@
 //! What no feature and no limit says about a device: it is tried when the device is opened.
 
 use futures_channel::oneshot;
+use futures_util::future::{Either, select};
 
 use super::device::Gpu;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Writes the value of each half in `x`, as unpack2x16float gives it.
 const HALVES: &str = "
@@ -53,10 +54,9 @@ impl Gpu {
             let _ = sender.send(result);
         });
         self.idle().await?;
-        receiver
-            .await
-            .map_err(|_| Error::new(ErrorKind::DeviceLost, "the GPU was lost while it was being opened; load the model again"))?
-            .map_err(|e| Error::gpu(format!("a readback failed: {e}")).with_source(e))?;
+        if !matches!(select(receiver, self.lost()).await, Either::Left((Ok(Ok(())), _))) {
+            return Err(self.failure("the GPU was opened, but nothing can be read from it").await);
+        }
         let view = staging.get_mapped_range(..).map_err(|e| Error::gpu(format!("a readback failed: {e}")))?;
         let values: Vec<u32> = bytemuck::pod_collect_to_vec(&view[..]);
         Ok(values.iter().zip(SUBNORMALS).all(|(value, half)| *value == half::f16::from_bits(half).to_f32().to_bits()))

@@ -1,10 +1,15 @@
 //! Reading GPU memory back without blocking: the host records on while a copy is under way.
 
 use futures_channel::oneshot;
+use futures_util::future::{Either, select};
 
 use super::device::Gpu;
 use super::pipeline::Buffer;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+
+/// How long the browser may take from failing what is under way to saying that the device is lost, ms.
+#[cfg(target_arch = "wasm32")]
+const NOTICE_MS: f64 = 1000.0;
 
 /// A mapping under way.
 pub struct Pending {
@@ -29,10 +34,19 @@ impl Gpu {
     pub async fn take(&self, staging: &Buffer, bytes: u64, pending: Pending) -> Result<Vec<u8>> {
         #[cfg(not(target_arch = "wasm32"))]
         self.wait(Some(pending.submission))?;
-        let mapped = pending.receiver.await.map_err(|_| Error::new(ErrorKind::DeviceLost, "the GPU dropped a readback; load the model again"))?;
+        // Nobody need answer for a device that is gone.
+        let mapped = match select(pending.receiver, self.lost()).await {
+            Either::Left((mapped, _)) => mapped,
+            Either::Right(_) => return Err(self.failure("a readback was given up").await),
+        };
+        if !matches!(mapped, Ok(Ok(()))) {
+            return Err(self.failure("a readback failed").await);
+        }
         self.check()?;
-        mapped.map_err(|e| Error::gpu(format!("a readback failed: {e}")).with_source(e))?;
-        let view = staging.raw().get_mapped_range(0..bytes).map_err(|e| Error::gpu(format!("a readback failed: {e}")))?;
+        let view = match staging.raw().get_mapped_range(0..bytes) {
+            Ok(view) => view,
+            Err(e) => return Err(self.failure(&format!("a readback failed: {e}")).await),
+        };
         let data = view.to_vec();
         drop(view);
         staging.raw().unmap();
@@ -57,13 +71,26 @@ impl Gpu {
         });
         #[cfg(not(target_arch = "wasm32"))]
         self.wait(None)?;
-        receiver.await.map_err(|_| Error::new(ErrorKind::DeviceLost, "the GPU was lost while work was under way; load the model again"))?;
-        self.check()
+        match select(receiver, self.lost()).await {
+            Either::Left((Ok(()), _)) => self.check(),
+            _ => Err(self.failure("waiting for the GPU failed").await),
+        }
+    }
+
+    /// The error of work that was given to the device and failed: that it was lost, where it was.
+    pub(super) async fn failure(&self, what: &str) -> Error {
+        // The browser rejects what is under way before it says why.
+        #[cfg(target_arch = "wasm32")]
+        select(self.lost(), Box::pin(crate::stream::sleep(NOTICE_MS))).await;
+        self.check().err().unwrap_or_else(|| Error::gpu(what))
     }
 
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn wait(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {
-        self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None }).map_err(|e| Error::gpu(format!("waiting for the GPU failed: {e}")))?;
-        Ok(())
+        let Err(e) = self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None }) else { return Ok(()) };
+        // A device that is gone has taken nothing to wait for. It says so once nothing is under way any more.
+        let _ = self.device.poll(wgpu::PollType::Wait { submission_index: None, timeout: None });
+        self.check()?;
+        Err(Error::gpu(format!("waiting for the GPU failed: {e}")))
     }
 }

@@ -8,7 +8,7 @@ use futures_channel::oneshot;
 
 use super::device::Gpu;
 use super::pipeline::Buffer;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Bytes of a staging buffer, and how many there are.
 const STAGING: usize = 8 << 20;
@@ -68,9 +68,12 @@ impl Upload {
                 self.send();
             }
             self.mapped().await?;
+            let from = self.current.borrow().used as u64;
+            let filled = fill(self.ring.borrow()[self.current.borrow().at].buffer.raw(), from, piece);
+            if filled.is_err() {
+                return Err(self.gpu.failure("a staging buffer is not mapped").await);
+            }
             let mut current = self.current.borrow_mut();
-            let from = current.used as u64;
-            fill(self.ring.borrow()[current.at].buffer.raw(), from, piece)?;
             current.copies.push(Copy { from, to: to.clone(), offset, bytes: piece.len() as u64 });
             current.used = (current.used + piece.len()).next_multiple_of(ALIGNMENT);
             offset += piece.len() as u64;
@@ -95,10 +98,7 @@ impl Upload {
         self.gpu.wait(None)?;
         match under_way.await {
             Ok(Ok(())) => Ok(()),
-            _ => {
-                self.gpu.check()?;
-                Err(Error::new(ErrorKind::DeviceLost, "the GPU was lost while the model was on its way to it; load the model again"))
-            }
+            _ => Err(self.gpu.failure("a staging buffer could not be mapped").await),
         }
     }
 
@@ -130,6 +130,11 @@ fn map(buffer: &Buffer) -> Mapped {
 fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
     let room = from..from + bytes.len() as u64;
     let failed = |e| Error::internal(format!("a staging buffer is not mapped: {e}"));
+    // wgpu keeps the range of a buffer that the browser unmaps because its device is gone: touching that throws.
+    #[cfg(target_arch = "wasm32")]
+    if !crate::web::gpu::is_mapped(buffer) {
+        return Err(Error::internal("a staging buffer is not mapped"));
+    }
     // wgpu's own slice would be copied out of the browser's memory and back.
     #[cfg(target_arch = "wasm32")]
     buffer.get_mapped_range(room).map_err(failed)?.as_uint8array().copy_from(bytes);

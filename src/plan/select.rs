@@ -199,6 +199,10 @@ impl Selector {
     pub fn avoid(&mut self, broken: &[&'static Variant]) {
         self.broken.extend(broken);
     }
+    /// The variants that are left out.
+    pub fn avoided(&self) -> &[&'static Variant] {
+        &self.broken
+    }
     /// Takes over an operation's measurements, the variant to use first.
     pub fn learn(&mut self, operation: String, times: Vec<Measured>) {
         self.known.measurements.insert(operation, times);

@@ -8,7 +8,7 @@ use futures_util::future::LocalBoxFuture;
 use std::rc::Rc;
 
 use super::spec::{names, remote_parts};
-use super::transport::{Body, Reply, Transport};
+use super::transport::{Body, Reply, Request, Transport};
 use super::{ByteSource, Files, Remote, Weights, check_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::Cancel;
@@ -41,18 +41,33 @@ impl Default for HttpTransport {
 }
 
 impl Transport for HttpTransport {
-    fn get<'a>(&'a self, url: &'a str, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
+    fn get<'a>(&'a self, request: Request<'a>, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
             cancel.check()?;
-            let response = self.agent.get(url).call().map_err(|e| Error::network(format!("{url}: {e}")).with_source(e))?;
-            super::transport::check_status(response.status().as_u16(), url)?;
-            let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-            let encoded = header("content-encoding").is_some_and(|v| v != "identity");
-            let length = header("content-length").filter(|_| !encoded).and_then(|v| v.parse().ok());
-            let etag = header("etag");
-            let reader = response.into_body().into_reader();
-            Ok(Reply { length, etag, body: Box::new(HttpBody { url: url.to_owned(), reader, cancel: cancel.clone() }) })
+            let Request { url, .. } = request;
+            let mut call = self.agent.get(url);
+            if let Some(range) = request.range_header() {
+                call = call.header("Range", range);
+            }
+            let response = call.call().map_err(|e| Error::network(format!("{url}: {e}")).with_source(e))?;
+            let (parts, body) = response.into_parts();
+            let header = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+            let body = HttpBody { url: url.to_owned(), reader: body.into_reader(), cancel: cancel.clone() };
+            Ok(Reply::new(parts.status.as_u16(), header, crate::store::epoch_ms() as f64 / 1000.0, Box::new(body)))
         })
+    }
+
+    fn sleep(&self, ms: f64) -> LocalBoxFuture<'_, ()> {
+        // Whoever is polled beside it goes on first.
+        let mut first = true;
+        Box::pin(std::future::poll_fn(move |cx| {
+            if std::mem::take(&mut first) {
+                cx.waker().wake_by_ref();
+                return std::task::Poll::Pending;
+            }
+            std::thread::sleep(Duration::from_secs_f64(ms / 1000.0));
+            std::task::Poll::Ready(())
+        }))
     }
 }
 
@@ -199,7 +214,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::source::Remote;
-    use crate::store::{DiskStore, fetch};
+    use crate::store::{Disk, DownloadOptions, Store, fetch};
     use pollster::block_on;
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
@@ -237,16 +252,20 @@ mod tests {
         out
     }
 
+    fn download(url: &str, store: &Store, cancel: &Cancel) -> Result<(Files, crate::store::Storage)> {
+        let remote = Remote::parse(url).unwrap();
+        block_on(fetch(&remote, store, Rc::new(HttpTransport::new()), DownloadOptions::default(), &|_| (), cancel))
+    }
+
     #[test]
     fn a_model_is_downloaded_once() {
         let body: Vec<u8> = (0..3_000_000u32).map(|i| i as u8).collect();
         let sent = body.clone();
         let (base, asked) = serve(move |_| reply("200 OK", &sent, sent.len()));
         let dir = tempfile::tempdir().unwrap();
-        let store = DiskStore::open(dir.path()).unwrap();
-        let remote = Remote::parse(&format!("{base}/a.gguf")).unwrap();
+        let store = Disk::open(dir.path()).unwrap();
         for cached in [false, true] {
-            let (files, storage) = block_on(fetch(&remote, &store, &HttpTransport::new(), &|_| (), &Cancel::new())).unwrap();
+            let (files, storage) = download(&format!("{base}/a.gguf"), &store, &Cancel::new()).unwrap();
             assert_eq!(storage.cached, cached);
             let source = &files["a.gguf"];
             assert_eq!(block_on(source.read(0, source.len() as usize)).unwrap(), body);
@@ -262,20 +281,19 @@ mod tests {
             _ => reply("200 OK", b"short", 50),
         });
         let dir = tempfile::tempdir().unwrap();
-        let store = DiskStore::open(dir.path()).unwrap();
+        let store = Disk::open(dir.path()).unwrap();
         for (name, kind) in [("missing", ErrorKind::NotFound), ("broken", ErrorKind::Network), ("truncated", ErrorKind::Network)] {
             let url = format!("{base}/{name}.gguf");
-            let error = block_on(fetch(&Remote::parse(&url).unwrap(), &store, &HttpTransport::new(), &|_| (), &Cancel::new())).err().unwrap();
+            let error = download(&url, &store, &Cancel::new()).err().unwrap();
             assert_eq!(error.kind(), kind, "{name}: {error}");
             assert!(error.message().contains(&url), "{error}");
         }
         let cancel = Cancel::new();
         cancel.cancel();
-        let remote = Remote::parse(&format!("{base}/a.gguf")).unwrap();
-        let error = block_on(fetch(&remote, &store, &HttpTransport::new(), &|_| (), &cancel)).err().unwrap();
+        let error = download(&format!("{base}/a.gguf"), &store, &cancel).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Aborted);
-        let store = DiskStore::open(dir.path()).unwrap();
-        assert_eq!(block_on(crate::store::Store::usage(&store)).unwrap().used, 0);
+        let store = Disk::open(dir.path()).unwrap();
+        assert_eq!(block_on(store.usage()).unwrap().used, 0);
     }
 
     /// A server of one file that answers ranges, and how many bytes it has sent.
@@ -324,9 +342,21 @@ mod tests {
     }
 
     #[test]
+    fn ranges_in_shards() {
+        let file: Vec<u8> = (0..300_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+        let (url, sent) = serve_ranges(file.clone());
+        let dir = tempfile::tempdir().unwrap();
+        let store = Disk::open(dir.path()).unwrap();
+        let options = DownloadOptions { shard: 65_536, ..DownloadOptions::default() };
+        let (files, _) = block_on(fetch(&Remote::parse(&url).unwrap(), &store, Rc::new(HttpTransport::new()), options, &|_| (), &Cancel::new())).unwrap();
+        assert_eq!(block_on(files["model.gguf"].read(0, file.len())).unwrap(), file);
+        assert_eq!(sent.load(Ordering::SeqCst), file.len(), "each byte once");
+    }
+
+    #[test]
     fn nobody_there_is_a_network_error() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let error = block_on(HttpTransport::new().get(&format!("http://127.0.0.1:{port}/a"), &Cancel::new())).err().unwrap();
+        let error = block_on(HttpTransport::new().get(Request::whole(&format!("http://127.0.0.1:{port}/a")), &Cancel::new())).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Network);
     }
 }

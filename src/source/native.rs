@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use super::disk::open_path;
 use super::{Files, ModelSpec};
 use crate::error::{Error, Result};
-use crate::store::{DiskStore, ModelKey, Storage, Store as _};
+#[cfg(feature = "cli")]
+use crate::store::DownloadOptions;
+use crate::store::{Disk, ModelKey, Storage};
 use crate::stream::{Cancel, Progress};
 
 /// Where the model in the box lies: beside the program as it is shipped, else in the source tree that built it.
@@ -27,8 +29,8 @@ pub async fn open(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel
         ModelSpec::Path(path) => Ok((open_path(path)?, Storage::local())),
         #[cfg(feature = "cli")]
         ModelSpec::Remote(remote) => {
-            let store = DiskStore::open_default()?;
-            crate::store::fetch(remote, &store, &super::http::HttpTransport::new(), progress, cancel).await
+            let transport = std::rc::Rc::new(super::http::HttpTransport::new());
+            crate::store::fetch(remote, &Disk::open_default()?, transport, DownloadOptions::default(), progress, cancel).await
         }
         #[cfg(not(feature = "cli"))]
         ModelSpec::Remote(remote) => {
@@ -46,7 +48,7 @@ pub async fn open(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel
 pub async fn open_parts(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Files> {
     #[cfg(feature = "cli")]
     if let ModelSpec::Remote(remote) = spec {
-        if let Some(files) = DiskStore::open_default()?.open(&ModelKey::new(remote.url())).await? {
+        if let Some(files) = Disk::open_default()?.open(&ModelKey::new(remote.url())).await? {
             return Ok(files);
         }
         if let Some(files) = super::http::open_ranges(remote).await? {
@@ -60,6 +62,6 @@ pub async fn open_parts(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &
 pub async fn forget(spec: &ModelSpec) -> Result<()> {
     match spec {
         ModelSpec::Builtin | ModelSpec::Path(_) => Ok(()),
-        ModelSpec::Remote(remote) => DiskStore::open_default()?.remove(&ModelKey::new(remote.url())).await,
+        ModelSpec::Remote(remote) => Disk::open_default()?.remove(&ModelKey::new(remote.url())).await,
     }
 }

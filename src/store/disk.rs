@@ -1,26 +1,20 @@
-//! Models in a folder of this machine: `<root>/<id>/NAME` for each file, `stored.json` last, `<root>/<id>.lock` for the writer.
+//! Folders of this machine: `<root>/<id>/NAME` for each file, `<root>/<id>.lock` for the writer.
 
 use std::fs::{self, File, TryLockError};
 use std::future::poll_fn;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::LocalBoxFuture;
-
-use super::{Begin, Entry, MANIFEST, Manifest, ModelKey, Store, StoredFile, Usage, Writer, check_name};
+use super::medium::{Lock, Out};
+use super::{Medium, Store, Work};
 use crate::error::{Error, Result};
 use crate::plan::tuning::{self, Tuning};
 use crate::source::disk::io_error;
-use crate::source::{DiskSource, Files};
+use crate::source::{ByteSource, DiskSource};
 use crate::stream::Cancel;
-
-/// A store in a folder. Processes may share it.
-pub struct DiskStore {
-    root: PathBuf,
-}
 
 /// The user's cache folder for this engine.
 fn cache_folder() -> Result<PathBuf> {
@@ -45,54 +39,27 @@ pub fn write_tuning(tuning: &Tuning) -> Result<()> {
     fs::write(&part, tuning.text()).and_then(|()| fs::rename(&part, &path)).map_err(|e| io_error(&path, &e))
 }
 
-impl DiskStore {
+/// A folder of this machine. Processes may share it.
+pub struct Disk {
+    root: PathBuf,
+}
+
+impl Disk {
     /// The user's store: `$XDG_CACHE_HOME/millrace/models`, or `~/.cache/millrace/models`.
-    pub fn open_default() -> Result<Self> {
+    pub fn open_default() -> Result<Store> {
         Self::open(&cache_folder()?.join("models"))
     }
 
-    /// The store in `root`, which is made if need be. What interrupted writers left there is removed.
-    pub fn open(root: &Path) -> Result<Self> {
+    /// The store in `root`, which is made if need be.
+    pub fn open(root: &Path) -> Result<Store> {
         fs::create_dir_all(root).map_err(|e| io_error(root, &e))?;
-        let store = Self { root: root.to_owned() };
-        for id in store.ids()? {
-            if store.manifest(&id).is_some() {
-                continue;
-            }
-            // Whoever holds the lock is still writing, or has finished just now.
-            if let Some(_lock) = store.try_lock(&id)?
-                && store.manifest(&id).is_none()
-            {
-                remove_dir(&store.root.join(&id))?;
-            }
-        }
+        let store = Store::new(Self { root: root.to_owned() });
+        pollster::block_on(store.sweep())?;
         Ok(store)
     }
 
-    /// Names of the folders of models, whole or not.
-    fn ids(&self) -> Result<Vec<String>> {
-        let mut ids = Vec::new();
-        for entry in fs::read_dir(&self.root).map_err(|e| io_error(&self.root, &e))? {
-            let entry = entry.map_err(|e| io_error(&self.root, &e))?;
-            let is_id = |n: &String| n.len() == 32 && n.bytes().all(|b| b.is_ascii_hexdigit());
-            if let Some(id) = entry.file_name().into_string().ok().filter(is_id) {
-                ids.push(id);
-            }
-        }
-        Ok(ids)
-    }
-
-    /// The manifest of a model that is whole: every file is there in its length.
-    fn manifest(&self, id: &str) -> Option<Manifest> {
-        let dir = self.root.join(id);
-        let manifest = Manifest::parse(&fs::read(dir.join(MANIFEST)).ok()?, id)?;
-        let there = |f: &StoredFile| fs::metadata(dir.join(&f.name)).is_ok_and(|m| m.len() == f.length);
-        manifest.files.iter().all(there).then_some(manifest)
-    }
-
-    /// The writer's lock, if nobody holds it. The system releases it when the process ends.
-    fn try_lock(&self, id: &str) -> Result<Option<File>> {
-        let path = self.root.join(format!("{id}.lock"));
+    fn try_lock_file(&self, folder: &str) -> Result<Option<File>> {
+        let path = self.root.join(format!("{folder}.lock"));
         let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|e| io_error(&path, &e))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
@@ -100,49 +67,17 @@ impl DiskStore {
             Err(TryLockError::Error(e)) => Err(io_error(&path, &e)),
         }
     }
+}
 
-    /// Waits for the writer's lock, asking 50 times a second: files have no wakers.
-    async fn lock(&self, id: &str, cancel: &Cancel) -> Result<File> {
-        poll_fn(|cx| {
-            if let Err(e) = cancel.check() {
-                return Poll::Ready(Err(e));
-            }
-            match self.try_lock(id) {
-                Ok(Some(file)) => Poll::Ready(Ok(file)),
-                Ok(None) => {
-                    std::thread::sleep(Duration::from_millis(20));
-                    cx.waker().wake_by_ref();
-                    Poll::Pending
-                }
-                Err(e) => Poll::Ready(Err(e)),
-            }
-        })
-        .await
-    }
-
-    fn files(&self, id: &str) -> Result<Option<Files>> {
-        let Some(manifest) = self.manifest(id) else { return Ok(None) };
-        let mut files = Files::new();
-        for file in manifest.files {
-            let source = DiskSource::open(&self.root.join(id).join(&file.name))?;
-            files.insert(file.name, Rc::new(source));
-        }
-        Ok(Some(files))
+/// What is not there is as good as removed.
+fn unless_missing(path: &Path, result: std::io::Result<()>) -> Result<()> {
+    match result {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(io_error(path, &e)),
+        _ => Ok(()),
     }
 }
 
-fn remove_dir(dir: &Path) -> Result<()> {
-    // The manifest goes first: a removal that is interrupted leaves no model that looks whole.
-    for gone in [fs::remove_file(dir.join(MANIFEST)), fs::remove_dir_all(dir)] {
-        match gone {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(io_error(dir, &e)),
-            _ => (),
-        }
-    }
-    Ok(())
-}
-
-impl Store for DiskStore {
+impl Medium for Disk {
     fn kind(&self) -> &'static str {
         "disk"
     }
@@ -151,161 +86,141 @@ impl Store for DiskStore {
         None
     }
 
-    fn list(&self) -> LocalBoxFuture<'_, Result<Vec<Entry>>> {
+    fn folders(&self) -> Work<'_, Vec<String>> {
         Box::pin(async {
-            let whole = self.ids()?.into_iter().filter_map(|id| self.manifest(&id));
-            Ok(whole.map(|m| Entry { bytes: m.bytes(), url: m.url }).collect())
-        })
-    }
-
-    fn open<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<Option<Files>>> {
-        Box::pin(async move { self.files(key.id()) })
-    }
-
-    fn begin<'a>(&'a self, key: &'a ModelKey, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Begin>> {
-        Box::pin(async move {
-            let lock = self.lock(key.id(), cancel).await?;
-            if let Some(files) = self.files(key.id())? {
-                return Ok(Begin::Whole(files));
+            let mut ids = Vec::new();
+            for entry in fs::read_dir(&self.root).map_err(|e| io_error(&self.root, &e))? {
+                let entry = entry.map_err(|e| io_error(&self.root, &e))?;
+                let is_id = |n: &String| n.len() == 32 && n.bytes().all(|b| b.is_ascii_hexdigit());
+                ids.extend(entry.file_name().into_string().ok().filter(is_id));
             }
-            let dir = self.root.join(key.id());
-            remove_dir(&dir)?;
-            fs::create_dir_all(&dir).map_err(|e| io_error(&dir, &e))?;
-            Ok(Begin::Write(Box::new(DiskWriter { dir, key: key.clone(), done: Vec::new(), current: None, _lock: lock })))
+            Ok(ids)
         })
     }
 
-    fn remove<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<()>> {
+    fn files<'a>(&'a self, folder: &'a str) -> Work<'a, Vec<(String, u64)>> {
         Box::pin(async move {
-            let _lock = self.lock(key.id(), &Cancel::new()).await?;
-            remove_dir(&self.root.join(key.id()))
+            // A folder or file may go while it is looked at: then it is not there.
+            let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+            Ok(entries.filter_map(|e| Some((e.file_name().into_string().ok()?, e.metadata().ok()?.len()))).collect())
         })
     }
 
-    fn usage(&self) -> LocalBoxFuture<'_, Result<Usage>> {
-        Box::pin(async {
-            let mut used = 0;
-            for id in self.ids()? {
-                // A folder may go while it is looked at: then it takes no space.
-                for entry in fs::read_dir(self.root.join(id)).into_iter().flatten().flatten() {
-                    used += entry.metadata().map_or(0, |m| m.len());
+    fn open<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, Option<Rc<dyn ByteSource>>> {
+        Box::pin(async move {
+            match DiskSource::open(&self.root.join(folder).join(name)) {
+                Ok(source) => Ok(Some(Rc::new(source) as _)),
+                Err(e) if e.kind() == crate::error::ErrorKind::NotFound => Ok(None),
+                Err(e) => Err(e),
+            }
+        })
+    }
+
+    fn create<'a>(&'a self, folder: &'a str, name: &'a str, keep: u64) -> Work<'a, Box<dyn Out>> {
+        Box::pin(async move {
+            let folder = self.root.join(folder);
+            fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
+            let path = folder.join(name);
+            let open = || {
+                // Whoever reads the old one keeps it.
+                if keep == 0 {
+                    let _ = fs::remove_file(&path);
                 }
-            }
-            Ok(Usage { used, available: None })
+                let mut file = File::options().create(true).truncate(false).write(true).open(&path)?;
+                file.set_len(keep.min(file.metadata()?.len()))?;
+                file.seek(SeekFrom::End(0))?;
+                Ok(file)
+            };
+            let file = open().map_err(|e| io_error(&path, &e))?;
+            Ok(Box::new(DiskOut { path, file }) as _)
         })
     }
 
-    fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
+    fn remove<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            let path = self.root.join(folder).join(name);
+            unless_missing(&path, fs::remove_file(&path))
+        })
+    }
+
+    fn remove_folder<'a>(&'a self, folder: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            let path = self.root.join(folder);
+            unless_missing(&path, fs::remove_dir_all(&path))
+        })
+    }
+
+    /// Asks 50 times a second: files have no wakers.
+    fn lock<'a>(&'a self, folder: &'a str, cancel: &'a Cancel) -> Work<'a, Lock> {
+        Box::pin(poll_fn(move |cx| {
+            if let Err(e) = cancel.check() {
+                return Poll::Ready(Err(e));
+            }
+            match self.try_lock_file(folder) {
+                Ok(Some(file)) => Poll::Ready(Ok(Box::new(file) as Lock)),
+                Ok(None) => {
+                    std::thread::sleep(Duration::from_millis(20));
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Err(e) => Poll::Ready(Err(e)),
+            }
+        }))
+    }
+
+    fn try_lock<'a>(&'a self, folder: &'a str) -> Work<'a, Option<Lock>> {
+        Box::pin(async move { Ok(self.try_lock_file(folder)?.map(|file| Box::new(file) as Lock)) })
+    }
+
+    fn available(&self) -> futures_util::future::LocalBoxFuture<'_, Option<u64>> {
         Box::pin(async { None })
     }
 }
 
-struct DiskWriter {
-    dir: PathBuf,
-    key: ModelKey,
-    done: Vec<StoredFile>,
-    current: Option<(StoredFile, BufWriter<File>)>,
-    _lock: File,
+struct DiskOut {
+    path: PathBuf,
+    file: File,
 }
 
-impl DiskWriter {
-    fn end_file(&mut self) -> Result<()> {
-        if let Some((mut file, out)) = self.current.take() {
-            let path = self.dir.join(&file.name);
-            let out = out.into_inner().map_err(|e| io_error(&path, e.error()))?;
-            out.sync_all().map_err(|e| io_error(&path, &e))?;
-            file.shards = vec![file.length];
-            self.done.push(file);
-        }
-        Ok(())
+impl Out for DiskOut {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> Work<'a, ()> {
+        Box::pin(async move { self.file.write_all(bytes).map_err(|e| io_error(&self.path, &e)) })
     }
-}
-
-impl Writer for DiskWriter {
-    fn create<'a>(&'a mut self, name: &'a str, etag: Option<String>) -> LocalBoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            check_name(name)?;
-            self.end_file()?;
-            let path = self.dir.join(name);
-            let out = File::create_new(&path).map_err(|e| io_error(&path, &e))?;
-            let file = StoredFile { name: name.to_owned(), length: 0, etag, shards: Vec::new() };
-            self.current = Some((file, BufWriter::with_capacity(1 << 20, out)));
-            Ok(())
-        })
-    }
-
-    fn append<'a>(&'a mut self, bytes: &'a [u8]) -> LocalBoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let (file, out) = self.current.as_mut().ok_or_else(|| Error::internal("append before create"))?;
-            out.write_all(bytes).map_err(|e| io_error(&self.dir.join(&file.name), &e))?;
-            file.length += bytes.len() as u64;
-            Ok(())
-        })
-    }
-
-    fn finish(mut self: Box<Self>) -> LocalBoxFuture<'static, Result<Files>> {
-        Box::pin(async move {
-            self.end_file()?;
-            let manifest = Manifest::new(&self.key, std::mem::take(&mut self.done));
-            let path = self.dir.join(MANIFEST);
-            let text = serde_json::to_vec_pretty(&manifest).map_err(|e| Error::internal(format!("manifest: {e}")))?;
-            // Under another name first: a manifest is there whole or not at all.
-            let temporary = self.dir.join(format!("{MANIFEST}.new"));
-            let write = || {
-                let mut out = File::create(&temporary)?;
-                out.write_all(&text)?;
-                out.sync_all()?;
-                fs::rename(&temporary, &path)
-            };
-            write().map_err(|e| io_error(&path, &e))?;
-            let mut files = Files::new();
-            for file in manifest.files {
-                let source = DiskSource::open(&self.dir.join(&file.name))?;
-                files.insert(file.name, Rc::new(source));
-            }
-            Ok(files)
-        })
-    }
-}
-
-impl Drop for DiskWriter {
-    fn drop(&mut self) {
-        // Given up: nobody will want these bytes. Should this fail, the next opening of the store tries again.
-        if !self.dir.join(MANIFEST).exists() {
-            let _ = fs::remove_dir_all(&self.dir);
-        }
+    fn flush(&mut self) -> Work<'_, ()> {
+        Box::pin(async { self.file.sync_data().map_err(|e| io_error(&self.path, &e)) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{Begin, ModelKey};
     use pollster::block_on;
 
     #[test]
     fn conformance() {
         let dir = tempfile::tempdir().unwrap();
-        block_on(crate::store::suite::conforms(|| std::future::ready(Box::new(DiskStore::open(dir.path()).unwrap()) as Box<dyn Store>)));
+        block_on(crate::store::suite::conforms(|| std::future::ready(Disk::open(dir.path()).unwrap())));
     }
 
     #[test]
-    fn what_a_crash_left_is_removed() {
+    fn what_nobody_can_go_on_with_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join(ModelKey::new("https://example.org/a.gguf").id());
         fs::create_dir(&left).unwrap();
         fs::write(left.join("a.gguf"), b"half").unwrap();
-        DiskStore::open(dir.path()).unwrap();
+        Disk::open(dir.path()).unwrap();
         assert!(!left.exists());
     }
 
     #[test]
-    fn a_damaged_model_is_not_there() {
+    fn a_damaged_model_is_not_whole() {
         let dir = tempfile::tempdir().unwrap();
         let key = ModelKey::new("https://example.org/a.gguf");
-        for (victim, content) in [("a.gguf", &b"12"[..]), (MANIFEST, b"{"), (MANIFEST, b"")] {
-            let store = DiskStore::open(dir.path()).unwrap();
+        for (victim, content) in [("0.0", &b"12"[..]), ("stored.json", b"{"), ("stored.json", b"")] {
+            let store = Disk::open(dir.path()).unwrap();
             let Begin::Write(mut w) = block_on(store.begin(&key, &Cancel::new())).unwrap() else { panic!("not clean") };
-            block_on(w.create("a.gguf", None)).unwrap();
+            block_on(w.create("a.gguf")).unwrap();
             block_on(w.append(b"123")).unwrap();
             block_on(w.finish()).unwrap();
             assert!(block_on(store.open(&key)).unwrap().is_some());

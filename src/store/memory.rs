@@ -1,52 +1,63 @@
 //! Models in this process's memory: for tests, and natively where nothing else is wanted. Gone with the store.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::LocalBoxFuture;
-use futures_util::lock::{Mutex, OwnedMutexGuard};
+use futures_util::lock::Mutex;
 
-use super::{Begin, Entry, ModelKey, Store, Usage, Writer, check_name};
+use super::medium::{Lock, Out};
+use super::{Medium, Store, Work};
 use crate::error::{Error, Result};
-use crate::source::{Files, MemorySource};
+use crate::source::{ByteSource, check_range};
 use crate::stream::Cancel;
 
-/// One writer at a time per model, within one thread.
+/// One holder at a time of each name, within one thread.
 #[derive(Default)]
 pub(crate) struct Locks(RefCell<HashMap<String, Arc<Mutex<()>>>>);
 
 impl Locks {
-    pub(crate) async fn acquire(&self, key: &ModelKey) -> OwnedMutexGuard<()> {
-        let mutex = self.0.borrow_mut().entry(key.id().to_owned()).or_default().clone();
-        mutex.lock_owned().await
+    fn of(&self, name: &str) -> Arc<Mutex<()>> {
+        self.0.borrow_mut().entry(name.to_owned()).or_default().clone()
+    }
+
+    pub(crate) async fn acquire(&self, name: &str, cancel: &Cancel) -> Result<Lock> {
+        let guard = self.of(name).lock_owned().await;
+        cancel.check()?;
+        Ok(Box::new(guard))
+    }
+
+    pub(crate) fn try_acquire(&self, name: &str) -> Option<Lock> {
+        self.of(name).try_lock_owned().map(|guard| Box::new(guard) as Lock)
     }
 }
 
+type Bytes = Rc<RefCell<Vec<u8>>>;
+
 #[derive(Default)]
-struct Shared {
-    models: RefCell<HashMap<ModelKey, Files>>,
+struct Place {
+    folders: RefCell<BTreeMap<String, BTreeMap<String, Bytes>>>,
     locks: Locks,
 }
 
-/// A store in memory.
+/// Folders in memory.
 #[derive(Default, Clone)]
-pub struct MemoryStore(Rc<Shared>);
+pub struct Memory(Rc<Place>);
 
-impl MemoryStore {
-    /// An empty store.
-    pub fn new() -> Self {
-        Self::default()
+impl Memory {
+    /// An empty store in memory.
+    pub fn store() -> Store {
+        Store::new(Self::default())
+    }
+
+    /// A file's bytes, to look at and to damage: for tests.
+    pub fn bytes(&self, folder: &str, name: &str) -> Option<Rc<RefCell<Vec<u8>>>> {
+        self.0.folders.borrow().get(folder)?.get(name).cloned()
     }
 }
 
-/// Bytes of all files of a model.
-pub(crate) fn total(files: &Files) -> u64 {
-    files.values().map(|f| f.len()).sum()
-}
-
-impl Store for MemoryStore {
+impl Medium for Memory {
     fn kind(&self) -> &'static str {
         "memory"
     }
@@ -55,74 +66,93 @@ impl Store for MemoryStore {
         Some("models are kept in memory only")
     }
 
-    fn list(&self) -> LocalBoxFuture<'_, Result<Vec<Entry>>> {
-        Box::pin(async { Ok(self.0.models.borrow().iter().map(|(key, files)| Entry { url: key.url().to_owned(), bytes: total(files) }).collect()) })
+    fn folders(&self) -> Work<'_, Vec<String>> {
+        Box::pin(async { Ok(self.0.folders.borrow().keys().cloned().collect()) })
     }
 
-    fn open<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<Option<Files>>> {
-        Box::pin(async move { Ok(self.0.models.borrow().get(key).cloned()) })
-    }
-
-    fn begin<'a>(&'a self, key: &'a ModelKey, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Begin>> {
+    fn files<'a>(&'a self, folder: &'a str) -> Work<'a, Vec<(String, u64)>> {
         Box::pin(async move {
-            cancel.check()?;
-            let guard = self.0.locks.acquire(key).await;
-            cancel.check()?;
-            if let Some(files) = self.open(key).await? {
-                return Ok(Begin::Whole(files));
-            }
-            Ok(Begin::Write(Box::new(MemoryWriter { store: self.clone(), key: key.clone(), files: Vec::new(), _guard: guard })))
+            let folders = self.0.folders.borrow();
+            Ok(folders.get(folder).into_iter().flatten().map(|(name, bytes)| (name.clone(), bytes.borrow().len() as u64)).collect())
         })
     }
 
-    fn remove<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<()>> {
+    fn open<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, Option<Rc<dyn ByteSource>>> {
+        Box::pin(async move { Ok(self.bytes(folder, name).map(|bytes| Rc::new(File { name: name.to_owned(), bytes }) as _)) })
+    }
+
+    fn create<'a>(&'a self, folder: &'a str, name: &'a str, keep: u64) -> Work<'a, Box<dyn Out>> {
         Box::pin(async move {
-            self.0.models.borrow_mut().remove(key);
+            let mut folders = self.0.folders.borrow_mut();
+            let folder = folders.entry(folder.to_owned()).or_default();
+            // Readers of the old one keep it.
+            let mut bytes = folder.get(name).map_or_else(Vec::new, |old| old.borrow().clone());
+            bytes.truncate(keep as usize);
+            let bytes = Rc::new(RefCell::new(bytes));
+            folder.insert(name.to_owned(), bytes.clone());
+            Ok(Box::new(File { name: name.to_owned(), bytes }) as _)
+        })
+    }
+
+    fn remove<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            self.0.folders.borrow_mut().get_mut(folder).and_then(|files| files.remove(name));
             Ok(())
         })
     }
 
-    fn usage(&self) -> LocalBoxFuture<'_, Result<Usage>> {
-        Box::pin(async { Ok(Usage { used: self.0.models.borrow().values().map(total).sum(), available: None }) })
+    fn remove_folder<'a>(&'a self, folder: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            self.0.folders.borrow_mut().remove(folder);
+            Ok(())
+        })
     }
 
-    fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
+    fn lock<'a>(&'a self, folder: &'a str, cancel: &'a Cancel) -> Work<'a, Lock> {
+        Box::pin(self.0.locks.acquire(folder, cancel))
+    }
+
+    fn try_lock<'a>(&'a self, folder: &'a str) -> Work<'a, Option<Lock>> {
+        Box::pin(async move { Ok(self.0.locks.try_acquire(folder)) })
+    }
+
+    fn available(&self) -> futures_util::future::LocalBoxFuture<'_, Option<u64>> {
         Box::pin(async { None })
     }
 }
 
-struct MemoryWriter {
-    store: MemoryStore,
-    key: ModelKey,
-    files: Vec<(String, Vec<u8>)>,
-    _guard: OwnedMutexGuard<()>,
+struct File {
+    name: String,
+    bytes: Bytes,
 }
 
-impl Writer for MemoryWriter {
-    fn create<'a>(&'a mut self, name: &'a str, _etag: Option<String>) -> LocalBoxFuture<'a, Result<()>> {
+impl ByteSource for File {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn len(&self) -> u64 {
+        self.bytes.borrow().len() as u64
+    }
+    fn read(&self, offset: u64, len: usize) -> Work<'_, Vec<u8>> {
         Box::pin(async move {
-            check_name(name)?;
-            self.files.push((name.to_owned(), Vec::new()));
-            Ok(())
+            check_range(&self.name, self.len(), offset, len)?;
+            Ok(self.bytes.borrow()[offset as usize..][..len].to_vec())
         })
     }
+}
 
-    fn append<'a>(&'a mut self, bytes: &'a [u8]) -> LocalBoxFuture<'a, Result<()>> {
+impl Out for File {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> Work<'a, ()> {
         Box::pin(async move {
-            let (name, file) = self.files.last_mut().ok_or_else(|| Error::internal("append before create"))?;
+            let mut file = self.bytes.borrow_mut();
             file.try_reserve(bytes.len())
-                .map_err(|_| Error::out_of_memory(format!("{name}: the model does not fit into memory; use storage that lasts, or a smaller model")))?;
+                .map_err(|_| Error::out_of_memory(format!("{}: the model does not fit into memory; use storage that lasts, or a smaller model", self.name)))?;
             file.extend_from_slice(bytes);
             Ok(())
         })
     }
-
-    fn finish(self: Box<Self>) -> LocalBoxFuture<'static, Result<Files>> {
-        Box::pin(async move {
-            let files: Files = self.files.into_iter().map(|(name, bytes)| (name.clone(), Rc::new(MemorySource::new(name, bytes)) as _)).collect();
-            self.store.0.models.borrow_mut().insert(self.key, files.clone());
-            Ok(files)
-        })
+    fn flush(&mut self) -> Work<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 }
 
@@ -133,14 +163,14 @@ mod tests {
     #[cfg(not(target_arch = "wasm32"))]
     #[test]
     fn conformance() {
-        let store = MemoryStore::new();
-        pollster::block_on(crate::store::suite::conforms(|| std::future::ready(Box::new(store.clone()) as Box<dyn Store>)));
+        let memory = Memory::default();
+        pollster::block_on(crate::store::suite::conforms(|| std::future::ready(Store::new(memory.clone()))));
     }
 
     #[cfg(target_arch = "wasm32")]
     #[wasm_bindgen_test::wasm_bindgen_test]
     async fn conformance() {
-        let store = MemoryStore::new();
-        crate::store::suite::conforms(|| std::future::ready(Box::new(store.clone()) as Box<dyn Store>)).await;
+        let memory = Memory::default();
+        crate::store::suite::conforms(|| std::future::ready(Store::new(memory.clone()))).await;
     }
 }

@@ -1,57 +1,60 @@
 //! Where downloaded models stay: OPFS in the browser, a cache folder natively, memory where neither can be had.
 //!
-//! A stored model is a set of files under a [`ModelKey`]. Its manifest is written last: a model without a whole manifest is
-//! not there, and what an interrupted write left behind is removed when the store is next opened. One writer at a time per
-//! model, across threads, tabs and processes; whoever comes second waits and then finds the model whole.
+//! A model is a folder of a [`Medium`]: its files in shards, `F.S` for shard S of file F; while it arrives a journal that says which shards are
+//! whole; and last a document without which it is no model. What an interrupted download leaves is gone on with. One writer at a time per model,
+//! across threads, tabs and processes; whoever comes second waits and then finds the model whole.
+
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::source::Files;
-use crate::stream::Cancel;
+use crate::source::{ByteSource, Files};
+use crate::stream::{Cancel, Phase, Progress};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod disk;
 pub mod download;
+pub mod journal;
+pub mod medium;
 pub mod memory;
+mod shards;
 #[cfg(test)]
 pub(crate) mod suite;
+mod writer;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use disk::DiskStore;
-pub use download::fetch;
-pub use memory::MemoryStore;
+pub use disk::Disk;
+pub use download::{DownloadOptions, fetch};
+use journal::{JOURNAL, Journal, STORED, State};
+pub use medium::Medium;
+pub use memory::Memory;
+use shards::ShardedSource;
+pub use writer::Writer;
+pub(crate) use writer::{Sequence, Shared};
 
-/// A place that keeps models.
-pub trait Store {
-    /// What it is, for messages and reports: `opfs`, `disk` or `memory`.
-    fn kind(&self) -> &'static str;
-    /// Why models do not outlive this page or process here, or `None` where they do.
-    fn transient(&self) -> Option<&str>;
-    /// The models that are whole.
-    fn list(&self) -> LocalBoxFuture<'_, Result<Vec<Entry>>>;
-    /// The files of a model that is whole, else `None`. Waits for nobody.
-    fn open<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<Option<Files>>>;
-    /// Becomes the writer of a model, after any other writer of it has ended; if that one has finished it, its files.
-    ///
-    /// Fails with `ABORTED` when `cancel` is set while waiting and `STORAGE` if the place cannot be written.
-    fn begin<'a>(&'a self, key: &'a ModelKey, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Begin>>;
-    /// Removes a model, if it is there. Fails with `STORAGE` where it is in use and the place does not allow that.
-    fn remove<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<()>>;
-    /// How full it is. Looks at every file.
-    fn usage(&self) -> LocalBoxFuture<'_, Result<Usage>>;
-    /// Bytes that can still be written, as far as the system tells.
-    fn available(&self) -> LocalBoxFuture<'_, Option<u64>>;
+/// Bytes of a shard where the caller does not say: small enough to write, verify or fetch again alone.
+pub const SHARD: u64 = 32 << 20;
+/// The file that says when a model was last opened.
+const USED: &str = "used";
+/// Bytes that are hashed at one time.
+const PIECE: u64 = 4 << 20;
+
+/// Models in a [`Medium`].
+#[derive(Clone)]
+pub struct Store {
+    medium: Rc<dyn Medium>,
 }
 
 /// What [`Store::begin`] leads to.
 pub enum Begin {
     /// Somebody else finished the model meanwhile.
     Whole(Files),
-    /// Write it. Dropping the writer gives it up: what it wrote never counts as a model.
-    Write(Box<dyn Writer>),
+    /// Write it, or what is missing of it. Dropping the writer keeps the shards that are whole.
+    Write(Writer),
 }
 
 impl std::fmt::Debug for Begin {
@@ -63,14 +66,266 @@ impl std::fmt::Debug for Begin {
     }
 }
 
-/// Writes one model: its files one after the other, each from its beginning to its end.
-pub trait Writer {
-    /// Starts the next file; the one before is complete as it is. Names are unique and pass [`check_name`].
-    fn create<'a>(&'a mut self, name: &'a str, etag: Option<String>) -> LocalBoxFuture<'a, Result<()>>;
-    /// Adds to the current file. Fails with `STORAGE` if the place is full, saying how full.
-    fn append<'a>(&'a mut self, bytes: &'a [u8]) -> LocalBoxFuture<'a, Result<()>>;
-    /// Makes the model whole, manifest last, and opens it.
-    fn finish(self: Box<Self>) -> LocalBoxFuture<'static, Result<Files>>;
+/// What is found under a key.
+enum Found {
+    /// A whole model.
+    Whole(State),
+    /// Some of one.
+    Part(Part),
+    /// Nothing, or what no version of this store has written.
+    Nothing,
+}
+
+/// Some of a model.
+struct Part {
+    /// The shards that are there.
+    state: State,
+    /// Whether its last writer ended in order.
+    clean: bool,
+    /// Bytes of the journal that make sense, where it is what tells.
+    journal: Option<u64>,
+    /// (file, shard): what should be there and is not.
+    missing: Vec<(usize, usize)>,
+}
+
+impl Store {
+    /// The store in `medium`.
+    pub fn new(medium: impl Medium + 'static) -> Self {
+        Self { medium: Rc::new(medium) }
+    }
+
+    /// What it is, for messages and reports: `opfs`, `disk` or `memory`.
+    pub fn kind(&self) -> &'static str {
+        self.medium.kind()
+    }
+
+    /// Why models do not outlive this page or process here, or `None` where they do.
+    pub fn transient(&self) -> Option<&str> {
+        self.medium.transient()
+    }
+
+    /// Bytes that can still be written, as far as the system tells.
+    pub async fn available(&self) -> Option<u64> {
+        self.medium.available().await
+    }
+
+    /// The models that are whole, and those of which some is there.
+    pub async fn list(&self) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for id in self.medium.folders().await? {
+            let (state, complete) = match self.look(&id).await? {
+                Found::Whole(state) => (state, true),
+                Found::Part(part) => (part.state, false),
+                Found::Nothing => continue,
+            };
+            let used = self.small(&id, USED).await.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+            entries.push(Entry::new(&state, complete, used));
+        }
+        Ok(entries)
+    }
+
+    /// The entry of one model, if any of it is there.
+    pub async fn entry(&self, key: &ModelKey) -> Result<Option<Entry>> {
+        Ok(self.list().await?.into_iter().find(|entry| entry.url == key.url()))
+    }
+
+    /// The files of a model that is whole, else `None`. Waits for nobody.
+    pub async fn open(&self, key: &ModelKey) -> Result<Option<Files>> {
+        let Found::Whole(state) = self.look(key.id()).await? else { return Ok(None) };
+        let mut files = Files::new();
+        for (number, file) in state.files.into_iter().enumerate() {
+            let Some(source) = ShardedSource::open(self.medium.clone(), key.id(), number, &file).await? else { return Ok(None) };
+            files.insert(file.name, Rc::new(source));
+        }
+        // Nobody needs to know if this fails.
+        let _ = self.put(key.id(), USED, epoch_ms().to_string().as_bytes()).await;
+        Ok(Some(files))
+    }
+
+    /// Becomes the writer of a model, after any other writer of it has ended; if that one has finished it, its files.
+    ///
+    /// Fails with `ABORTED` when `cancel` is set while waiting and `STORAGE` if the place cannot be written.
+    pub async fn begin(&self, key: &ModelKey, cancel: &Cancel) -> Result<Begin> {
+        cancel.check()?;
+        let lock = self.medium.lock(key.id(), cancel).await?;
+        cancel.check()?;
+        if let Some(files) = self.open(key).await? {
+            return Ok(Begin::Whole(files));
+        }
+        let found = self.look(key.id()).await?;
+        Ok(Begin::Write(Writer::new(self.medium.clone(), key.clone(), lock, found).await?))
+    }
+
+    /// The files of a model that is whole, and the names of their shards' files in its folder.
+    pub async fn shard_names(&self, key: &ModelKey) -> Result<Option<Vec<(String, Vec<String>)>>> {
+        let Found::Whole(state) = self.look(key.id()).await? else { return Ok(None) };
+        let names = |(number, file): (usize, journal::StoredFile)| (file.name, (0..file.shards.len()).map(|index| shard_name(number, index)).collect());
+        Ok(Some(state.files.into_iter().enumerate().map(names).collect()))
+    }
+
+    /// Compares what is there of a model with its hashes; what differs is not there any more: the next download fetches it again.
+    ///
+    /// Fails with `NOT_FOUND` where there is no such model.
+    pub async fn verify(&self, key: &ModelKey, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Verified> {
+        let lock = self.medium.lock(key.id(), cancel).await?;
+        let found = self.look(key.id()).await?;
+        let (whole, state) = match &found {
+            Found::Whole(state) => (true, state),
+            Found::Part(part) => (false, &part.state),
+            Found::Nothing => return Err(Error::not_found(format!("{}: no such model is stored", key.url()))),
+        };
+        let verified = check(&*self.medium, key.id(), state, progress, cancel).await?;
+        if verified.bad.is_empty() && whole {
+            return Ok(verified);
+        }
+        let writer = Writer::new(self.medium.clone(), key.clone(), lock, found).await?;
+        writer.shared().drop_shards(&verified.bad).await?;
+        writer.close().await?;
+        Ok(verified)
+    }
+
+    /// Removes a model, if it is there. Fails with `STORAGE` where it is in use and the place does not allow that.
+    pub async fn remove(&self, key: &ModelKey) -> Result<()> {
+        let _lock = self.medium.lock(key.id(), &Cancel::new()).await?;
+        // What makes it a model goes first: a removal that is interrupted leaves nothing that looks whole.
+        self.medium.remove(key.id(), STORED).await?;
+        self.medium.remove(key.id(), JOURNAL).await?;
+        self.medium.remove_folder(key.id()).await
+    }
+
+    /// Removes what nobody can go on with and nobody is writing.
+    pub async fn sweep(&self) -> Result<()> {
+        for id in self.medium.folders().await? {
+            let gone = |found| matches!(found, Found::Nothing);
+            if gone(self.look(&id).await?)
+                && let Some(_lock) = self.medium.try_lock(&id).await?
+                && gone(self.look(&id).await?)
+            {
+                self.medium.remove_folder(&id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How full it is. Looks at every file.
+    pub async fn usage(&self) -> Result<Usage> {
+        let mut used = 0;
+        for id in self.medium.folders().await? {
+            used += self.medium.files(&id).await?.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        }
+        Ok(Usage { used, available: self.medium.available().await })
+    }
+
+    /// A small file of a folder.
+    async fn small(&self, id: &str, name: &str) -> Option<Vec<u8>> {
+        small(&*self.medium, id, name).await
+    }
+
+    async fn put(&self, id: &str, name: &str, bytes: &[u8]) -> Result<()> {
+        put(&*self.medium, id, name, bytes).await
+    }
+
+    /// What is there, by the lengths of its shards.
+    async fn look(&self, id: &str) -> Result<Found> {
+        let stored = self.small(id, STORED).await.and_then(|text| State::parse_stored(&text, id));
+        let journal = self.small(id, JOURNAL).await.and_then(|text| State::parse_journal(&text, id));
+        let (mut state, whole, clean, journal) = match (stored, journal) {
+            (Some(state), None) => (state, true, true, None),
+            // The document was written, and then something happened: what it says has to be looked at.
+            (Some(state), Some(_)) => (state, false, false, None),
+            (None, Some(Journal { state, clean, good })) => (state, false, clean, Some(good)),
+            (None, None) => return Ok(Found::Nothing),
+        };
+        let there = self.medium.files(id).await?;
+        let there: HashMap<&str, u64> = there.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
+        let mut missing = Vec::new();
+        for (number, file) in state.files.iter_mut().enumerate() {
+            for index in 0..file.shards.len() {
+                let expected = file.shard_len(index);
+                let found = there.get(shard_name(number, index).as_str()).copied();
+                if file.shards[index].is_some() && (found.is_none() || expected.is_some_and(|expected| found != Some(expected))) {
+                    file.shards[index] = None;
+                    missing.push((number, index));
+                }
+            }
+        }
+        Ok(if whole && missing.is_empty() { Found::Whole(state) } else { Found::Part(Part { state, clean, journal, missing }) })
+    }
+}
+
+/// Compares the shards that are there with their hashes.
+async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Verified> {
+    let total = state.bytes();
+    let mut verified = Verified::default();
+    progress(Progress::new(Phase::Verify, 0, total));
+    for (number, file) in state.files.iter().enumerate() {
+        for (index, expected) in file.shards.iter().enumerate() {
+            let Some(expected) = expected else { continue };
+            let found = match medium.open(id, &shard_name(number, index)).await? {
+                Some(source) => {
+                    let mut hash = Sha256::new();
+                    let mut at = 0;
+                    let mut readable = true;
+                    while at < source.len() && readable {
+                        cancel.check()?;
+                        let n = PIECE.min(source.len() - at);
+                        match source.read(at, n as usize).await {
+                            Ok(bytes) => hash.update(&bytes),
+                            Err(_) => readable = false,
+                        }
+                        at += n;
+                        progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, verified.bytes + at, total) });
+                    }
+                    verified.bytes += source.len();
+                    readable.then(|| hex(&hash.finalize()))
+                }
+                None => None,
+            };
+            if found.as_ref() != Some(expected) {
+                verified.bad.push(BadShard { file: file.name.clone(), number, shard: index });
+            }
+        }
+    }
+    progress(Progress::new(Phase::Verify, total, total));
+    Ok(verified)
+}
+
+/// A small file of a folder; `None` where it is not there or cannot be read.
+async fn small(medium: &dyn Medium, id: &str, name: &str) -> Option<Vec<u8>> {
+    let source = medium.open(id, name).await.ok()??;
+    source.read(0, usize::try_from(source.len()).ok()?).await.ok()
+}
+
+/// Writes a small file.
+async fn put(medium: &dyn Medium, id: &str, name: &str, bytes: &[u8]) -> Result<()> {
+    let mut out = medium.create(id, name, 0).await?;
+    out.write(bytes).await?;
+    out.flush().await
+}
+
+/// The name of a shard's file.
+fn shard_name(file: usize, shard: usize) -> String {
+    format!("{file}.{shard}")
+}
+
+/// How a look at all bytes of a model went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Bytes that were looked at.
+    pub bytes: u64,
+    /// The shards that are not what they were; they have been removed.
+    pub bad: Vec<BadShard>,
+}
+
+/// A shard that is not what it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BadShard {
+    /// The file's name.
+    pub file: String,
+    #[serde(skip)]
+    number: usize,
+    /// Which of its shards, from 0.
+    pub shard: usize,
 }
 
 /// What identifies a model in a store: the address it came from.
@@ -85,8 +340,7 @@ impl ModelKey {
     pub fn new(url: impl Into<String>) -> Self {
         let url = url.into();
         let digest = Sha256::digest(url.as_bytes());
-        let id = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
-        Self { url, id }
+        Self { id: hex(&digest[..16]), url }
     }
 
     /// The address.
@@ -102,17 +356,46 @@ impl ModelKey {
 
 /// A model in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Where it came from.
     pub url: String,
-    /// How long it is, in bytes, all files together.
+    /// Bytes that are here.
     pub bytes: u64,
+    /// Bytes in all, where that is known.
+    pub total: Option<u64>,
+    /// Whether all of it is here.
+    pub complete: bool,
+    /// Its files, as far as they are known.
+    pub files: Vec<EntryFile>,
+    /// When its first byte arrived, ms since 1970.
+    pub created: u64,
+    /// When it was last opened, ms since 1970.
+    pub last_used: Option<u64>,
+}
+
+/// A file in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EntryFile {
+    /// Its name.
+    pub name: String,
+    /// Bytes that are here.
+    pub bytes: u64,
+    /// Bytes in all, where that is known.
+    pub total: Option<u64>,
+}
+
+impl Entry {
+    fn new(state: &State, complete: bool, last_used: Option<u64>) -> Self {
+        let files = state.files.iter().map(|f| EntryFile { name: f.name.clone(), bytes: f.bytes(), total: f.length }).collect();
+        Self { url: state.url.clone(), bytes: state.bytes(), total: state.total(), complete, files, created: state.created, last_used }
+    }
 }
 
 /// How full a store is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Bytes that models take, half-written ones included.
+    /// Bytes that models take, incomplete ones included.
     pub used: u64,
     /// Bytes that can still be written, as far as the system tells.
     pub available: Option<u64>,
@@ -137,57 +420,10 @@ impl Storage {
     }
 }
 
-/// The manifest's version; another one means that another version of Millrace wrote it, and the model is fetched again.
-pub(crate) const MANIFEST_VERSION: u32 = 1;
-/// The manifest's file name.
-pub(crate) const MANIFEST: &str = "stored.json";
-
-/// What a store writes last, beside a model's files.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Manifest {
-    pub version: u32,
-    pub url: String,
-    pub files: Vec<StoredFile>,
-}
-
-/// One file of a stored model.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StoredFile {
-    pub name: String,
-    /// Bytes.
-    pub length: u64,
-    pub etag: Option<String>,
-    /// Lengths in bytes of the pieces that it is stored in, in order; their sum is `length`.
-    pub shards: Vec<u64>,
-}
-
-impl Manifest {
-    pub(crate) fn new(key: &ModelKey, files: Vec<StoredFile>) -> Self {
-        Self { version: MANIFEST_VERSION, url: key.url.clone(), files }
-    }
-
-    /// `None` for anything but a whole manifest of this version, of `id`, that contradicts itself nowhere.
-    pub(crate) fn parse(bytes: &[u8], id: &str) -> Option<Self> {
-        let manifest: Self = serde_json::from_slice(bytes).ok()?;
-        let sound = |f: &StoredFile| check_name(&f.name).is_ok() && f.shards.iter().try_fold(0u64, |sum, s| sum.checked_add(*s)) == Some(f.length);
-        let mut names = std::collections::HashSet::new();
-        let unique = manifest.files.iter().all(|f| names.insert(f.name.as_str()));
-        let ours = manifest.version == MANIFEST_VERSION && ModelKey::new(manifest.url.as_str()).id() == id;
-        (ours && unique && manifest.files.iter().all(sound)).then_some(manifest)
-    }
-
-    /// Bytes of all files; saturates, for a manifest that lies.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.files.iter().fold(0, |sum, f| sum.saturating_add(f.length))
-    }
-}
-
 /// Checks that `name` is a plain file name in characters that every store accepts, so that it cannot lead out of its folder.
 pub fn check_name(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if name.is_empty() || name.len() > 200 || name.starts_with('.') || name == MANIFEST || !name.chars().all(plain) {
+    if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(plain) {
         return Err(Error::bad_model(format!("{name:?} is not a file name that can be stored: use letters, digits, '.', '_' and '-', not starting with '.'")));
     }
     Ok(())
@@ -210,6 +446,27 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// Hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn epoch_ms() -> u64 {
+    #[cfg(target_arch = "wasm32")]
+    return js_sys::Date::now() as u64;
+    #[cfg(not(target_arch = "wasm32"))]
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+}
+
+/// A future of nothing in particular.
+pub(crate) type Work<'a, T> = LocalBoxFuture<'a, Result<T>>;
+
+/// Bytes of all files of a model.
+pub(crate) fn total(files: &Files) -> u64 {
+    files.values().map(|f: &Rc<dyn ByteSource>| f.len()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,31 +476,8 @@ mod tests {
         for good in ["model.gguf", "manifest.json", "model-00001-of-00002.safetensors", "a"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
-        for bad in ["", ".", "..", "../a", "a/b", "a\\b", ".hidden", "a b", "stored.json", "é", "a:b", "nul\0"] {
+        for bad in ["", ".", "..", "../a", "a/b", "a\\b", ".hidden", "a b", "é", "a:b", "nul\0"] {
             assert!(check_name(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn only_a_whole_manifest_counts() {
-        let key = ModelKey::new("https://example.org/a.gguf");
-        let file = StoredFile { name: "a.gguf".into(), length: 10, etag: None, shards: vec![8, 2] };
-        let good = Manifest::new(&key, vec![file.clone()]);
-        let text = serde_json::to_vec(&good).unwrap();
-        assert_eq!(Manifest::parse(&text, key.id()).unwrap().bytes(), 10);
-        assert!(Manifest::parse(&text, ModelKey::new("https://example.org/b.gguf").id()).is_none());
-        for cut in 0..text.len() {
-            assert!(Manifest::parse(&text[..cut], key.id()).is_none(), "{cut}");
-        }
-        let broken = [
-            Manifest { version: 2, ..good.clone() },
-            Manifest::new(&key, vec![file.clone(), file.clone()]),
-            Manifest::new(&key, vec![StoredFile { length: 11, ..file.clone() }]),
-            Manifest::new(&key, vec![StoredFile { shards: vec![u64::MAX, 11], ..file.clone() }]),
-            Manifest::new(&key, vec![StoredFile { name: "../a".into(), ..file }]),
-        ];
-        for manifest in broken {
-            assert!(Manifest::parse(&serde_json::to_vec(&manifest).unwrap(), key.id()).is_none(), "{manifest:?}");
         }
     }
 }

@@ -14,3 +14,15 @@ pub fn now_ms() -> f64 {
 pub fn now_ms() -> f64 {
     crate::web::now_ms()
 }
+
+/// Waits so many milliseconds. Natively nobody else has the thread: it sleeps.
+#[cfg(not(target_arch = "wasm32"))]
+pub async fn sleep(ms: f64) {
+    std::thread::sleep(std::time::Duration::from_secs_f64(ms.max(0.0) / 1000.0));
+}
+
+/// Waits so many milliseconds.
+#[cfg(target_arch = "wasm32")]
+pub async fn sleep(ms: f64) {
+    crate::web::sleep(ms).await;
+}

@@ -1,15 +1,16 @@
 //! The engine: a loaded model that answers, one request at a time.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::clock::now_ms;
-use super::load::{CACHE_START, PREFILL_ROWS, check, context_of, describe, gpu_options, open_session, reserve, selector};
+use super::load::{check, describe, open_session};
+use super::recover::{Losses, Recovery};
 use super::request::{Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, ModelInfo, Overflow, Prompt, Request, SelfTestInfo};
 use super::{Cancel, Phase, Progress, StopScanner};
-use crate::decode::{self, Outcome, Run, Session, Timings, Tuned};
+use crate::decode::{self, Outcome, ProfileRow, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Checkpoint;
-use crate::gpu::Gpu;
 use crate::plan;
 use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
@@ -20,13 +21,14 @@ use crate::weights::LoadTimes;
 
 /// A loaded model.
 pub struct Engine {
-    session: Session,
-    tokenizer: Tokenizer,
+    pub(super) session: Session,
+    pub(super) tokenizer: Tokenizer,
     template: Result<ChatTemplate>,
-    options: LoadOptions,
+    pub(super) options: LoadOptions,
     model: ModelInfo,
-    fingerprint: String,
-    self_test: SelfTestInfo,
+    pub(super) fingerprint: String,
+    pub(super) self_test: SelfTestInfo,
+    pub(super) recovery: Recovery,
     load_times: LoadTimes,
     load_ms: f64,
 }
@@ -47,27 +49,9 @@ impl Engine {
         let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
         let about = describe(&checkpoint, session.model(), template.is_ok())?;
         let fingerprint = checkpoint.fingerprint().await?;
-        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, fingerprint, self_test, load_times, load_ms: now_ms() - started })
-    }
-
-    /// What [`Engine::info`] would say, from the files' headers alone: no weights are read, nothing is measured or tested.
-    pub async fn inspect(files: &Files, options: &LoadOptions) -> Result<Info> {
-        check(options)?;
-        let checkpoint = Checkpoint::open(files).await?;
-        let tokenizer = Tokenizer::open(&checkpoint)?;
-        let template = ChatTemplate::open(&checkpoint, &tokenizer);
-        let gpu = Gpu::open(&gpu_options(options)).await?;
-        let select = selector(&checkpoint, options, options.lane, gpu.caps())?;
-        let (mut layout, model) = reserve(&checkpoint, options, Some(tokenizer.vocab_size()), gpu.caps()).await?;
-        let context = context_of(options, model.config())?;
-        let sizes = Session::sizes_of(options.prefill_rows.unwrap_or(PREFILL_ROWS), context, options.cache_start.unwrap_or(CACHE_START));
-        let [prefill, decode, ..] = decode::build_plans(model.as_ref(), &mut layout, &select, sizes)?;
-        select.finish()?;
-        let mut plan = plan::rows("prefill", &prefill, sizes.rows);
-        plan.extend(plan::rows("decode", &decode, 1));
-        let about = describe(&checkpoint, model.as_ref(), template.is_ok())?;
-        let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
-        Ok(Info { plan, self_test, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) })
+        let recovery = Recovery::new(files, session.gpu());
+        let load_ms = now_ms() - started;
+        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, fingerprint, self_test, recovery, load_times, load_ms })
     }
 
     /// The tokenizer.
@@ -75,9 +59,9 @@ impl Engine {
         &self.tokenizer
     }
 
-    /// Adds the time that fetching the files took before [`Engine::load`].
-    pub fn add_load_ms(&mut self, ms: f64) {
-        self.load_ms += ms;
+    /// How long loading took, fetching included.
+    pub fn set_load_ms(&mut self, ms: f64) {
+        self.load_ms = ms;
     }
 
     /// The ids that a request's prompt stands for.
@@ -98,7 +82,21 @@ impl Engine {
     }
 
     /// Answers one request; `on_event` hears of each piece as it arrives. Cancelling ends it with what there is and [`FinishReason::Abort`].
+    ///
+    /// Where the device is lost on the way, the model is loaded again onto another and the answer goes on from where it was, with the same text;
+    /// a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
     pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
+        let on_event = RefCell::new(on_event);
+        let on_event = |event: Event<'_>| (on_event.borrow_mut())(event);
+        let progress = |progress| on_event(Event::Progress(progress));
+        let mut losses = Losses::default();
+        if let Some(lost) = self.lost() {
+            match self.survive(lost, &mut losses, &progress, cancel).await {
+                // Ends below with nothing.
+                Err(e) if e.kind() == ErrorKind::Aborted => (),
+                recovered => recovered?,
+            }
+        }
         self.session.switch(request.conversation)?;
         let mut prompt = self.prompt_tokens(request)?;
         let context = self.session.context();
@@ -127,23 +125,56 @@ impl Engine {
         let stop = if request.ignore_eos { Vec::new() } else { self.tokenizer.eos_ids().to_vec() };
         let wanted = SamplingOptions { temperature: request.temperature, top_k: request.top_k, top_p: request.top_p, min_p: request.min_p, seed };
         let sampling = Sampling::new(&wanted, &stop, decode::RING)?;
-        let (logits, all_logits) = self.score(request, &prompt, cancel).await?;
+        let (logits, all_logits) = loop {
+            match self.score(request, &prompt, cancel).await {
+                Err(e) => self.survive(e, &mut losses, &progress, cancel).await?,
+                Ok(scores) => break scores,
+            }
+        };
 
-        let mut out =
-            Output { decoder: self.tokenizer.stream(), scanner: StopScanner::new(&request.stop)?, text: String::new(), failure: None, stop: &stop, on_event };
+        let mut out = Output {
+            decoder: self.tokenizer.stream(),
+            scanner: StopScanner::new(&request.stop)?,
+            text: String::new(),
+            failure: None,
+            stop: &stop,
+            on_event: &on_event,
+        };
         let prompt_tokens = prompt.len();
         let mut outcome = Outcome::default();
+        let mut resumed = false;
         loop {
             let room = context - prompt.len() as u32;
             let wanted = request.max_tokens.unwrap_or(u32::MAX) - outcome.tokens.len() as u32;
             // Where positions beyond are rotated otherwise, everything is read again before they are.
             let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
             let limit = wanted.min(room).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX));
-            let run = Run { prompt: &prompt, sampling, limit, afresh: request.afresh, chunk: self.options.chunk };
+            let run = Run { prompt: &prompt, sampling, limit, afresh: request.afresh, resumed, chunk: self.options.chunk };
+            let started = now_ms();
             let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
                 Err(e) if e.kind() == ErrorKind::Aborted => break,
-                other => other?,
+                Err(e) => {
+                    // What had come goes on as if nothing had been in between.
+                    if let Some(part) = self.session.take_interrupted() {
+                        prompt.extend_from_slice(&part.tokens);
+                        outcome = outcome.and(losses.charged(part));
+                        resumed = true;
+                    } else {
+                        losses.ms += now_ms() - started;
+                    }
+                    if cancel.is_cancelled() || outcome.tokens.last().is_some_and(|id| stop.contains(id)) {
+                        break;
+                    }
+                    match self.survive(e, &mut losses, &progress, cancel).await {
+                        Err(e) if e.kind() == ErrorKind::Aborted => break,
+                        recovered => recovered?,
+                    }
+                    losses.charge(&mut outcome);
+                    continue;
+                }
+                Ok(part) => losses.charged(part),
             };
+            resumed = false;
             let stretched = part.tokens.len() as u32 == limit && limit < wanted.min(room);
             let full = part.tokens.len() as u32 == room && wanted > room;
             let ended = out.stopped() || out.failure.is_some() || part.tokens.last().is_some_and(|id| stop.contains(id));
@@ -171,8 +202,12 @@ impl Engine {
         let profile = match request.profile {
             true => {
                 let position = (prompt.len() as u32).min(context - 1);
-                let streaming = self.session.streaming_bandwidth().await?;
-                Some(self.session.profile(position, streaming).await?)
+                loop {
+                    match self.profile(position).await {
+                        Err(e) => self.survive(e, &mut losses, &progress, cancel).await?,
+                        Ok(rows) => break Some(rows),
+                    }
+                }
             }
             false => None,
         };
@@ -182,6 +217,7 @@ impl Engine {
             prompt_tokens,
             cached_tokens: outcome.known,
             shifts,
+            recoveries: losses.count,
             finish_reason,
             seed,
             timings: Timings { load_ms: self.load_ms, ..outcome.timings },
@@ -201,12 +237,21 @@ impl Engine {
 
     /// Keeps a conversation in a store under a name, in place of what had it: [`Engine::restore`] takes it back, in this engine or in a later one
     /// with the same model and settings.
-    pub async fn save(&mut self, conversation: u32, store: &dyn Store, name: &str, cancel: &Cancel) -> Result<()> {
+    pub async fn save(&mut self, conversation: u32, store: &Store, name: &str, cancel: &Cancel) -> Result<()> {
         let key = saved_key(name)?;
-        store.remove(&key).await?;
-        match store.begin(&key, cancel).await? {
+        loop {
+            match self.save_as(conversation, store, &key, name, cancel).await {
+                Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await?,
+                saved => return saved,
+            }
+        }
+    }
+
+    async fn save_as(&mut self, conversation: u32, store: &Store, key: &ModelKey, name: &str, cancel: &Cancel) -> Result<()> {
+        store.remove(key).await?;
+        match store.begin(key, cancel).await? {
             Begin::Write(mut writer) => {
-                self.session.save(conversation, &self.fingerprint, writer.as_mut()).await?;
+                self.session.save(conversation, &self.fingerprint, &mut writer, cancel).await?;
                 writer.finish().await.map(drop)
             }
             Begin::Whole(_) => Err(Error::storage(format!("conversation {name:?} was saved by somebody else at the same moment; save it again"))),
@@ -217,14 +262,19 @@ impl Engine {
     ///
     /// # Errors
     /// `NOT_FOUND` where none has that name, `BAD_OPTION` where model or settings are others, `STORAGE` where it is damaged.
-    pub async fn restore(&mut self, store: &dyn Store, name: &str) -> Result<u32> {
+    pub async fn restore(&mut self, store: &Store, name: &str) -> Result<u32> {
         let files = store.open(&saved_key(name)?).await?;
         let files = files.ok_or_else(|| Error::not_found(format!("no conversation is saved as {name:?}")))?;
-        self.session.restore(&self.fingerprint, &files).await
+        loop {
+            match self.session.restore(&self.fingerprint, &files).await {
+                Err(e) => self.survive(e, &mut Losses::default(), &|_| (), &Cancel::new()).await?,
+                restored => return restored,
+            }
+        }
     }
 
     /// Removes a saved conversation, if it is there.
-    pub async fn forget(store: &dyn Store, name: &str) -> Result<()> {
+    pub async fn forget(store: &Store, name: &str) -> Result<()> {
         store.remove(&saved_key(name)?).await
     }
 
@@ -250,6 +300,11 @@ impl Engine {
         };
         let (a, b) = (with("a")?, with("b")?);
         Ok(a.iter().zip(&b).zip(prompt).take_while(|((a, b), p)| a == b && b == p).count().max(1))
+    }
+
+    async fn profile(&mut self, position: u32) -> Result<Vec<ProfileRow>> {
+        let streaming = self.session.streaming_bandwidth().await?;
+        self.session.profile(position, streaming).await
     }
 
     /// Logits of the prompt's positions, where asked for: up to `logits_from` by prefill, the later ones by the decode step.
@@ -314,7 +369,11 @@ impl Engine {
     /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and goes on with the fastest. Meant for
     /// idle time: cancelling ends it within one measurement.
     pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
-        self.session.tune(budget_ms, cancel).await
+        match self.session.tune(budget_ms, cancel).await {
+            // What was being measured is measured another time.
+            Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await.map(|()| Tuned::default()),
+            tuned => tuned,
+        }
     }
 
     /// Adds what was measured on this device to `tuning`.
@@ -323,13 +382,21 @@ impl Engine {
     }
 
     fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let (context, trained) = (self.session.context(), self.session.model().config().context);
+        if self.options.context.is_none() && context < trained {
+            warnings.push(format!(
+                "the context is {context} tokens instead of the model's {trained}: this GPU cannot hold a longer one in one buffer; kv q8 takes about half"
+            ));
+        }
         let wrong = &self.self_test.wrong;
         if wrong.is_empty() {
-            return Vec::new();
+            return warnings;
         }
         let (wanted, lane) = (self.options.lane.name(), self.session.lane().name());
         let instead = if wanted == lane { format!("other variants of lane {lane}") } else { format!("lane {lane} instead of {wanted}") };
-        vec![format!("this GPU or its driver computes wrongly, so the engine runs {instead}: {}; please report it", wrong.join("; "))]
+        warnings.push(format!("this GPU or its driver computes wrongly, so the engine runs {instead}: {}; please report it", wrong.join("; ")));
+        warnings
     }
 
     /// Frees the GPU's memory. The engine is not usable afterwards.
@@ -359,7 +426,7 @@ struct Output<'a> {
     text: String,
     failure: Option<Error>,
     stop: &'a [u32],
-    on_event: &'a mut dyn FnMut(Event<'_>),
+    on_event: &'a dyn Fn(Event<'_>),
 }
 
 impl Output<'_> {

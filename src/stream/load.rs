@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::request::{LoadOptions, ModelInfo, SelfTestInfo};
 use super::{Cancel, Phase, Progress};
-use crate::decode::Session;
+use crate::decode::{Decided, Session};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::gpu::{Caps, Gpu, GpuOptions};
@@ -68,6 +68,12 @@ pub(crate) async fn open_session(
     cancel: &Cancel,
 ) -> Result<(Session, SelfTestInfo, LoadTimes)> {
     let (session, self_test) = open_empty(checkpoint, options, tokens, progress, cancel).await?;
+    let times = upload(checkpoint, &session, progress, cancel).await?;
+    Ok((session, self_test, times))
+}
+
+/// Uploads the weights to a session without them.
+pub(super) async fn upload(checkpoint: &Checkpoint, session: &Session, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadTimes> {
     let model = session.model();
     let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
     let total = weights::bytes_to_read(checkpoint, &matrices, model.vectors())?;
@@ -79,9 +85,8 @@ pub(crate) async fn open_session(
         progress(Progress::new(Phase::Upload, loaded, total));
     })
     .await?;
-    drop(upload);
     progress(Progress::new(Phase::Upload, total, total));
-    Ok((session, self_test, times))
+    Ok(times)
 }
 
 /// The same without weights.
@@ -95,8 +100,24 @@ pub(crate) async fn open_empty(
     check(options)?;
     let gpu = Rc::new(Gpu::open(&gpu_options(options)).await?);
     cancel.check()?;
+    compile(checkpoint, options, tokens, gpu, None, progress).await
+}
+
+/// A session without weights on a device. `decided`: what an earlier session on the same device found out.
+pub(super) async fn compile(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    gpu: Rc<Gpu>,
+    decided: Option<Decided>,
+    progress: &dyn Fn(Progress),
+) -> Result<(Session, SelfTestInfo)> {
     progress(Progress::new(Phase::Compile, 0, 1));
-    let (session, self_test) = plan_session(checkpoint, options, tokens, &gpu).await?;
+    let few = decided.as_ref().is_some_and(|d| d.few);
+    let (mut session, self_test) = plan_session(checkpoint, options, tokens, &gpu, decided).await?;
+    if few {
+        session.prepare_few().await?;
+    }
     progress(Progress::new(Phase::Compile, 1, 1));
     gpu.check()?;
     Ok((session, self_test))
@@ -124,10 +145,15 @@ pub(super) fn selector(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lan
 }
 
 /// A session without weights whose kernels have proved themselves: where one computes wrongly, the next lane is taken, without that variant.
-async fn plan_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>) -> Result<(Session, SelfTestInfo)> {
-    let mut lane = options.lane;
+async fn plan_session(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    gpu: &Rc<Gpu>,
+    decided: Option<Decided>,
+) -> Result<(Session, SelfTestInfo)> {
+    let (mut lane, mut broken): (_, Vec<&'static Variant>) = decided.map_or_else(|| (options.lane, Vec::new()), |d| (d.lane, d.avoided));
     let mut about = SelfTestInfo::default();
-    let mut broken: Vec<&'static Variant> = Vec::new();
     loop {
         let mut select = selector(checkpoint, options, lane, gpu.caps())?;
         select.avoid(&broken);
@@ -162,7 +188,15 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
     let (layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
     let context = context_of(options, model.config())?;
     let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
-    Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))
+    let mut session = Session::new(gpu.clone(), model, layout, select, rows, context, options.cache_start.unwrap_or(CACHE_START))?;
+    let most = super::fit::most_positions(session.layout(), session.sizes(), gpu.caps(), context);
+    if most < context && options.context.is_some() || most == 0 {
+        return Err(Error::out_of_memory(format!(
+            "context {context}: this GPU can hold the cache of {most} positions at most in one buffer; ask for a shorter context, or for kv q8, which takes about half"
+        )));
+    }
+    session.limit_context(most);
+    Ok(session)
 }
 
 /// The model and a layout with its weights.

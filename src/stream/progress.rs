@@ -8,6 +8,8 @@ use serde::Serialize;
 pub enum Phase {
     /// Bytes come from the network into the store, or are found there.
     Download,
+    /// What is stored is compared with its hashes.
+    Verify,
     /// The header and the tokenizer are read.
     Read,
     /// Weights go to the GPU.
@@ -35,11 +37,14 @@ pub struct Progress {
     /// Why the next load will need the network again, where the bytes cannot be kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What is waited for, for people: another attempt, another tab.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl Progress {
     /// A report of `phase` about no file in particular.
     pub fn new(phase: Phase, loaded: u64, total: u64) -> Self {
-        Self { phase, loaded, total, file: None, cached: false, reason: None }
+        Self { phase, loaded, total, file: None, cached: false, reason: None, note: None }
     }
 }

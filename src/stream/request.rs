@@ -45,6 +45,8 @@ pub struct LoadOptions {
     pub self_test: Option<bool>,
     /// Variants that compute nothing, (kernel, variant), as on a GPU with a faulty driver: for tests.
     pub broken: Vec<(String, String)>,
+    /// How soon after a loss of the device another is an error and not recovered from, ms; a minute if `None`. For tests.
+    pub loss_interval_ms: Option<f64>,
 }
 
 /// What to continue.
@@ -145,7 +147,7 @@ impl Overflow {
 
 /// What a caller hears of while a generation runs.
 pub enum Event<'a> {
-    /// How far the prompt is read ([`Phase::Prompt`](super::Phase::Prompt)).
+    /// How far the prompt is read ([`Phase::Prompt`](super::Phase::Prompt)), or the model is loaded again after its device was lost.
     Progress(Progress),
     /// A piece of the answer.
     Delta(&'a Delta),
@@ -238,6 +240,8 @@ pub struct Generation {
     pub cached_tokens: usize,
     /// How often the context was full and older tokens were left out.
     pub shifts: u32,
+    /// How often the GPU device was lost on the way and the answer went on on another.
+    pub recoveries: u32,
     /// Why it ended.
     pub finish_reason: FinishReason,
     /// The seed that was used.

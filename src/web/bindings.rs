@@ -1,25 +1,30 @@
 //! What JavaScript imports. `npm/worker.ts` is the only caller in the package; the class it shows to pages is written there.
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
+use futures_util::future::{Either, select};
 use js_sys::{Array, Float32Array, Function, Promise, Reflect, Uint32Array};
 use serde::Serialize;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen_futures::spawn_local;
 use web_sys::AbortSignal;
 
 use super::abort::Abort;
+use super::models::{WasmControl, transport};
 use super::options::{self, Load, Source};
 use super::panic::promise;
-use super::{BlobStore, FetchTransport, OpfsStore, js, tuning};
+use super::{Blobs, Opfs, js, tuning};
 use crate::decode::BUDGET_MS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
 use crate::kernels::check;
 use crate::source::{Files, Remote};
-use crate::store::{ModelKey, Storage, Store, fetch};
-use crate::stream::{Cancel, Delta, Engine, Event, Generation, Info, Progress, check as check_options};
+use crate::store::download::{Download, Prepared, prepare};
+use crate::store::{DownloadOptions, ModelKey, Storage, Store, fetch};
+use crate::stream::fit::Fit;
+use crate::stream::{Cancel, Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Phase, Progress, check as check_options};
 
 /// A loaded model, in its Worker.
 #[wasm_bindgen]
@@ -35,6 +40,10 @@ struct State {
     /// The running generation's.
     running: Option<Cancel>,
     disposed: bool,
+    device: Device,
+    /// Who hears of the device, and the one whose loss is waited for.
+    on_device: Option<Function>,
+    watched: Weak<Gpu>,
 }
 
 /// The engine's report and where the model is kept.
@@ -47,31 +56,26 @@ struct Report {
 
 #[wasm_bindgen]
 impl WasmEngine {
-    /// Loads a model: `{model, lane, kv, context, chunk, adapter, kernels, cache, subgroups}`, a function that gets progress, a signal.
+    /// Loads a model: `{model, lane, kv, context, chunk, adapter, kernels, cache, subgroups, verify, connections, shardBytes, token, fetch}`, a
+    /// function that gets progress, a signal, and what pauses the download.
     #[wasm_bindgen(unchecked_return_type = "Promise<WasmEngine>")]
-    pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
+    pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal, control: &WasmControl) -> Promise {
+        let control = control.control.clone();
         promise(async move {
             let mut load = options::load(&options)?;
+            load.download.control = control;
             check_options(&load.options)?;
             Gpu::probe().await?;
             let abort = Abort::follow(signal.clone());
             let report = |progress: Progress| tell_progress(&on_progress, &progress);
             load.options.tuning = tuning::read().await;
             let started = js::now_ms();
-            let (files, storage, kept) = files(&load, &report, &abort.cancel, signal).await?;
-            let fetched = js::now_ms() - started;
-            let loaded = Engine::load(&files, &load.options, &report, &abort.cancel).await;
-            drop(files);
-            let mut engine = match (loaded, kept) {
-                (Err(e), Some(kept)) if matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer) => {
-                    // A broken file must not stand in the way of a mended one. If another engine has it open, it stays.
-                    let _ = kept.store.remove(&kept.key).await;
-                    return Err(e);
-                }
-                (loaded, _) => loaded?,
-            };
-            abort.cancel.check()?;
-            engine.add_load_ms(fetched);
+            let (mut engine, storage) = load_engine(&load, &report, &abort.cancel, signal).await?;
+            if let Err(e) = abort.cancel.check() {
+                engine.dispose();
+                return Err(e);
+            }
+            engine.set_load_ms(js::now_ms() - started);
             let info = engine.info();
             if info.self_test.checked > 0 {
                 let mut known = tuning::read().await;
@@ -82,7 +86,8 @@ impl WasmEngine {
                 web_sys::console::warn_1(&format!("millrace: {warning}").into());
             }
             let report = Report { info, storage };
-            let state = State { engine: Some(engine), report, running: None, disposed: false };
+            let device = engine.device();
+            let state = State { engine: Some(engine), report, running: None, disposed: false, device, on_device: None, watched: Weak::new() };
             Ok(Self { state: Rc::new(RefCell::new(state)) }.into())
         })
     }
@@ -95,7 +100,7 @@ impl WasmEngine {
         promise(async move {
             let request = options::request(&request)?;
             let abort = Abort::follow(signal);
-            let mut engine = take(&state, &abort)?;
+            let mut engine = take(&state, &abort.cancel)?;
             let mut deliver = |event: Event<'_>| match event {
                 Event::Delta(delta) => tell(&on_delta, &delta_value(delta)),
                 Event::Progress(progress) => tell_progress(&on_progress, &progress),
@@ -131,9 +136,9 @@ impl WasmEngine {
     pub fn save(&self, conversation: u32, name: String, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
         promise(async move {
-            let store = OpfsStore::conversations(Some(signal.clone())).await?;
+            let store = Opfs::conversations(Some(signal.clone())).await?;
             let abort = Abort::follow(signal);
-            let mut engine = take(&state, &abort)?;
+            let mut engine = take(&state, &abort.cancel)?;
             let saved = engine.save(conversation, &store, &name, &abort.cancel).await;
             put_back(&state, engine)?;
             saved.map(|()| JsValue::UNDEFINED)
@@ -145,9 +150,9 @@ impl WasmEngine {
     pub fn restore(&self, name: String, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
         promise(async move {
-            let store = OpfsStore::conversations(Some(signal.clone())).await?;
+            let store = Opfs::conversations(Some(signal.clone())).await?;
             let abort = Abort::follow(signal);
-            let mut engine = take(&state, &abort)?;
+            let mut engine = take(&state, &abort.cancel)?;
             let restored = engine.restore(&store, &name).await;
             put_back(&state, engine)?;
             restored.map(JsValue::from)
@@ -157,7 +162,7 @@ impl WasmEngine {
     /// Removes a saved conversation, if it is there.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn forget(&self, name: String) -> Promise {
-        promise(async move { Engine::forget(&OpfsStore::conversations(None).await?, &name).await.map(|()| JsValue::UNDEFINED) })
+        promise(async move { Engine::forget(&Opfs::conversations(None).await?, &name).await.map(|()| JsValue::UNDEFINED) })
     }
 
     /// Measures variants of kernels that were not measured on this device yet, for two seconds at most, and keeps what it finds in the browser's
@@ -167,7 +172,7 @@ impl WasmEngine {
         let state = self.state.clone();
         promise(async move {
             let abort = Abort::follow(signal);
-            let mut engine = take(&state, &abort)?;
+            let mut engine = take(&state, &abort.cancel)?;
             let tuned = engine.tune(BUDGET_MS, &abort.cancel).await;
             // Another tab may have measured something else meanwhile.
             let mut known = tuning::read().await;
@@ -178,6 +183,57 @@ impl WasmEngine {
                 tuning::write(&known).await;
             }
             to_value(&tuned)
+        })
+    }
+
+    /// Tells of the device from now on: `{type: 'lost', reason, message, recovering}`, `{type: 'restored', ms, info}`, and `{type: 'gone'}` at once
+    /// when it is lost, whether or not anybody is at work: where nobody is, it is time to call `recover`.
+    #[wasm_bindgen(js_name = onDevice)]
+    pub fn on_device(&self, callback: Function) {
+        let weak = Rc::downgrade(&self.state);
+        let tell_of = callback.clone();
+        let listener = move |event: DeviceEvent<'_>| {
+            let value = match event {
+                DeviceEvent::Lost { loss, recovering } => {
+                    to_value(loss).map(|value| with(value, &[("type", "lost".into()), ("recovering", recovering.into())]))
+                }
+                DeviceEvent::Restored { ms, info } => weak.upgrade().map_or(Ok(JsValue::UNDEFINED), |state| {
+                    let mut state = state.borrow_mut();
+                    state.report.info = *info;
+                    Ok(js::object(&[("type", "restored".into()), ("ms", ms.into()), ("info", to_value(&state.report)?)]))
+                }),
+            };
+            if let Ok(value) = value {
+                tell(&tell_of, &value);
+            }
+        };
+        {
+            let mut state = self.state.borrow_mut();
+            state.on_device = Some(callback);
+            if let Some(engine) = state.engine.as_mut() {
+                engine.on_device(Rc::new(listener));
+            }
+        }
+        watch(&self.state);
+    }
+
+    /// Whether the device is lost and nobody is at work who would notice.
+    #[wasm_bindgen(js_name = isLost)]
+    pub fn is_lost(&self) -> bool {
+        self.state.borrow().engine.as_ref().is_some_and(|engine| engine.lost().is_some())
+    }
+
+    /// Loads the model onto another device where this one is lost. Rejects with `DEVICE_LOST` where that is not possible, or was necessary a
+    /// minute ago.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn recover(&self) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let cancel = Cancel::new();
+            let mut engine = take(&state, &cancel)?;
+            let recovered = engine.recover(&cancel).await;
+            put_back(&state, engine)?;
+            recovered.map(|()| JsValue::UNDEFINED)
         })
     }
 
@@ -201,19 +257,19 @@ impl WasmEngine {
 }
 
 /// Takes the engine for one request.
-fn take(state: &RefCell<State>, abort: &Abort) -> Result<Engine> {
+fn take(state: &RefCell<State>, cancel: &Cancel) -> Result<Engine> {
     let mut state = state.borrow_mut();
     if state.disposed {
         return Err(disposed());
     }
     let engine = state.engine.take().ok_or_else(|| Error::bad_option("generate: a generation is running; wait for it or abort it"))?;
-    state.running = Some(abort.cancel.clone());
+    state.running = Some(cancel.clone());
     Ok(engine)
 }
 
 /// Gives it back, or disposes of it where that was asked for meanwhile.
-fn put_back(state: &RefCell<State>, engine: Engine) -> Result<()> {
-    let mut state = state.borrow_mut();
+fn put_back(shared: &Rc<RefCell<State>>, engine: Engine) -> Result<()> {
+    let mut state = shared.borrow_mut();
     state.running = None;
     if state.disposed {
         engine.dispose();
@@ -221,7 +277,25 @@ fn put_back(state: &RefCell<State>, engine: Engine) -> Result<()> {
     }
     state.report.info = engine.info();
     state.engine = Some(engine);
+    drop(state);
+    watch(shared);
     Ok(())
+}
+
+/// Waits for the loss of the present device, once.
+fn watch(shared: &Rc<RefCell<State>>) {
+    let mut state = shared.borrow_mut();
+    let Some(callback) = state.on_device.clone() else { return };
+    if state.device.is(&state.watched) {
+        return;
+    }
+    state.watched = state.device.current();
+    let lost = state.device.lost();
+    spawn_local(async move {
+        if lost.await.is_some() {
+            tell(&callback, &js::object(&[("type", "gone".into())]));
+        }
+    });
 }
 
 /// Runs every kernel whose name contains `filter` against its twin in this browser, with one case a variant where `quick`; `on_row` gets each
@@ -254,8 +328,16 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Pr
         let files = match given.source {
             // A bench of one model keeps nothing: its bytes are read once.
             Some(source) => {
-                let load = Load { source, options: given.options.load.clone(), cache: false };
-                Some(files(&load, &report, &abort.cancel, signal).await?.0)
+                let load = Load {
+                    source,
+                    options: given.options.load.clone(),
+                    cache: false,
+                    download: DownloadOptions::default(),
+                    fetch: None,
+                    token: None,
+                    memory: None,
+                };
+                Some(files(&load, &report, &abort.cancel, signal).await?)
             }
             None => None,
         };
@@ -269,31 +351,183 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Pr
     })
 }
 
-/// A model in a store.
-struct Kept {
-    store: Box<dyn Store>,
-    key: ModelKey,
-}
-
-/// The model's files: the page's own, or from the server through the store.
-async fn files(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<(Files, Storage, Option<Kept>)> {
-    let remote = match &load.source {
-        Source::Files(files) => return Ok((files.clone(), Storage::local(), None)),
-        Source::Remote(remote) => remote,
-    };
+/// Where the model is kept, or why it is not.
+async fn store_of(load: &Load, remote: &Remote, signal: &AbortSignal) -> Store {
     let opened = match remote {
         _ if !load.cache => Err(Error::storage("keeping the model is switched off (cache: false)")),
         Remote::File { url } if url.starts_with("blob:") => {
             Err(Error::storage("blob: addresses end with the page, so there is nothing to keep the model under"))
         }
-        _ => OpfsStore::open(Some(signal.clone())).await,
+        _ => Opfs::models(Some(signal.clone())).await,
     };
-    let store: Box<dyn Store> = match opened {
-        Ok(store) => Box::new(store),
-        Err(why) => Box::new(BlobStore::new(why.message())),
+    opened.unwrap_or_else(|why| Store::new(Blobs::new(why.message())))
+}
+
+/// The model's files: the page's own, or from the server through the store.
+async fn files(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<Files> {
+    match &load.source {
+        Source::Files(files) => Ok(files.clone()),
+        Source::Remote(remote) => {
+            let store = store_of(load, remote, &signal).await;
+            Ok(fetch(remote, &store, transport(load, remote, signal), load.download.clone(), progress, cancel).await?.0)
+        }
+    }
+}
+
+/// A loaded model, and where it is kept. What is not there yet goes to the GPU as it arrives.
+async fn load_engine(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<(Engine, Storage)> {
+    let remote = match &load.source {
+        Source::Files(files) => return Ok((Engine::load(files, &load.options, progress, cancel).await?, Storage::local())),
+        Source::Remote(remote) => remote,
     };
-    let (files, storage) = fetch(remote, &*store, &FetchTransport::new(Some(signal)), progress, cancel).await?;
-    Ok((files, storage, Some(Kept { store, key: ModelKey::new(remote.url()) })))
+    let store = store_of(load, remote, &signal).await;
+    let transport = transport(load, remote, signal);
+    let (loaded, storage) = match prepare(remote, &store, transport, load.download.clone(), progress, cancel).await? {
+        Prepared::Stored(files, storage) => (Engine::load(&files, &load.options, progress, cancel).await, storage),
+        Prepared::Download(download) => (load_arriving(load, &download, progress, cancel).await, download.storage().clone()),
+    };
+    match loaded {
+        Err(e) if matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer) => {
+            // A broken file must not stand in the way of a mended one. If another engine has it open, it stays.
+            let _ = store.remove(&ModelKey::new(remote.url())).await;
+            Err(if e.message().contains(&remote.url()) { e } else { e.at(remote.url()) })
+        }
+        loaded => Ok((loaded?, storage)),
+    }
+}
+
+/// What a load would take, and whether there is room for it.
+#[derive(Serialize)]
+struct Plan {
+    #[serde(flatten)]
+    fit: Fit,
+    model: crate::stream::ModelInfo,
+    download: PlanDownload,
+    storage: PlanStorage,
+}
+
+/// Bytes of a model's files: all, those that are stored, those to fetch.
+#[derive(Serialize)]
+struct PlanDownload {
+    total: u64,
+    stored: u64,
+    missing: u64,
+}
+
+#[derive(Serialize)]
+struct PlanStorage {
+    kind: &'static str,
+    /// Bytes that can still be written, where the browser says so.
+    available: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// What loading a model would take, from its header alone: takes the options of `load`, and `memory`. Nothing is kept.
+#[wasm_bindgen(js_name = planModel, unchecked_return_type = "Promise<LoadPlan>")]
+pub fn plan_model(options: JsValue, signal: AbortSignal) -> Promise {
+    promise(async move {
+        let load = options::load(&options)?;
+        check_options(&load.options)?;
+        let abort = Abort::follow(signal.clone());
+        let memory = load.memory.map(|bytes| bytes as u64);
+        let remote = match &load.source {
+            Source::Files(files) => {
+                let (info, fit) = Engine::plan(files, &load.options, memory).await?;
+                let total = crate::store::total(files);
+                let download = PlanDownload { total, stored: total, missing: 0 };
+                return to_value(&Plan { fit, model: info.model, download, storage: PlanStorage { kind: "local", available: None, reason: None } });
+            }
+            Source::Remote(remote) => remote,
+        };
+        let store = store_of(&load, remote, &signal).await;
+        let key = ModelKey::new(remote.url());
+        let mut stored = store.entry(&key).await?.map_or(0, |entry| entry.bytes);
+        let (files, total) = match store.open(&key).await? {
+            Some(files) => {
+                let total = crate::store::total(&files);
+                stored = total;
+                (files, total)
+            }
+            // Of what is not here only headers are read, and nothing is written.
+            None => {
+                let nowhere = Store::new(Blobs::new("a plan keeps nothing"));
+                let prepared = prepare(remote, &nowhere, transport(&load, remote, signal), load.download.clone(), &|_| (), &abort.cancel).await?;
+                let Prepared::Download(download) = prepared else { return Err(Error::internal("a fresh store holds a model")) };
+                let unknown =
+                    || Error::network(format!("{}: the server does not tell its length, or answers no ranges: load it to see whether it fits", remote.url()));
+                let files = download.files().filter(|_| download.reads_ahead()).ok_or_else(unknown)?;
+                let total = crate::store::total(&files);
+                (files, total)
+            }
+        };
+        let (info, mut fit) = Engine::plan(&files, &load.options, memory).await?;
+        let missing = total.saturating_sub(stored);
+        let available = store.available().await;
+        if let Some(available) = available.filter(|available| missing > *available) {
+            fit.problems.push(crate::store::full(&remote.url(), Some(missing), Some(available)).message().to_owned());
+            fit.fits = false;
+        }
+        let storage = PlanStorage { kind: store.kind(), available, reason: store.transient().map(str::to_owned) };
+        to_value(&Plan { fit, model: info.model, download: PlanDownload { total, stored, missing }, storage })
+    })
+}
+
+/// Bytes up to which a model is fetched at once: to look into its header first would not save anything.
+const AT_ONCE: u64 = 16 << 20;
+
+/// Loads a model while it arrives: first its header, then what the GPU needs is made ready, then the weights in the order in which they come.
+async fn load_arriving(load: &Load, download: &Download, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Engine> {
+    let Some(files) = download.files() else {
+        download.start();
+        let files = download.run(progress).await?;
+        return Engine::load(&files, &load.options, progress, cancel).await;
+    };
+    if !download.reads_ahead() || download.missing() <= AT_ONCE {
+        download.start();
+    }
+    // The header fits this GPU: now it is worth while.
+    let started = |report: Progress| {
+        if report.phase == Phase::Compile {
+            download.start();
+        }
+        progress(report);
+    };
+    let arriving = Box::pin(download.run(progress));
+    let loading = Box::pin(Engine::load(&files, &load.options, &started, cancel));
+    let (loaded, arrived) = match select(loading, arriving).await {
+        Either::Left((loaded, arriving)) => {
+            if loaded.is_err() && !download.has_failed() && download.changes() == 0 {
+                drop(arriving);
+                download.close().await;
+                return loaded;
+            }
+            (loaded, arriving.await)
+        }
+        Either::Right((Err(e), _)) => return Err(e),
+        Either::Right((arrived, loading)) => (loading.await, arrived),
+    };
+    let files = match (&loaded, arrived) {
+        (_, Ok(files)) => files,
+        (Ok(_), Err(e)) => {
+            loaded?.dispose();
+            return Err(e);
+        }
+        (Err(_), Err(e)) => return Err(e),
+    };
+    match loaded {
+        // What was read has changed on the server meanwhile.
+        Err(_) if download.changes() > 0 => Engine::load(&files, &load.options, progress, cancel).await,
+        Ok(engine) if download.changes() > 0 => {
+            engine.dispose();
+            Engine::load(&files, &load.options, progress, cancel).await
+        }
+        Ok(mut engine) => {
+            engine.keep_files(&files);
+            Ok(engine)
+        }
+        failed => failed,
+    }
 }
 
 fn disposed() -> Error {
@@ -301,7 +535,7 @@ fn disposed() -> Error {
 }
 
 /// As JSON would have it: plain objects, plain numbers.
-fn to_value(value: &impl Serialize) -> Result<JsValue> {
+pub(super) fn to_value(value: &impl Serialize) -> Result<JsValue> {
     value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).map_err(|e| Error::internal(format!("a result could not be passed to JavaScript: {e}")))
 }
 
@@ -312,7 +546,16 @@ fn tell(function: &Function, value: &JsValue) {
     }
 }
 
-fn tell_progress(function: &Function, progress: &Progress) {
+/// The object with further properties.
+fn with(object: JsValue, properties: &[(&str, JsValue)]) -> JsValue {
+    for (name, value) in properties {
+        // Setting a property of a fresh plain object does not fail.
+        let _ = Reflect::set(&object, &(*name).into(), value);
+    }
+    object
+}
+
+pub(super) fn tell_progress(function: &Function, progress: &Progress) {
     if let Ok(value) = to_value(progress) {
         tell(function, &value);
     }

@@ -1,11 +1,10 @@
 //! Blobs: files that the user picked, and the memory that the browser keeps outside of wasm, where OPFS cannot be had.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
-use futures_util::lock::OwnedMutexGuard;
 use js_sys::{Array, Uint8Array};
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
@@ -13,9 +12,10 @@ use web_sys::Blob;
 
 use super::errors::from_js;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{ByteSource, Files, check_range};
-use crate::store::memory::{Locks, total};
-use crate::store::{Begin, Entry, ModelKey, Store, Usage, Writer, check_name};
+use crate::source::{ByteSource, check_range};
+use crate::store::medium::{Lock, Out};
+use crate::store::memory::Locks;
+use crate::store::{Medium, Work};
 use crate::stream::Cancel;
 
 /// Bytes that are gathered in wasm before they become a blob.
@@ -68,26 +68,26 @@ impl ByteSource for BlobSource {
 }
 
 #[derive(Default)]
-struct Shared {
-    models: RefCell<HashMap<ModelKey, Files>>,
+struct Place {
+    folders: RefCell<BTreeMap<String, BTreeMap<String, Blob>>>,
     locks: Locks,
 }
 
-/// A store of blobs: as long as this engine lives, outside of wasm's 4 GiB.
+/// Folders of blobs: as long as this engine lives, outside of wasm's 4 GiB.
 #[derive(Clone)]
-pub struct BlobStore {
-    shared: Rc<Shared>,
+pub struct Blobs {
+    place: Rc<Place>,
     reason: Rc<str>,
 }
 
-impl BlobStore {
-    /// An empty store; `reason` says why there is nothing better.
+impl Blobs {
+    /// An empty place; `reason` says why there is nothing better.
     pub fn new(reason: &str) -> Self {
-        Self { shared: Rc::default(), reason: reason.into() }
+        Self { place: Rc::default(), reason: reason.into() }
     }
 }
 
-impl Store for BlobStore {
+impl Medium for Blobs {
     fn kind(&self) -> &'static str {
         "memory"
     }
@@ -96,35 +96,58 @@ impl Store for BlobStore {
         Some(&self.reason)
     }
 
-    fn list(&self) -> LocalBoxFuture<'_, Result<Vec<Entry>>> {
-        Box::pin(async { Ok(self.shared.models.borrow().iter().map(|(key, files)| Entry { url: key.url().to_owned(), bytes: total(files) }).collect()) })
+    fn folders(&self) -> Work<'_, Vec<String>> {
+        Box::pin(async { Ok(self.place.folders.borrow().keys().cloned().collect()) })
     }
 
-    fn open<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<Option<Files>>> {
-        Box::pin(async move { Ok(self.shared.models.borrow().get(key).cloned()) })
-    }
-
-    fn begin<'a>(&'a self, key: &'a ModelKey, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Begin>> {
+    fn files<'a>(&'a self, folder: &'a str) -> Work<'a, Vec<(String, u64)>> {
         Box::pin(async move {
-            cancel.check()?;
-            let guard = self.shared.locks.acquire(key).await;
-            cancel.check()?;
-            if let Some(files) = self.open(key).await? {
-                return Ok(Begin::Whole(files));
-            }
-            Ok(Begin::Write(Box::new(BlobWriter { store: self.clone(), key: key.clone(), files: Files::new(), current: None, _guard: guard })))
+            let folders = self.place.folders.borrow();
+            Ok(folders.get(folder).into_iter().flatten().map(|(name, blob)| (name.clone(), blob.size() as u64)).collect())
         })
     }
 
-    fn remove<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<()>> {
+    fn open<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, Option<Rc<dyn ByteSource>>> {
         Box::pin(async move {
-            self.shared.models.borrow_mut().remove(key);
+            let blob = self.place.folders.borrow().get(folder).and_then(|files| files.get(name)).cloned();
+            Ok(blob.map(|blob| Rc::new(BlobSource::new(name, blob)) as _))
+        })
+    }
+
+    fn create<'a>(&'a self, folder: &'a str, name: &'a str, keep: u64) -> Work<'a, Box<dyn Out>> {
+        Box::pin(async move {
+            let parts = Array::new();
+            let old = self.place.folders.borrow().get(folder).and_then(|files| files.get(name)).cloned();
+            if let Some(old) = old.filter(|_| keep > 0) {
+                let kept = old.slice_with_f64_and_f64(0.0, keep as f64).map_err(|e| from_js(&e, ErrorKind::OutOfMemory, name))?;
+                parts.push(&kept);
+            }
+            let mut out = BlobOut { place: self.place.clone(), folder: folder.to_owned(), name: name.to_owned(), parts, tail: Vec::new() };
+            out.flush().await?;
+            Ok(Box::new(out) as _)
+        })
+    }
+
+    fn remove<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            self.place.folders.borrow_mut().get_mut(folder).and_then(|files| files.remove(name));
             Ok(())
         })
     }
 
-    fn usage(&self) -> LocalBoxFuture<'_, Result<Usage>> {
-        Box::pin(async { Ok(Usage { used: self.shared.models.borrow().values().map(total).sum(), available: None }) })
+    fn remove_folder<'a>(&'a self, folder: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            self.place.folders.borrow_mut().remove(folder);
+            Ok(())
+        })
+    }
+
+    fn lock<'a>(&'a self, folder: &'a str, cancel: &'a Cancel) -> Work<'a, Lock> {
+        Box::pin(self.place.locks.acquire(folder, cancel))
+    }
+
+    fn try_lock<'a>(&'a self, folder: &'a str) -> Work<'a, Option<Lock>> {
+        Box::pin(async move { Ok(self.place.locks.try_acquire(folder)) })
     }
 
     fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
@@ -133,64 +156,38 @@ impl Store for BlobStore {
 }
 
 /// A file being written: blobs, and bytes that are not one yet.
-struct Open {
+struct BlobOut {
+    place: Rc<Place>,
+    folder: String,
     name: String,
     parts: Array,
     tail: Vec<u8>,
 }
 
-impl Open {
+impl BlobOut {
     fn gather(&mut self) -> Result<()> {
-        let blob = blob_of(&self.tail).map_err(|e| from_js(&e, ErrorKind::OutOfMemory, &self.name))?;
-        self.parts.push(&blob);
-        self.tail.clear();
-        Ok(())
-    }
-}
-
-struct BlobWriter {
-    store: BlobStore,
-    key: ModelKey,
-    files: Files,
-    current: Option<Open>,
-    _guard: OwnedMutexGuard<()>,
-}
-
-impl BlobWriter {
-    fn end_file(&mut self) -> Result<()> {
-        if let Some(mut open) = self.current.take() {
-            open.gather()?;
-            let blob = Blob::new_with_blob_sequence(&open.parts).map_err(|e| from_js(&e, ErrorKind::OutOfMemory, &open.name))?;
-            self.files.insert(open.name.clone(), Rc::new(BlobSource::new(open.name, blob)));
+        if !self.tail.is_empty() {
+            let blob = blob_of(&self.tail).map_err(|e| from_js(&e, ErrorKind::OutOfMemory, &self.name))?;
+            self.parts.push(&blob);
+            self.tail.clear();
         }
         Ok(())
     }
 }
 
-impl Writer for BlobWriter {
-    fn create<'a>(&'a mut self, name: &'a str, _etag: Option<String>) -> LocalBoxFuture<'a, Result<()>> {
+impl Out for BlobOut {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> Work<'a, ()> {
         Box::pin(async move {
-            check_name(name)?;
-            self.end_file()?;
-            self.current = Some(Open { name: name.to_owned(), parts: Array::new(), tail: Vec::new() });
+            self.tail.extend_from_slice(bytes);
+            if self.tail.len() >= GATHER { self.gather() } else { Ok(()) }
+        })
+    }
+    fn flush(&mut self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.gather()?;
+            let blob = Blob::new_with_blob_sequence(&self.parts).map_err(|e| from_js(&e, ErrorKind::OutOfMemory, &self.name))?;
+            self.place.folders.borrow_mut().entry(self.folder.clone()).or_default().insert(self.name.clone(), blob);
             Ok(())
-        })
-    }
-
-    fn append<'a>(&'a mut self, bytes: &'a [u8]) -> LocalBoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let open = self.current.as_mut().ok_or_else(|| Error::internal("append before create"))?;
-            open.tail.extend_from_slice(bytes);
-            if open.tail.len() >= GATHER { open.gather() } else { Ok(()) }
-        })
-    }
-
-    fn finish(mut self: Box<Self>) -> LocalBoxFuture<'static, Result<Files>> {
-        Box::pin(async move {
-            self.end_file()?;
-            let files = std::mem::take(&mut self.files);
-            self.store.shared.models.borrow_mut().insert(self.key.clone(), files.clone());
-            Ok(files)
         })
     }
 }
@@ -198,12 +195,13 @@ impl Writer for BlobWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Store;
     use wasm_bindgen_test::wasm_bindgen_test;
 
     #[wasm_bindgen_test]
     async fn conformance() {
-        let store = BlobStore::new("a test");
-        crate::store::suite::conforms(|| std::future::ready(Box::new(store.clone()) as Box<dyn Store>)).await;
+        let blobs = Blobs::new("a test");
+        crate::store::suite::conforms(|| std::future::ready(Store::new(blobs.clone()))).await;
     }
 
     #[wasm_bindgen_test]

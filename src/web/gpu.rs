@@ -60,6 +60,11 @@ pub fn describe(device: &wgpu::Device) -> About {
     About { vendor, name, features, subgroup, matrices }
 }
 
+/// Whether the buffer is mapped now.
+pub fn is_mapped(buffer: &wgpu::Buffer) -> bool {
+    buffer.as_webgpu().is_some_and(|buffer| js::string(buffer.as_ref(), "mapState") == "mapped")
+}
+
 thread_local! {
     /// The adapter of the last request for a device.
     static ADAPTER: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };

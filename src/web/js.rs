@@ -40,6 +40,17 @@ pub(super) fn object(properties: &[(&str, JsValue)]) -> JsValue {
     object.into()
 }
 
+/// Resolves after so many milliseconds.
+pub async fn sleep(ms: f64) {
+    let promise = Promise::new(&mut |resolve, _| {
+        // Pages and Workers have it; elsewhere nobody waits.
+        if call(&js_sys::global(), "setTimeout", &[&resolve, &ms.into()]).is_err() {
+            let _ = resolve.call0(&JsValue::UNDEFINED);
+        }
+    });
+    let _ = JsFuture::from(promise).await;
+}
+
 /// Milliseconds from an arbitrary start; only differences mean anything.
 pub fn now_ms() -> f64 {
     let performance = get(&js_sys::global(), "performance");

@@ -10,17 +10,19 @@ mod fetch;
 pub mod gpu;
 mod js;
 mod lock;
+mod models;
 mod opfs;
 mod options;
 mod panic;
 mod tuning;
 
 pub use bindings::{WasmEngine, kernel_check};
-pub use blob::{BlobSource, BlobStore};
+pub use blob::{BlobSource, Blobs};
 pub use errors::{from_js, to_js};
 pub use fetch::FetchTransport;
-pub use js::now_ms;
-pub use opfs::OpfsStore;
+pub use js::{now_ms, sleep};
+pub use models::WasmControl;
+pub use opfs::Opfs;
 
 #[cfg(test)]
 mod tests;

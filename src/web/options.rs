@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use js_sys::{Array, Object};
+use js_sys::{Array, Function, Object};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use wasm_bindgen::{JsCast, JsValue};
@@ -14,6 +14,7 @@ use crate::bench;
 use crate::error::{Error, Result};
 use crate::plan::{Kv, Lane};
 use crate::source::{Files, ModelSpec, Remote};
+use crate::store::DownloadOptions;
 use crate::stream::{LoadOptions, Overflow, Prompt, Request};
 use crate::weights::Recipe;
 
@@ -78,6 +79,14 @@ pub(super) struct Load {
     pub options: LoadOptions,
     /// Whether the model may be kept in the browser's storage.
     pub cache: bool,
+    /// How to fetch it.
+    pub download: DownloadOptions,
+    /// In place of the browser's `fetch`.
+    pub fetch: Option<Function>,
+    /// What to say to the model's own server.
+    pub token: Option<String>,
+    /// GPU memory that it may take, bytes: of a plan.
+    pub memory: Option<f64>,
 }
 
 /// Reads the options of `load`.
@@ -86,8 +95,43 @@ pub(super) fn load(object: &JsValue) -> Result<Load> {
     let model = fields.raw("model").ok_or_else(|| fields.bad("model", "is missing; give a URL or files"))?;
     let options = load_options(&mut fields)?;
     let cache = fields.get("cache")?.unwrap_or(true);
+    let (download, fetch, token) = download_options(&mut fields)?;
+    let memory = fields.get("memory")?;
     fields.finish()?;
-    Ok(Load { source: source(&model)?, options, cache })
+    Ok(Load { source: source(&model)?, options, cache, download, fetch, token, memory })
+}
+
+/// Reads the options of `models.download`.
+pub(super) fn download(object: &JsValue) -> Result<Load> {
+    let mut fields = Fields::new("download", object)?;
+    let model = fields.raw("model").ok_or_else(|| fields.bad("model", "is missing; give a URL"))?;
+    let (download, fetch, token) = download_options(&mut fields)?;
+    fields.finish()?;
+    Ok(Load { source: source(&model)?, options: LoadOptions::default(), cache: true, download, fetch, token, memory: None })
+}
+
+type Fetching = (DownloadOptions, Option<Function>, Option<String>);
+
+/// The options of fetching.
+fn download_options(fields: &mut Fields<'_>) -> Result<Fetching> {
+    let defaults = DownloadOptions::default();
+    let options = DownloadOptions {
+        connections: fields.get("connections")?.unwrap_or(defaults.connections),
+        shard: fields.get("shardBytes")?.unwrap_or(defaults.shard),
+        verify: fields.get("verify")?.unwrap_or(false),
+        control: defaults.control,
+    };
+    if !(1..=16).contains(&options.connections) {
+        return Err(fields.bad("connections", "must be 1 to 16"));
+    }
+    if !(65_536..=67_108_864).contains(&options.shard) {
+        return Err(fields.bad("shardBytes", "must be 65536 to 67108864"));
+    }
+    let fetch = match fields.raw("fetch") {
+        Some(fetch) => Some(fetch.dyn_into().map_err(|_| fields.bad("fetch", "must be a function"))?),
+        None => None,
+    };
+    Ok((options, fetch, fields.get("token")?))
 }
 
 /// The options of loading that do not say which model.
@@ -138,7 +182,7 @@ pub(super) fn bench(object: &JsValue) -> Result<Bench> {
     Ok(Bench { options, source, quality })
 }
 
-fn source(model: &JsValue) -> Result<Source> {
+pub(super) fn source(model: &JsValue) -> Result<Source> {
     if let Some(text) = model.as_string() {
         return match ModelSpec::parse(&text)? {
             ModelSpec::Remote(remote) => Ok(Source::Remote(remote)),

@@ -9,6 +9,7 @@ use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::wasm_bindgen_test;
 use web_sys::{AbortController, AbortSignal};
 
+use super::WasmControl;
 use super::bindings::WasmEngine;
 use super::blob::blob_of;
 use super::{js, to_js};
@@ -83,7 +84,7 @@ fn model(files: &[(&str, &[u8])]) -> JsValue {
 async fn load(files: &[(&str, &[u8])], options: &[(&str, JsValue)]) -> Result<Engine, JsValue> {
     let mut all = vec![("model", model(files)), ("lane", "exact".into())];
     all.extend_from_slice(options);
-    JsFuture::from(WasmEngine::load(js::object(&all), ignore(), signal())).await.map(JsCast::unchecked_into)
+    JsFuture::from(WasmEngine::load(js::object(&all), ignore(), signal(), &WasmControl::new())).await.map(JsCast::unchecked_into)
 }
 
 fn tokens(ids: &[u32]) -> JsValue {
@@ -148,7 +149,10 @@ fn code(error: &JsValue) -> String {
 async fn progress_info_and_deltas() {
     let (files, e) = small();
     let (report, reports) = collect();
-    let engine = JsFuture::from(WasmEngine::load(js::object(&[("model", model(files))]), report, signal())).await.unwrap().unchecked_into::<Engine>();
+    let engine = JsFuture::from(WasmEngine::load(js::object(&[("model", model(files))]), report, signal(), &WasmControl::new()))
+        .await
+        .unwrap()
+        .unchecked_into::<Engine>();
     let mut phases: Vec<String> = reports.iter().map(|p| js::string(&p, "phase")).collect();
     phases.dedup();
     assert!(["read", "compile", "upload"].iter().all(|p| phases.iter().any(|q| q == p)), "{phases:?}");
@@ -182,7 +186,7 @@ async fn aborting_disposing_and_overlapping() {
     let controller = AbortController::new().unwrap();
     controller.abort();
     let options = js::object(&[("model", model(files))]);
-    let error = JsFuture::from(WasmEngine::load(options, ignore(), controller.signal())).await.unwrap_err();
+    let error = JsFuture::from(WasmEngine::load(options, ignore(), controller.signal(), &WasmControl::new())).await.unwrap_err();
     assert_eq!(code(&error), "ABORTED");
 
     let engine = load(files, &[("chunk", 1.into())]).await.unwrap();

@@ -4,7 +4,7 @@
 use bytemuck::cast_slice;
 use futures_util::future::LocalBoxFuture;
 
-use super::{BLOCK, Matrix, Packed, RowSlice, VectorSource, WeightType, dequantize, quantize, repack};
+use super::{BLOCK, Matrix, Packed, Part, RowSlice, VectorSource, WeightType, dequantize, quantize, repack};
 use crate::error::{Error, Result};
 use crate::format::manifest::PackedTensor;
 use crate::format::{Checkpoint, DType, TensorInfo};
@@ -57,58 +57,108 @@ pub async fn load(
     done: &mut dyn FnMut(u64),
 ) -> Result<LoadTimes> {
     let mut times = LoadTimes::default();
-    for (buffer, source) in vectors {
+    for job in in_order(checkpoint, matrices, vectors)? {
         cancel.check()?;
-        let mut values: Vec<f32> = Vec::new();
-        for part in &source.parts {
-            let Some(name) = &part.tensor else {
-                values.resize(values.len() + part.len, 0.0);
-                continue;
-            };
-            let info = super::matrix::expect(checkpoint, name, &[part.len])?;
-            let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-            let first = values.len();
-            dequantize(info.dtype, &raw, &mut values).map_err(|e| e.at(name))?;
-            values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);
-            done(info.bytes);
-        }
-        sink.write(*buffer, 0, cast_slice(&values)).await?;
-    }
-    for matrix in matrices {
-        for part in &matrix.parts {
-            // What of the scales is written, in bytes, and a half-word that waits for its neighbour.
-            let (mut at, mut scales_at, mut scales) = (0u64, 0u64, Vec::<u16>::new());
-            for slice in &part.slices {
-                let info = checkpoint.tensor(&slice.tensor)?;
-                let mut rows = Rows::of(checkpoint, info, slice, matrix.k).await?;
-                let mut row = slice.row0;
-                while row < slice.row0 + slice.rows {
-                    cancel.check()?;
-                    let piece = rows.read(row, slice.row0 + slice.rows - row, &mut times).await.map_err(|e| e.at(&slice.tensor))?;
-                    let started = now_ms();
-                    sink.write(part.wq, at, piece.quants()).await?;
-                    at += piece.quants().len() as u64;
-                    scales.extend_from_slice(&piece.scales);
-                    let whole = scales.len() / 2 * 2;
-                    if let Some(ws) = part.ws.filter(|_| whole > 0) {
-                        sink.write(ws, scales_at, cast_slice(&scales[..whole])).await?;
-                        scales_at += whole as u64 * 2;
-                        scales.drain(..whole);
-                    }
-                    times.write += now_ms() - started;
-                    row += piece.rows;
-                    done(piece.bytes_read);
-                }
-            }
-            if let (Some(ws), [last]) = (part.ws, scales.as_slice()) {
-                sink.write(ws, scales_at, cast_slice(&[*last, 0])).await?;
-            }
+        match job {
+            Job::Vector(buffer, source) => load_vector(checkpoint, buffer, source, sink, done).await?,
+            Job::Part(k, part) => load_part(checkpoint, k, part, cancel, sink, &mut times, done).await?,
         }
     }
     let started = now_ms();
     sink.finish().await?;
     times.write += now_ms() - started;
     Ok(times)
+}
+
+/// One thing to load.
+enum Job<'a> {
+    Vector(BufferId, &'a VectorSource),
+    /// Some rows of a matrix, and the length of a row.
+    Part(usize, &'a Part),
+}
+
+/// All there is to load, in the order in which the last bytes of each stand in the checkpoint: so do they arrive, where they arrive.
+fn in_order<'a>(checkpoint: &Checkpoint, matrices: &'a [Matrix], vectors: &'a [(BufferId, VectorSource)]) -> Result<Vec<Job<'a>>> {
+    let end = |name: &str| {
+        let info = checkpoint.tensor(name)?;
+        let packed = packed(checkpoint, info).and_then(|p| p.segments.iter().map(|s| (s.shard, s.offset + s.length)).max());
+        Ok::<_, Error>(packed.unwrap_or((info.file, info.end())))
+    };
+    let mut jobs = Vec::new();
+    for (buffer, source) in vectors {
+        let mut last = (0, 0);
+        for name in source.parts.iter().filter_map(|part| part.tensor.as_deref()) {
+            last = last.max(end(name)?);
+        }
+        jobs.push((last, Job::Vector(*buffer, source)));
+    }
+    for matrix in matrices {
+        for part in &matrix.parts {
+            let mut last = (0, 0);
+            for slice in &part.slices {
+                last = last.max(end(&slice.tensor)?);
+            }
+            jobs.push((last, Job::Part(matrix.k, part)));
+        }
+    }
+    jobs.sort_by_key(|(last, _)| *last);
+    Ok(jobs.into_iter().map(|(_, job)| job).collect())
+}
+
+async fn load_vector(checkpoint: &Checkpoint, buffer: BufferId, source: &VectorSource, sink: &dyn Sink, done: &mut dyn FnMut(u64)) -> Result<()> {
+    let mut values: Vec<f32> = Vec::new();
+    for part in &source.parts {
+        let Some(name) = &part.tensor else {
+            values.resize(values.len() + part.len, 0.0);
+            continue;
+        };
+        let info = super::matrix::expect(checkpoint, name, &[part.len])?;
+        let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
+        let first = values.len();
+        dequantize(info.dtype, &raw, &mut values).map_err(|e| e.at(name))?;
+        values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);
+        done(info.bytes);
+    }
+    sink.write(buffer, 0, cast_slice(&values)).await
+}
+
+async fn load_part(
+    checkpoint: &Checkpoint,
+    k: usize,
+    part: &Part,
+    cancel: &Cancel,
+    sink: &dyn Sink,
+    times: &mut LoadTimes,
+    done: &mut dyn FnMut(u64),
+) -> Result<()> {
+    // What of the scales is written, in bytes, and a half-word that waits for its neighbour.
+    let (mut at, mut scales_at, mut scales) = (0u64, 0u64, Vec::<u16>::new());
+    for slice in &part.slices {
+        let info = checkpoint.tensor(&slice.tensor)?;
+        let mut rows = Rows::of(checkpoint, info, slice, k).await?;
+        let mut row = slice.row0;
+        while row < slice.row0 + slice.rows {
+            cancel.check()?;
+            let piece = rows.read(row, slice.row0 + slice.rows - row, times).await.map_err(|e| e.at(&slice.tensor))?;
+            let started = now_ms();
+            sink.write(part.wq, at, piece.quants()).await?;
+            at += piece.quants().len() as u64;
+            scales.extend_from_slice(&piece.scales);
+            let whole = scales.len() / 2 * 2;
+            if let Some(ws) = part.ws.filter(|_| whole > 0) {
+                sink.write(ws, scales_at, cast_slice(&scales[..whole])).await?;
+                scales_at += whole as u64 * 2;
+                scales.drain(..whole);
+            }
+            times.write += now_ms() - started;
+            row += piece.rows;
+            done(piece.bytes_read);
+        }
+    }
+    if let (Some(ws), [last]) = (part.ws, scales.as_slice()) {
+        sink.write(ws, scales_at, cast_slice(&[*last, 0])).await?;
+    }
+    Ok(())
 }
 
 /// Some rows in the GPU's layout.

@@ -1,7 +1,7 @@
 //! What the cache holds is not read again, conversations take turns, and a full context is an error or a shift: with the tokens of a fresh run.
 
 use millrace::plan::{Kv, Lane};
-use millrace::store::{Begin, MemoryStore, ModelKey, Store as _};
+use millrace::store::{Begin, Memory, ModelKey};
 use millrace::stream::{Cancel, Engine, Event, Generation, LoadOptions, Overflow, Prompt, Request};
 use pollster::block_on;
 use serde_json::json;
@@ -214,7 +214,7 @@ fn a_saved_conversation_goes_on_in_another_engine() {
     };
     let makers: [&dyn Fn() -> Engine; 3] = [&|| load(&exact()), &|| window(None), &|| window(Some(Kv::Q8))];
     for make in makers {
-        let store = MemoryStore::new();
+        let store = Memory::store();
         let mut engine = make();
         let prompt = ids(130, 3);
         let first = run(&mut engine, &ask(&prompt, 10));
@@ -239,7 +239,7 @@ fn a_saved_conversation_goes_on_in_another_engine() {
 
 #[test]
 fn what_was_saved_elsewhere_or_is_damaged_is_not_taken() {
-    let store = MemoryStore::new();
+    let store = Memory::store();
     let mut engine = load(&exact());
     run(&mut engine, &ask(&ids(30, 3), 3));
     block_on(engine.save(0, &store, "a", &Cancel::new())).unwrap();
@@ -255,7 +255,7 @@ fn what_was_saved_elsewhere_or_is_damaged_is_not_taken() {
     let files = block_on(store.open(&ModelKey::new("conversation:a"))).unwrap().unwrap();
     for (victim, _) in &files {
         for how in [0, 1, 2] {
-            let broken = MemoryStore::new();
+            let broken = Memory::store();
             let Begin::Write(mut writer) = block_on(broken.begin(&ModelKey::new("conversation:a"), &Cancel::new())).unwrap() else { panic!("whole") };
             for (name, file) in &files {
                 let mut bytes = block_on(file.read(0, file.len() as usize)).unwrap();
@@ -267,7 +267,7 @@ fn what_was_saved_elsewhere_or_is_damaged_is_not_taken() {
                         _ => continue,
                     }
                 }
-                block_on(writer.create(name, None)).unwrap();
+                block_on(writer.create(name)).unwrap();
                 block_on(writer.append(&bytes)).unwrap();
             }
             block_on(writer.finish()).unwrap();

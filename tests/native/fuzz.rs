@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use millrace::format::Checkpoint;
+use millrace::format::{Checkpoint, Manifest};
+use millrace::store::journal::{State, StoredFile};
+use millrace::store::{ModelKey, check_name};
 use millrace::text::{TemplateSource, Tokenizer};
 
 use crate::builder::{ARRAY, BOOL, F32, Gguf, STRING, U32, array, safetensors, string, strings};
@@ -116,19 +118,20 @@ fn gguf_files() -> Vec<(Vec<u8>, usize)> {
     files
 }
 
+fn mutated_gguf(files: &[(Vec<u8>, usize)], seed: u64) -> bool {
+    let mut random = Random(seed);
+    // The small file changes into something else quickest, so it is taken most often.
+    let (file, header) = &files[if seed.is_multiple_of(4) { random.below(files.len()) } else { 0 }];
+    let mut file = file.clone();
+    mutate(&mut file, *header, &mut random);
+    check(vec![("model.gguf".into(), file)], &["BAD_MODEL", "UNSUPPORTED_MODEL", "TOKENIZER"], seed)
+}
+
 #[test]
 fn mutated_gguf_headers_give_typed_errors() {
     let files = gguf_files();
-    let mut good = 0;
     let cases = 4000;
-    for seed in 0..cases {
-        let mut random = Random(seed);
-        // The small file changes into something else quickest, so it is taken most often.
-        let (file, header) = &files[if seed % 4 == 0 { random.below(files.len()) } else { 0 }];
-        let mut file = file.clone();
-        mutate(&mut file, *header, &mut random);
-        good += usize::from(check(vec![("model.gguf".into(), file)], &["BAD_MODEL", "UNSUPPORTED_MODEL", "TOKENIZER"], seed));
-    }
+    let good = (0..cases).filter(|seed| mutated_gguf(&files, *seed)).count();
     assert!(good > 0 && good < cases as usize / 2, "{good} of {cases} still open: the mutations are too weak or too strong");
 }
 
@@ -143,31 +146,143 @@ fn folder(header: &str, tokenizer: Vec<u8>) -> Vec<(String, Vec<u8>)> {
 
 const HEADER: &str = r#"{"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]},"b.weight":{"dtype":"BF16","shape":[64],"data_offsets":[128,256]}}"#;
 
+fn mutated_safetensors(tokenizer: &[u8], seed: u64) -> bool {
+    let mut random = Random(seed);
+    let mut list = folder(HEADER, tokenizer.to_vec());
+    match seed % 3 {
+        // Bytes of the file, its length field among them.
+        0 => {
+            let header = 8 + HEADER.len();
+            mutate(&mut list[3].1, header, &mut random);
+        }
+        // JSON that stays JSON: a number or a word becomes another.
+        1 => list[3].1 = safetensors(&other_words(HEADER, &mut random), 256),
+        _ => {
+            let index = random.of(&[0, 1, 1, 1, 2]);
+            let length = list[index].1.len();
+            mutate(&mut list[index].1, length, &mut random);
+        }
+    }
+    check(list, &["BAD_MODEL", "UNSUPPORTED_MODEL", "TOKENIZER", "NOT_FOUND"], seed)
+}
+
 #[test]
 fn mutated_safetensors_give_typed_errors() {
     let tokenizer = bytes("tokenizer/gpt2/tokenizer.json");
-    let codes = ["BAD_MODEL", "UNSUPPORTED_MODEL", "TOKENIZER", "NOT_FOUND"];
-    let mut good = 0;
-    for seed in 0..3000 {
-        let mut random = Random(seed);
-        let mut list = folder(HEADER, tokenizer.clone());
-        match seed % 3 {
-            // Bytes of the file, its length field among them.
-            0 => {
-                let header = 8 + HEADER.len();
-                mutate(&mut list[3].1, header, &mut random);
-            }
-            // JSON that stays JSON: a number or a word becomes another.
-            1 => list[3].1 = safetensors(&other_words(HEADER, &mut random), 256),
-            _ => {
-                let index = random.of(&[0, 1, 1, 1, 2]);
-                let length = list[index].1.len();
-                mutate(&mut list[index].1, length, &mut random);
-            }
-        }
-        good += usize::from(check(list, &codes, seed));
-    }
+    let good = (0..3000).filter(|seed| mutated_safetensors(&tokenizer, *seed)).count();
     assert!(good > 0 && good < 2000, "{good} of 3000 still open: the mutations are too weak or too strong");
+}
+
+/// A manifest with bytes or words changed: an error, or one that names files whose bytes add up.
+fn mutated_manifest(text: &[u8], seed: u64) -> bool {
+    let mut random = Random(seed);
+    let changed = if seed.is_multiple_of(2) {
+        let mut text = text.to_vec();
+        let length = text.len();
+        mutate(&mut text, length, &mut random);
+        text
+    } else {
+        other_words(std::str::from_utf8(text).unwrap(), &mut random).into_bytes()
+    };
+    let size = changed.len();
+    let (parsed, held) = peak(|| Manifest::parse(&changed));
+    assert!(held <= (1 << 20) + 64 * size, "seed {seed}: {held} bytes held for {size}");
+    match parsed {
+        Ok(manifest) => {
+            let sum = manifest.files().try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
+            assert!(sum.is_some() && manifest.files().all(|file| check_name(&file.file).is_ok()), "seed {seed}");
+            true
+        }
+        Err(e) => {
+            assert!(matches!(e.code(), "BAD_MODEL" | "UNSUPPORTED_MODEL"), "seed {seed}: {}: {e}", e.code());
+            false
+        }
+    }
+}
+
+/// A journal as a download leaves it, and what a whole model's document says.
+fn journal() -> (Vec<u8>, Vec<u8>, ModelKey) {
+    let key = ModelKey::new("https://example.org/model/");
+    let hash = |c: char| c.to_string().repeat(64);
+    let file = |name: &str, length: u64, shards: &[Option<String>]| {
+        let file = StoredFile::new(name, Some(length), 1000);
+        serde_json::to_value(StoredFile { shards: shards.to_vec(), ..file }).unwrap()
+    };
+    let model = serde_json::to_value(State::new(&key, 1_700_000_000_000)).unwrap();
+    let lines = [
+        serde_json::json!({ "model": model }),
+        serde_json::json!({ "file": file("config.json", 700, &[None]) }),
+        serde_json::json!({ "shard": [0, 0, hash('a')] }),
+        serde_json::json!({ "file": file("model.safetensors", 3500, &[None, None, None, None]) }),
+        serde_json::json!({ "shard": [1, 2, hash('b')] }),
+        serde_json::json!({ "shard": [1, 2, null] }),
+        serde_json::json!({ "shard": [1, 3, hash('c')] }),
+        serde_json::json!({ "clean": true }),
+    ];
+    let journal = lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect();
+    let whole = [file("config.json", 700, &[Some(hash('a'))]), file("m", 1500, &[Some(hash('b')), Some(hash('c'))])];
+    let mut stored = model;
+    stored["files"] = serde_json::json!(whole);
+    (journal, serde_json::to_vec_pretty(&stored).unwrap(), key)
+}
+
+/// What changes never tells of bytes that a file does not have, and never takes memory that it is not worth.
+fn mutated_journal((journal, stored, key): &(Vec<u8>, Vec<u8>, ModelKey), seed: u64) -> bool {
+    let mut random = Random(seed);
+    let of = if seed.is_multiple_of(3) { stored } else { journal };
+    let changed = if random.below(2) == 0 {
+        let mut text = of.clone();
+        let length = text.len();
+        mutate(&mut text, length, &mut random);
+        text
+    } else {
+        other_words(std::str::from_utf8(of).unwrap(), &mut random).into_bytes()
+    };
+    let (state, held) = peak(|| match seed % 3 {
+        0 => State::parse_stored(&changed, key.id()),
+        _ => State::parse_journal(&changed, key.id()).map(|journal| {
+            assert!(journal.good <= changed.len() as u64, "seed {seed}");
+            journal.state
+        }),
+    });
+    // A file's list of shards follows from its length: at most 2^21 of them, with or without a hash.
+    assert!(held <= 128 << 20, "seed {seed}: {held} bytes held for {}", changed.len());
+    let Some(state) = state else { return false };
+    assert_eq!(state.url, key.url(), "seed {seed}");
+    assert!(state.files.iter().all(|f| check_name(&f.name).is_ok() && f.length.is_none_or(|length| f.bytes() <= length)), "seed {seed}");
+    true
+}
+
+#[test]
+fn mutated_manifests_and_journals_are_refused_or_hold_together() {
+    let (manifest, journal) = (bytes("shards/manifest.json"), journal());
+    assert!(State::parse_journal(&journal.0, journal.2.id()).is_some_and(|j| j.clean) && State::parse_stored(&journal.1, journal.2.id()).is_some());
+    let good = (0..2000).filter(|seed| mutated_manifest(&manifest, *seed)).count();
+    assert!(good > 0 && good < 1500, "{good} of 2000 manifests still open");
+    let good = (0..6000).filter(|seed| mutated_journal(&journal, *seed)).count();
+    assert!(good > 0 && good < 5500, "{good} of 6000 journals still open");
+}
+
+/// All of it with seeds that nobody has seen before: `MILLRACE_FUZZ_SECONDS`, or ten minutes.
+#[test]
+#[ignore = "takes ten minutes: npm run test:long"]
+fn ten_minutes_of_mutations() {
+    let seconds = std::env::var("MILLRACE_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(600);
+    let (files, tokenizer) = (gguf_files(), bytes("tokenizer/gpt2/tokenizer.json"));
+    let (manifest, journal) = (bytes("shards/manifest.json"), journal());
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let first = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let mut seed = first;
+    while Instant::now() < end {
+        mutated_gguf(&files, seed);
+        mutated_safetensors(&tokenizer, seed);
+        for more in 0..4 {
+            mutated_manifest(&manifest, seed.wrapping_mul(4) + more);
+            mutated_journal(&journal, seed.wrapping_mul(4) + more);
+        }
+        seed += 1;
+    }
+    println!("{} rounds from seed {first}", seed - first);
 }
 
 /// Replaces one number or quoted word of a JSON text.

@@ -6,6 +6,7 @@ mod builder;
 mod common;
 mod conversation;
 mod decode_loop;
+mod device_lost;
 mod families;
 mod format;
 mod fuzz;

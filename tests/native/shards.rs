@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use millrace::convert::{self, Options};
@@ -10,8 +11,9 @@ use millrace::format::{Checkpoint, Manifest, Metadata};
 use millrace::model::{self, Reserve};
 use millrace::plan::BufferId;
 use millrace::source::disk::open_path;
+use millrace::source::transport::Request as Get;
 use millrace::source::{Body, Remote, Reply, Transport};
-use millrace::store::{MemoryStore, Store as _};
+use millrace::store::{DownloadOptions, Memory, Store};
 use millrace::stream::{Cancel, Engine, LoadOptions, Prompt, Request};
 use millrace::text::{ChatTemplate, TemplateSource, Tokenizer};
 use millrace::weights::{self, Recipe, Sink};
@@ -308,38 +310,51 @@ impl Body for Whole {
 }
 
 impl Transport for Server {
-    fn get<'a>(&'a self, url: &'a str, _: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
+    fn get<'a>(&'a self, request: Get<'a>, _: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
-            let name = url.rsplit('/').next().unwrap();
-            let mut bytes = self.files.get(name).cloned().ok_or_else(|| Error::not_found(format!("{url}: 404")))?;
+            let name = request.url.rsplit('/').next().unwrap();
+            let found = self.files.get(name).cloned();
+            let (status, mut bytes) = found.map_or((404, Vec::new()), |bytes| (if request.range.is_some() { 206 } else { 200 }, bytes));
             if self.damaged.as_deref() == Some(name) {
                 bytes[7] ^= 1;
             }
-            Ok(Reply { length: Some(bytes.len() as u64), etag: None, body: Box::new(Whole(Some(bytes))) })
+            let (from, to) = request.range.map_or((0, bytes.len()), |(from, to)| (from as usize, to.map_or(bytes.len(), |to| to as usize).min(bytes.len())));
+            let body = bytes.get(from..to).unwrap_or_default().to_vec();
+            let header = |name: &str| match name {
+                "content-length" => Some(body.len().to_string()),
+                "content-range" if status == 206 => Some(format!("bytes {from}-{}/{}", to - 1, bytes.len())),
+                _ => None,
+            };
+            Ok(Reply::new(status, header, 0.0, Box::new(Whole(Some(body.clone())))))
         })
+    }
+
+    fn sleep(&self, _: f64) -> LocalBoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
     }
 }
 
 #[test]
 fn hashes_are_compared_as_files_arrive() {
     let (_dir, out, manifest) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
-    let mut server = Server { files: contents(&out), damaged: None };
+    let server = |damaged: Option<String>| Rc::new(Server { files: contents(&out), damaged });
     let remote = Remote::parse("https://example.org/m/manifest.json").unwrap();
-    let fetch = |server: &Server, store: &MemoryStore| block_on(millrace::store::fetch(&remote, store, server, &|_| {}, &Cancel::new()));
+    let fetch =
+        |server: Rc<Server>, store: &Store| block_on(millrace::store::fetch(&remote, store, server, DownloadOptions::default(), &|_| {}, &Cancel::new()));
     for damaged in manifest.files().map(|file| file.file.clone()) {
-        server.damaged = Some(damaged.clone());
-        let store = MemoryStore::new();
-        let error = fetch(&server, &store).err().unwrap();
+        let store = Memory::store();
+        let error = fetch(server(Some(damaged.clone())), &store).err().unwrap();
         assert_eq!(error.code(), "BAD_MODEL", "{error}");
         assert!(error.message().contains(&damaged) && error.message().contains("SHA-256"), "{error}");
-        assert!(block_on(store.list()).unwrap().is_empty(), "nothing damaged stays");
+        let left = block_on(store.list()).unwrap();
+        assert!(left.iter().flat_map(|entry| &entry.files).all(|file| file.name != damaged || file.bytes == 0), "nothing damaged stays: {left:?}");
     }
-    server.damaged = None;
-    let (files, _) = fetch(&server, &MemoryStore::new()).unwrap();
+    let (files, _) = fetch(server(None), &Memory::store()).unwrap();
     let expected = loaded(&open(&out).unwrap(), None, 1 << 17).unwrap();
     assert!(expected == loaded(&block_on(Checkpoint::open(&files)).unwrap(), None, 1 << 17).unwrap());
-    server.files.remove(&manifest.shards[2].file);
-    assert_eq!(fetch(&server, &MemoryStore::new()).err().unwrap().code(), "NOT_FOUND");
+    let mut files = contents(&out);
+    files.remove(&manifest.shards[2].file);
+    assert_eq!(fetch(Rc::new(Server { files, damaged: None }), &Memory::store()).err().unwrap().code(), "NOT_FOUND");
 }
 
 /// What version 1 of the format is: a model that was converted when it was new must load, and its conversion gives the same bytes.

@@ -83,7 +83,7 @@ async function answer(): Promise<void> {
     const system = settings.systemPrompt();
     mine.generation = engine.generate([...(system ? [{ role: 'system' as const, content: system }] : []), ...conversation], {
       ...settings.generateOptions(),
-      onProgress: ({ loaded, total }) => answerView.reading(loaded, total),
+      onProgress: ({ phase, loaded, total }) => phase === 'prompt' && answerView.reading(loaded, total),
     });
     for await (const delta of mine.generation) {
       text += delta;

@@ -17,7 +17,7 @@ const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
   OUT_OF_MEMORY: ['Not enough memory', 'Close other tabs, choose a smaller model, or a smaller context in the settings.'],
   NO_WEBGPU: ['WebGPU is missing', 'Chrome, Edge, Safari 26 and Firefox have it on most machines.'],
   NO_ADAPTER: ['No GPU was found', 'Turn on hardware acceleration in the browser’s settings and update the graphics driver.'],
-  DEVICE_LOST: ['The GPU was reset', 'Load the model again.'],
+  DEVICE_LOST: ['The GPU was lost', 'Close other tabs and programs that use the GPU, then load the model again, or a smaller one.'],
   GPU: ['The GPU refused to work', 'Update the browser and the graphics driver; the kernel page, linked in the settings, shows which part fails.'],
   UNKNOWN_KERNEL: ['There is no such kernel', 'Correct the name of the kernel variant.'],
   CONTEXT_FULL: ['The conversation is too long', 'Start a new chat, or allow a larger context in the settings.'],

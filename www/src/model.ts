@@ -9,6 +9,7 @@ const bar = get<HTMLProgressElement>('loading-bar');
 
 const PHASES: Record<Progress['phase'], string> = {
   download: 'Downloading',
+  verify: 'Checking what is stored',
   read: 'Reading',
   upload: 'Moving onto the GPU',
   compile: 'Compiling kernels',
@@ -74,6 +75,8 @@ export class ModelLoader {
         return null;
       }
       this.#engine = engine;
+      engine.addEventListener('devicelost', ({ detail }) => detail.recovering && state('loading', 'The GPU was reset: loading again'));
+      engine.addEventListener('devicerestored', () => state('ready', name));
       show('suggestions');
       get('hint').hidden = choice.model !== BOX;
       state('ready', name);
@@ -121,7 +124,11 @@ function progressShower(): (progress: Progress) => void {
   let phase = '';
   let began = 0;
   let first = 0;
+  // While bytes arrive, they are what takes time: the rest goes on beside it.
+  let arriving = false;
   return (progress) => {
+    if (progress.phase === 'download') arriving = progress.loaded < progress.total;
+    else if (arriving) return;
     if (progress.phase !== phase) {
       phase = progress.phase;
       began = performance.now();
@@ -132,7 +139,7 @@ function progressShower(): (progress: Progress) => void {
     const measured = elapsed > 0.3 && phase !== 'compile' ? ` · ${bytes((loaded - first) / elapsed)}/s` : '';
     const amount = phase === 'compile' ? `${loaded} of ${total || '?'}` : `${bytes(loaded)}${total > 0 ? ` of ${bytes(total)}` : ''}`;
     get('loading-phase').textContent = cached && phase !== 'compile' ? `${PHASES[progress.phase]} from this browser's storage` : `${PHASES[progress.phase]}${file ? ` ${file}` : ''}`;
-    get('loading-detail').textContent = amount + measured;
+    get('loading-detail').textContent = progress.note ? `${amount} · ${progress.note}` : amount + measured;
     if (total > 0) {
       bar.max = total;
       bar.value = loaded;

@@ -1,14 +1,14 @@
 //! Folders, files and access handles of the origin's private file system.
 
+use futures_channel::oneshot;
 use wasm_bindgen::{JsCast, JsValue};
-use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{
     Blob, FileSystemDirectoryHandle, FileSystemFileHandle, FileSystemGetDirectoryOptions, FileSystemGetFileOptions, FileSystemReadWriteOptions,
-    FileSystemRemoveOptions, FileSystemSyncAccessHandle,
+    FileSystemSyncAccessHandle,
 };
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::MANIFEST;
 use crate::web::errors::{from_js, name_of};
 use crate::web::js;
 
@@ -43,31 +43,15 @@ pub(super) async fn names(dir: &FileSystemDirectoryHandle) -> JsResult<Vec<Strin
     }
 }
 
-/// Removes a model's folder, manifest first: a removal that is interrupted leaves nothing that looks whole.
-pub(super) async fn remove(dir: &FileSystemDirectoryHandle, id: &str) -> Result<()> {
-    let all = FileSystemRemoveOptions::new();
-    all.set_recursive(true);
-    let model = directory(dir, id, false).await;
-    let mut steps = Vec::new();
-    if let Ok(model) = &model {
-        steps.push(JsFuture::from(model.remove_entry(MANIFEST)).await);
-    }
-    steps.push(JsFuture::from(dir.remove_entry_with_options(id, &all)).await);
-    for step in steps {
-        match step {
-            Err(e) if name_of(&e) == "NoModificationAllowedError" => {
-                return Err(Error::storage("the stored model is in use by another engine or tab; close it and try again"));
-            }
-            Err(e) if name_of(&e) != "NotFoundError" => return Err(from_js(&e, ErrorKind::Storage, "private file system")),
-            _ => (),
+/// What removing said: what is not there is as good as removed.
+pub(super) fn removed(what: &str, result: JsResult) -> Result<()> {
+    match result {
+        Err(e) if name_of(&e) == "NoModificationAllowedError" => {
+            Err(Error::storage(format!("{what} of a stored model is in use by another engine or tab; close it and try again")))
         }
+        Err(e) if name_of(&e) != "NotFoundError" => Err(from_js(&e, ErrorKind::Storage, "private file system")),
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-/// The name of a shard's file.
-pub(super) fn shard_name(file: usize, shard: usize) -> String {
-    format!("{file}.{shard}")
 }
 
 /// An access handle that is closed when dropped.
@@ -80,11 +64,17 @@ impl Drop for Handle {
 }
 
 impl Handle {
-    /// The only handle of a file, empty, to write.
-    pub(super) async fn create(dir: &FileSystemDirectoryHandle, name: &str) -> JsResult<Self> {
+    /// The only handle of a file, with its first `keep` bytes, to write.
+    pub(super) async fn create(dir: &FileSystemDirectoryHandle, name: &str, keep: u64) -> JsResult<Self> {
         let file = file(dir, name, true).await?;
-        let handle = Self(JsFuture::from(file.create_sync_access_handle()).await?.unchecked_into());
-        handle.0.truncate_with_u32(0)?;
+        let (sender, receiver) = oneshot::channel();
+        // Whoever asked may be gone before the browser gives it: then it is closed at once.
+        spawn_local(async move {
+            let handle = JsFuture::from(file.create_sync_access_handle()).await;
+            let _ = sender.send(handle.map(|handle| Self(handle.unchecked_into())));
+        });
+        let handle = receiver.await.map_err(|_| JsValue::from("no handle was given"))??;
+        handle.0.truncate_with_f64(keep as f64)?;
         Ok(handle)
     }
 

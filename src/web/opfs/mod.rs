@@ -1,63 +1,70 @@
-//! Models in the origin's private file system: `millrace/<id>/F.S` for shard S of file F, `manifest.json` last.
+//! The origin's private file system: `millrace/<id>/NAME` for each file.
 //!
 //! Files are written through synchronous access handles, which only Workers have. Reading uses them too where they can be
 //! shared (`mode: "read-only"`); elsewhere a handle would lock everyone else out, and the shards are read as blobs.
 
 mod handle;
 mod source;
-mod writer;
 
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use wasm_bindgen::{JsCast, JsValue};
-use web_sys::{AbortSignal, FileSystemDirectoryHandle};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{AbortSignal, FileSystemDirectoryHandle, FileSystemRemoveOptions};
 
+use self::handle::{Handle, names, removed};
 pub(super) use self::handle::{JsResult, blob, directory, file};
-use self::handle::{names, remove};
 use self::source::OpfsSource;
-use self::writer::OpfsWriter;
-use super::BlobSource;
-use super::errors::from_js;
+use super::errors::{from_js, name_of};
 use super::js;
 use super::lock::{self, Otherwise};
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{ByteSource, Files};
-use crate::store::{Begin, Entry, MANIFEST, Manifest, ModelKey, Store, Usage};
+use crate::source::ByteSource;
+use crate::store::medium::{Lock, Out};
+use crate::store::{Medium, Store, Work, full};
 use crate::stream::Cancel;
 
-/// Bytes of a shard: small enough to write, verify or fetch again alone.
-const SHARD: u64 = 64 << 20;
 /// The folder of the origin's file system that is ours.
 const FOLDER: &str = "millrace";
 /// The folder of saved conversations.
 const CONVERSATIONS: &str = "millrace-conversations";
 
-/// The store in the origin's private file system.
-pub struct OpfsStore {
+/// How often a file that somebody has open is tried again, and the wait between, ms.
+const TRIES: u32 = 20;
+const WAIT_MS: f64 = 50.0;
+
+/// A folder of the origin's private file system.
+#[derive(Clone)]
+pub struct Opfs {
     dir: FileSystemDirectoryHandle,
     folder: String,
-    shard: u64,
     signal: Option<AbortSignal>,
 }
 
 /// From here on a browser's answer may be made up: there can be more, and an attempt tells.
 const MOST_REPORTED: u64 = 10_000_000_000;
 
-impl OpfsStore {
-    /// Opens the store and removes what interrupted writers left. `signal` ends waiting for other writers.
+impl Opfs {
+    /// Opens the store of models and removes what nobody can go on with. `signal` ends waiting for other writers.
     ///
     /// Fails with `STORAGE` where the browser has no such file system or keeps it closed, as in private windows.
-    pub async fn open(signal: Option<AbortSignal>) -> Result<Self> {
-        Self::open_in(FOLDER, SHARD, signal).await
+    pub async fn models(signal: Option<AbortSignal>) -> Result<Store> {
+        Self::open_in(FOLDER, signal).await
     }
 
     /// Where conversations are kept: beside the models' folder.
-    pub async fn conversations(signal: Option<AbortSignal>) -> Result<Self> {
-        Self::open_in(CONVERSATIONS, SHARD, signal).await
+    pub async fn conversations(signal: Option<AbortSignal>) -> Result<Store> {
+        Self::open_in(CONVERSATIONS, signal).await
     }
 
-    async fn open_in(folder: &str, shard: u64, signal: Option<AbortSignal>) -> Result<Self> {
+    async fn open_in(folder: &str, signal: Option<AbortSignal>) -> Result<Store> {
+        let store = Store::new(Self::open_folder(folder, signal).await?);
+        store.sweep().await?;
+        Ok(store)
+    }
+
+    async fn open_folder(folder: &str, signal: Option<AbortSignal>) -> Result<Self> {
         let storage = js::path(&js_sys::global(), &["navigator", "storage"]);
         let missing = |what: &str| Error::storage(format!("this browser has no {what} here; models cannot be kept"));
         if !js::get(&storage, "getDirectory").is_function() {
@@ -73,50 +80,23 @@ impl OpfsStore {
         let root = js::call_async(&storage, "getDirectory", &[]).await.map_err(closed)?;
         let root: FileSystemDirectoryHandle = root.dyn_into().map_err(closed)?;
         let dir = directory(&root, folder, true).await.map_err(closed)?;
-        let store = Self { dir, folder: folder.to_owned(), shard, signal };
-        store.sweep().await?;
-        Ok(store)
+        Ok(Self { dir, folder: folder.to_owned(), signal })
     }
 
-    /// Removes what is no whole model and nobody is writing.
-    async fn sweep(&self) -> Result<()> {
-        for id in self.ids().await? {
-            if self.manifest(&id).await.is_none()
-                && let Some(_lock) = lock::acquire(&self.lock_name(&id), Otherwise::Leave).await?
-                && self.manifest(&id).await.is_none()
-            {
-                remove(&self.dir, &id).await?;
-            }
-        }
-        Ok(())
+    /// A stored file of a model as a blob, which lies on the disk until it is read.
+    pub(super) async fn blob_of_model(id: &str, name: &str) -> Result<web_sys::Blob> {
+        let medium = Self::open_folder(FOLDER, None).await?;
+        let read = async { blob(&file(&directory(&medium.dir, id, false).await?, name, false).await?).await };
+        read.await.map_err(failed)
     }
 
     fn lock_name(&self, id: &str) -> String {
         format!("{}/{id}", self.folder)
     }
 
-    async fn ids(&self) -> Result<Vec<String>> {
-        names(&self.dir).await.map_err(|e| from_js(&e, ErrorKind::Storage, "private file system"))
-    }
-
-    /// The manifest of a model, if there is a whole one.
-    async fn manifest(&self, id: &str) -> Option<Manifest> {
-        let dir = directory(&self.dir, id, false).await.ok()?;
-        let blob = blob(&file(&dir, MANIFEST, false).await.ok()?).await.ok()?;
-        let source = BlobSource::new(MANIFEST, blob);
-        Manifest::parse(&source.read(0, source.len() as usize).await.ok()?, id)
-    }
-
-    /// The files of a model, if all of it is there.
-    async fn files(&self, id: &str) -> Result<Option<Files>> {
-        let Some(manifest) = self.manifest(id).await else { return Ok(None) };
-        let Ok(dir) = directory(&self.dir, id, false).await else { return Ok(None) };
-        let mut files = Files::new();
-        for (number, stored) in manifest.files.into_iter().enumerate() {
-            let Some(source) = OpfsSource::open(&dir, number, stored).await? else { return Ok(None) };
-            files.insert(source.name.clone(), Rc::new(source));
-        }
-        Ok(Some(files))
+    /// A model's folder; `None` where there is none.
+    async fn folder(&self, id: &str) -> Option<FileSystemDirectoryHandle> {
+        directory(&self.dir, id, false).await.ok()
     }
 
     /// Bytes that can still be written, where the browser says so. Chrome tells no more than 10 GiB, so as not to tell how large the disk is.
@@ -129,7 +109,11 @@ impl OpfsStore {
     }
 }
 
-impl Store for OpfsStore {
+fn failed(e: JsValue) -> Error {
+    from_js(&e, ErrorKind::Storage, "private file system")
+}
+
+impl Medium for Opfs {
     fn kind(&self) -> &'static str {
         "opfs"
     }
@@ -138,58 +122,82 @@ impl Store for OpfsStore {
         None
     }
 
-    fn list(&self) -> LocalBoxFuture<'_, Result<Vec<Entry>>> {
-        Box::pin(async {
-            let mut entries = Vec::new();
-            for id in self.ids().await? {
-                entries.extend(self.manifest(&id).await.map(|m| Entry { bytes: m.bytes(), url: m.url }));
-            }
-            Ok(entries)
-        })
+    fn folders(&self) -> Work<'_, Vec<String>> {
+        Box::pin(async { names(&self.dir).await.map_err(failed) })
     }
 
-    fn open<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<Option<Files>>> {
-        Box::pin(async move { self.files(key.id()).await })
-    }
-
-    fn begin<'a>(&'a self, key: &'a ModelKey, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Begin>> {
+    fn files<'a>(&'a self, folder: &'a str) -> Work<'a, Vec<(String, u64)>> {
         Box::pin(async move {
-            cancel.check()?;
-            let lock = lock::acquire(&self.lock_name(key.id()), Otherwise::Wait(self.signal.as_ref())).await?;
-            let lock = lock.ok_or_else(|| Error::storage("lock: the browser gave none"))?;
-            cancel.check()?;
-            if let Some(files) = self.files(key.id()).await? {
-                return Ok(Begin::Whole(files));
-            }
-            remove(&self.dir, key.id()).await?;
-            let dir = directory(&self.dir, key.id(), true).await.map_err(|e| from_js(&e, ErrorKind::Storage, "private file system"))?;
-            let store = Self { dir: self.dir.clone(), folder: self.folder.clone(), shard: self.shard, signal: None };
-            Ok(Begin::Write(Box::new(OpfsWriter { store, dir, key: key.clone(), files: Vec::new(), handle: None, lock: Some(lock) })))
-        })
-    }
-
-    fn remove<'a>(&'a self, key: &'a ModelKey) -> LocalBoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let _lock = lock::acquire(&self.lock_name(key.id()), Otherwise::Wait(self.signal.as_ref())).await?;
-            remove(&self.dir, key.id()).await
-        })
-    }
-
-    fn usage(&self) -> LocalBoxFuture<'_, Result<Usage>> {
-        Box::pin(async {
-            let failed = |e: JsValue| from_js(&e, ErrorKind::Storage, "private file system");
-            let mut used = 0;
-            for id in self.ids().await? {
-                // A folder or file may go while it is looked at: then it takes no space.
-                let Ok(dir) = directory(&self.dir, &id, false).await else { continue };
-                for name in names(&dir).await.map_err(failed)? {
-                    if let Ok(file) = file(&dir, &name, false).await {
-                        used += blob(&file).await.map_or(0, |b| b.size() as u64);
-                    }
+            let mut files = Vec::new();
+            let Some(dir) = self.folder(folder).await else { return Ok(files) };
+            for name in names(&dir).await.map_err(failed)? {
+                // A file may go while it is looked at: then it is not there.
+                if let Ok(file) = file(&dir, &name, false).await
+                    && let Ok(blob) = blob(&file).await
+                {
+                    files.push((name, blob.size() as u64));
                 }
             }
-            Ok(Usage { used, available: self.estimate().await })
+            Ok(files)
         })
+    }
+
+    fn open<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, Option<Rc<dyn ByteSource>>> {
+        Box::pin(async move {
+            let Some(dir) = self.folder(folder).await else { return Ok(None) };
+            Ok(OpfsSource::open(&dir, name).await?.map(|source| Rc::new(source) as _))
+        })
+    }
+
+    fn create<'a>(&'a self, folder: &'a str, name: &'a str, keep: u64) -> Work<'a, Box<dyn Out>> {
+        Box::pin(async move {
+            let failed = |e: JsValue| match name_of(&e).as_str() {
+                "NoModificationAllowedError" => Error::storage(format!("{name} of a stored model is in use by another engine or tab; close it and try again")),
+                "QuotaExceededError" => full(name, None, None),
+                _ => failed(e),
+            };
+            let dir = directory(&self.dir, folder, true).await.map_err(failed)?;
+            let mut tries = 0;
+            let handle = loop {
+                match Handle::create(&dir, name, keep).await {
+                    // Somebody who has just given up may not have let go of it yet.
+                    Err(e) if name_of(&e) == "NoModificationAllowedError" && tries < TRIES => {
+                        tries += 1;
+                        js::sleep(WAIT_MS).await;
+                    }
+                    other => break other.map_err(failed)?,
+                }
+            };
+            Ok(Box::new(OpfsOut { medium: self.clone(), handle, at: keep }) as _)
+        })
+    }
+
+    fn remove<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            let Some(dir) = self.folder(folder).await else { return Ok(()) };
+            removed(name, JsFuture::from(dir.remove_entry(name)).await)
+        })
+    }
+
+    fn remove_folder<'a>(&'a self, folder: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            let all = FileSystemRemoveOptions::new();
+            all.set_recursive(true);
+            removed("the folder", JsFuture::from(self.dir.remove_entry_with_options(folder, &all)).await)
+        })
+    }
+
+    fn lock<'a>(&'a self, folder: &'a str, cancel: &'a Cancel) -> Work<'a, Lock> {
+        Box::pin(async move {
+            cancel.check()?;
+            let lock = lock::acquire(&self.lock_name(folder), Otherwise::Wait(self.signal.as_ref())).await?;
+            cancel.check()?;
+            Ok(Box::new(lock.ok_or_else(|| Error::storage("lock: the browser gave none"))?) as Lock)
+        })
+    }
+
+    fn try_lock<'a>(&'a self, folder: &'a str) -> Work<'a, Option<Lock>> {
+        Box::pin(async move { Ok(lock::acquire(&self.lock_name(folder), Otherwise::Leave).await?.map(|lock| Box::new(lock) as Lock)) })
     }
 
     fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
@@ -197,60 +205,84 @@ impl Store for OpfsStore {
     }
 }
 
+struct OpfsOut {
+    medium: Opfs,
+    handle: Handle,
+    at: u64,
+}
+
+impl Out for OpfsOut {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> Work<'a, ()> {
+        Box::pin(async move {
+            if !self.handle.write(bytes, self.at).map_err(failed)? {
+                return Err(full("the model", None, self.medium.estimate().await));
+            }
+            self.at += bytes.len() as u64;
+            Ok(())
+        })
+    }
+    fn flush(&mut self) -> Work<'_, ()> {
+        Box::pin(async { self.handle.0.flush().map_err(failed) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::handle::Handle;
     use super::*;
+    use crate::store::{Begin, ModelKey};
     use wasm_bindgen_test::wasm_bindgen_test;
 
     async fn wipe(folder: &str) {
         let storage = js::path(&js_sys::global(), &["navigator", "storage"]);
         let root: FileSystemDirectoryHandle = js::call_async(&storage, "getDirectory", &[]).await.unwrap().unchecked_into();
-        let _ = remove(&root, folder).await;
+        let all = FileSystemRemoveOptions::new();
+        all.set_recursive(true);
+        let _ = JsFuture::from(root.remove_entry_with_options(folder, &all)).await;
     }
 
     #[wasm_bindgen_test]
     async fn conformance() {
         wipe("test-suite").await;
-        // Shards of a size that fits nothing, so that every boundary is crossed.
-        let open = || async { Box::new(OpfsStore::open_in("test-suite", 999, None).await.unwrap()) as Box<dyn Store> };
-        crate::store::suite::conforms(open).await;
+        crate::store::suite::conforms(|| async { Opfs::open_in("test-suite", None).await.unwrap() }).await;
         wipe("test-suite").await;
     }
 
     #[wasm_bindgen_test]
-    async fn what_a_crash_left_is_removed_and_damage_is_noticed() {
+    async fn what_nobody_can_go_on_with_is_removed_and_damage_is_noticed() {
         wipe("test-crash").await;
-        let open = || OpfsStore::open_in("test-crash", 4, None);
-        let store = open().await.unwrap();
+        let opfs = Opfs::open_folder("test-crash", None).await.unwrap();
+        let store = Store::new(opfs.clone());
         let key = ModelKey::new("https://example.org/a.gguf");
-        let left = directory(&store.dir, key.id(), true).await.unwrap();
-        Handle::create(&left, "0.0").await.unwrap().write(b"half", 0).unwrap();
+        let write = |name: &'static str, bytes: &'static [u8]| {
+            let (opfs, key) = (opfs.clone(), key.clone());
+            async move { opfs.create(key.id(), name, 0).await.unwrap().write(bytes).await.unwrap() }
+        };
+        write("0.0", b"half").await;
         assert_eq!(store.usage().await.unwrap().used, 4);
-        let store = open().await.unwrap();
-        assert_eq!(store.usage().await.unwrap().used, 0);
+        assert_eq!(Opfs::open_in("test-crash", None).await.unwrap().usage().await.unwrap().used, 0);
 
-        for (victim, content) in [("0.1", &b"x"[..]), (MANIFEST, b"{"), (MANIFEST, b"")] {
+        for (victim, content) in [("0.0", &b"x"[..]), ("stored.json", b"{"), ("stored.json", b"")] {
             let Begin::Write(mut w) = store.begin(&key, &Cancel::new()).await.unwrap() else { panic!("not clean") };
-            w.create("a.gguf", None).await.unwrap();
+            w.create("a.gguf").await.unwrap();
             w.append(b"0123456789").await.unwrap();
             drop(w.finish().await.unwrap());
             assert!(store.open(&key).await.unwrap().is_some());
-            let dir = directory(&store.dir, key.id(), false).await.unwrap();
-            Handle::create(&dir, victim).await.unwrap().write(content, 0).unwrap();
+            write(victim, content).await;
             assert!(store.open(&key).await.unwrap().is_none(), "{victim}");
         }
         wipe("test-crash").await;
     }
 
     #[wasm_bindgen_test]
-    async fn waiting_for_a_writer_can_be_aborted() {
-        let controller = web_sys::AbortController::new().unwrap();
-        let store = OpfsStore::open_in("test-abort", 999, Some(controller.signal())).await.unwrap();
+    async fn waiting_for_a_writer_ends_with_the_signal() {
+        wipe("test-abort").await;
+        let store = Opfs::open_in("test-abort", None).await.unwrap();
         let key = ModelKey::new("https://example.org/a.gguf");
         let Begin::Write(first) = store.begin(&key, &Cancel::new()).await.unwrap() else { panic!("not clean") };
+        let controller = web_sys::AbortController::new().unwrap();
+        let waiting = Opfs::open_in("test-abort", Some(controller.signal())).await.unwrap();
         let cancel = Cancel::new();
-        let mut second = store.begin(&key, &cancel);
+        let mut second = Box::pin(waiting.begin(&key, &cancel));
         assert!(futures_util::future::poll_immediate(&mut second).await.is_none());
         controller.abort();
         assert_eq!(second.await.unwrap_err().kind(), ErrorKind::Aborted);

@@ -2,16 +2,16 @@
 
 use futures_util::future::LocalBoxFuture;
 use js_sys::Uint8Array;
+use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, FileSystemDirectoryHandle, FileSystemReadWriteOptions};
 
-use super::handle::{Handle, JsResult, blob, file, shard_name};
+use super::handle::{Handle, JsResult, blob, file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, check_range};
-use crate::store::StoredFile;
 use crate::web::errors::{from_js, name_of};
 
-/// One shard, to read.
+/// How a file is read.
 enum Shard {
     Handle(Handle),
     Blob(Blob),
@@ -55,32 +55,24 @@ impl Shard {
     }
 }
 
-/// A stored file, to read.
+/// A file, to read.
 pub(super) struct OpfsSource {
-    pub(super) name: String,
+    name: String,
     len: u64,
-    /// Each with its first byte's position in the file.
-    shards: Vec<(u64, Shard)>,
+    shard: Shard,
 }
 
 impl OpfsSource {
-    /// `None` if a shard is missing or of another length than the manifest says.
-    pub(super) async fn open(dir: &FileSystemDirectoryHandle, number: usize, stored: StoredFile) -> Result<Option<Self>> {
-        let mut shards = Vec::with_capacity(stored.shards.len());
-        let mut start = 0;
-        for (i, length) in stored.shards.iter().enumerate() {
-            let shard = match Shard::open(dir, &shard_name(number, i)).await {
-                Ok(shard) => shard,
-                Err(e) if name_of(&e) == "NotFoundError" => return Ok(None),
-                Err(e) => return Err(from_js(&e, ErrorKind::Storage, &stored.name)),
-            };
-            if shard.len().map_err(|e| from_js(&e, ErrorKind::Storage, &stored.name))? != *length {
-                return Ok(None);
-            }
-            shards.push((start, shard));
-            start += length;
-        }
-        Ok(Some(Self { name: stored.name, len: stored.length, shards }))
+    /// `None` if it is not there.
+    pub(super) async fn open(dir: &FileSystemDirectoryHandle, name: &str) -> Result<Option<Self>> {
+        let failed = |e: JsValue| from_js(&e, ErrorKind::Storage, name);
+        let shard = match Shard::open(dir, name).await {
+            Ok(shard) => shard,
+            Err(e) if name_of(&e) == "NotFoundError" => return Ok(None),
+            Err(e) => return Err(failed(e)),
+        };
+        let len = shard.len().map_err(failed)?;
+        Ok(Some(Self { name: name.to_owned(), len, shard }))
     }
 }
 
@@ -95,26 +87,10 @@ impl ByteSource for OpfsSource {
         Box::pin(async move {
             check_range(&self.name, self.len, offset, len)?;
             let mut bytes = vec![0; len];
-            let mut done = 0;
-            // The last shard that begins at or before the position.
-            let first = self.shards.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
-            for (i, (start, shard)) in self.shards.iter().enumerate().skip(first) {
-                if done == len {
-                    break;
-                }
-                let end = self.shards.get(i + 1).map_or(self.len, |(next, _)| *next);
-                let at = offset + done as u64;
-                let part = ((end - at) as usize).min(len - done);
-                let whole = shard.read(at - start, &mut bytes[done..done + part]).await.map_err(|e| from_js(&e, ErrorKind::Storage, &self.name))?;
-                if !whole {
-                    return Err(Error::storage(format!(
-                        "{}: the stored file became shorter; the browser may have evicted it: load the model again",
-                        self.name
-                    )));
-                }
-                done += part;
+            match self.shard.read(offset, &mut bytes).await.map_err(|e| from_js(&e, ErrorKind::Storage, &self.name))? {
+                true => Ok(bytes),
+                false => Err(Error::storage(format!("{}: the stored file became shorter", self.name))),
             }
-            Ok(bytes)
         })
     }
 }

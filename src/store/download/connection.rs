@@ -1,0 +1,347 @@
+//! One of the connections of a download: asks for a piece, takes what comes, goes on where it stopped, and knows when to give up.
+
+use super::Download;
+use super::live::Hand;
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::transport::{Reply, Request, Transport, check_status, is_passing};
+use crate::store::Sequence;
+use crate::store::journal::StoredFile;
+use crate::stream::Cancel;
+
+/// Failures one after the other, without a new byte between them, after which a download ends.
+const MOST_FAILURES: u32 = 5;
+/// Ranges that get no answer, after which it is tried without.
+const UNANSWERED: u32 = 2;
+/// The first wait, ms; each further one is twice as long.
+const FIRST_WAIT_MS: f64 = 500.0;
+/// The longest wait that a server may ask for, ms.
+const LONGEST_WAIT_MS: f64 = 60_000.0;
+
+/// In place of a shard's number: all of a file.
+const ALL: usize = usize::MAX;
+
+/// Failures in a row.
+#[derive(Default)]
+pub(super) struct Attempts(u32);
+
+impl Attempts {
+    /// Something has arrived: what failed before does not count any more.
+    pub fn succeeded(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Waits before the next attempt, as long as the server asks for, or gives up. `note` hears what is waited for.
+    pub async fn failed(&mut self, error: Error, retry_after: Option<f64>, transport: &dyn Transport, cancel: &Cancel, note: &dyn Fn(String)) -> Result<()> {
+        cancel.check()?;
+        self.0 += 1;
+        if error.kind() != ErrorKind::Network || self.0 >= MOST_FAILURES {
+            return Err(match self.0 {
+                0 | 1 => error,
+                n => Error::network(format!("{} (failed {n} times)", error.message())),
+            });
+        }
+        let ms = match retry_after {
+            Some(seconds) => (seconds * 1000.0).min(LONGEST_WAIT_MS),
+            None => FIRST_WAIT_MS * f64::from(1u32 << (self.0 - 1)) * (1.0 + 0.2 * transport.random()),
+        };
+        note(format!("{}: trying again in {:.1} s", error.message(), ms / 1000.0));
+        let mut left = ms;
+        // In steps, so that an abort does not wait.
+        while left > 0.0 {
+            transport.sleep(left.min(200.0)).await;
+            cancel.check()?;
+            left -= 200.0;
+        }
+        Ok(())
+    }
+}
+
+/// The error of an answer that is none, and whether another attempt may help. That there is no such range is an answer.
+fn refused(reply: &Reply, url: &str) -> Option<(Error, bool)> {
+    check_status(reply.status, url).err().filter(|_| reply.status != 416).map(|e| (e, is_passing(reply.status)))
+}
+
+/// An answer, after as many attempts as it takes.
+pub(super) async fn ask(transport: &dyn Transport, request: Request<'_>, cancel: &Cancel, note: &dyn Fn(String)) -> Result<Reply> {
+    Ok(ask_either(transport, request, cancel, note).await?.0)
+}
+
+/// The same, and whether it is one to another request: where a range is answered with nothing at all, twice, the last attempts are made without.
+/// Browsers break off what a server compresses although it was asked for a range.
+pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'_>, cancel: &Cancel, note: &dyn Fn(String)) -> Result<(Reply, bool)> {
+    let ranged = request.range.is_some();
+    let mut attempts = Attempts::default();
+    let mut unanswered = 0;
+    loop {
+        let (error, wait) = match transport.get(request, cancel).await {
+            Ok(reply) => match refused(&reply, request.url) {
+                None => return Ok((reply, ranged && request.range.is_none())),
+                Some((error, false)) => return Err(error),
+                Some((error, true)) => (error, reply.retry_after),
+            },
+            Err(e) => {
+                unanswered += 1;
+                if unanswered == UNANSWERED {
+                    request.range = None;
+                }
+                (e, None)
+            }
+        };
+        attempts.failed(error, wait, transport, cancel, note).await?;
+    }
+}
+
+/// Why connections end.
+pub(super) enum Outcome {
+    /// There is nothing more to do.
+    Done,
+    /// The server has another version of this file now.
+    Changed(usize),
+    /// The server's ranges of this file cannot be used.
+    NoRanges(usize),
+    /// The length that the server told was that of the file's compressed bytes.
+    NoLength(usize),
+}
+
+/// What to do next.
+pub(super) enum Job {
+    /// (file, shard).
+    Shard(usize, usize),
+    /// A file from its beginning to its end.
+    Whole(usize),
+}
+
+impl Download {
+    /// Works until there is nothing more to do.
+    pub(super) async fn connection(&self, report: &dyn Fn(&str, Option<String>)) -> Result<Outcome> {
+        loop {
+            self.live.cancel.check()?;
+            self.options.control.go().await;
+            let outcome = match self.next_job() {
+                None => return Ok(Outcome::Done),
+                Some(Job::Shard(number, index)) => self.fetch_shard(number, index, report).await?,
+                Some(Job::Whole(number)) => self.fetch_whole(number, report).await?,
+            };
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// One attempt to get an answer; `None`, after a wait, where another may help.
+    async fn attempt(&self, request: Request<'_>, attempts: &mut Attempts, note: &dyn Fn(String)) -> Result<Option<Reply>> {
+        let live = &self.live;
+        let (error, wait) = match live.transport.get(request, &live.cancel).await {
+            Ok(reply) => match refused(&reply, request.url) {
+                None => return Ok(Some(reply)),
+                Some((error, false)) => return Err(error),
+                Some((error, true)) => (error, reply.retry_after),
+            },
+            Err(e) => (e, None),
+        };
+        attempts.failed(error, wait, &*live.transport, &live.cancel, note).await?;
+        Ok(None)
+    }
+
+    fn file(&self, number: usize) -> Result<StoredFile> {
+        self.live.shared.state().files.get(number).cloned().ok_or_else(|| Error::internal(format!("no file {number}")))
+    }
+
+    /// The first answer, if it is about this file.
+    async fn take_hand(&self, number: usize) -> Option<Hand> {
+        let mut slot = self.live.hand.lock().await;
+        if slot.as_ref().is_some_and(|hand| hand.number == number) { slot.take() } else { None }
+    }
+
+    /// Whether an answer is about another version of the file; the first one's is noted.
+    async fn is_changed(&self, number: usize, reply: &Reply) -> Result<bool> {
+        let file = self.file(number)?;
+        let total = reply.range.and_then(|range| range.total);
+        if total.zip(file.length).is_some_and(|(total, length)| total != length) {
+            return Ok(true);
+        }
+        if file.version.is_unknown() && !reply.version.is_unknown() {
+            self.live.shared.put_file(StoredFile { version: reply.version.clone(), ..file }).await?;
+            return Ok(false);
+        }
+        Ok(file.version.differs(&reply.version))
+    }
+
+    async fn fetch_shard(&self, number: usize, index: usize, report: &dyn Fn(&str, Option<String>)) -> Result<Option<Outcome>> {
+        let live = &self.live;
+        let file = self.file(number)?;
+        let url = self.url(number)?;
+        let from = index as u64 * file.shard;
+        let length = file.shard_len(index).ok_or_else(|| Error::internal("a shard behind the file's end"))?;
+        // A file of one shard has its shard's hash.
+        let expected = file.sha256.as_deref().filter(|_| file.shards.len() == 1);
+        for last_try in [false, true] {
+            let mut shard = live.shared.shard(number, index).await?;
+            let mut attempts = Attempts::default();
+            let (mut unanswered, mut damaged) = (0, false);
+            let note = |text: String| report(&file.name, Some(text));
+            while shard.len() < length {
+                live.cancel.check()?;
+                self.options.control.go().await;
+                let at = from + shard.len();
+                let hand = if index == 0 && shard.len() == 0 { self.take_hand(number).await } else { None };
+                let (head, mut reply) = match hand {
+                    Some(hand) => (hand.head, hand.reply),
+                    None => match self.attempt(Request { url: &url, range: Some((at, Some(from + length))) }, &mut attempts, &note).await? {
+                        Some(reply) => (Vec::new(), reply),
+                        None => {
+                            unanswered += 1;
+                            // Of a file that was not measured nobody knows whether its ranges are answered: of one shard nothing would be lost.
+                            if unanswered == UNANSWERED && shard.len() == 0 && file.shards.len() == 1 {
+                                return Ok(Some(Outcome::NoRanges(number)));
+                            }
+                            continue;
+                        }
+                    },
+                };
+                let other_length = reply.status == 200 && file.shards.len() == 1 && reply.length.is_some_and(|n| n != length);
+                let changed = other_length || self.is_changed(number, &reply).await?;
+                // What a file with a known hash should be is known: another one is a damaged one.
+                if expected.is_some() && (changed || reply.status == 416) {
+                    damaged = true;
+                    break;
+                }
+                if changed {
+                    self.landed(number, index);
+                    return Ok(Some(Outcome::Changed(number)));
+                }
+                let whole_file = reply.status == 200 && at == 0 && file.shards.len() == 1;
+                let wrong = reply.range.is_some_and(|range| range.from != at) || reply.length.is_some_and(|n| n > length - (at - from));
+                if reply.encoded && reply.status == 206 || reply.status != 206 && !whole_file || wrong {
+                    self.landed(number, index);
+                    return Ok(Some(Outcome::NoRanges(number)));
+                }
+                // Some servers give less than was asked for, and say so: the rest is asked for at once.
+                let announced = reply.range.map_or(length, |range| (range.to - from).min(length));
+                let mut pieces = Some(head).filter(|head| !head.is_empty());
+                let failure = loop {
+                    let piece = match pieces.take() {
+                        Some(head) => head,
+                        None => match reply.body.next().await {
+                            Ok(Some(piece)) => piece,
+                            Ok(None) if shard.len() == length || shard.len() == announced && from + announced > at => break None,
+                            Ok(None) => {
+                                let text = format!("{url}: the connection ended after {} of {length} bytes of a piece; try again", shard.len());
+                                break Some(Error::network(text));
+                            }
+                            Err(e) => break Some(e),
+                        },
+                    };
+                    live.cancel.check()?;
+                    if piece.len() as u64 > length - shard.len() {
+                        if expected.is_some() && whole_file {
+                            damaged = true;
+                            break None;
+                        }
+                        self.landed(number, index);
+                        return Ok(Some(Outcome::NoRanges(number)));
+                    }
+                    shard.append(&piece).await?;
+                    attempts.succeeded();
+                    self.flying(number, index, shard.len());
+                    report(&file.name, None);
+                    if self.options.control.is_paused() || shard.len() == length && reply.length.is_some() {
+                        break None;
+                    }
+                };
+                if damaged {
+                    break;
+                }
+                if let Some(error) = failure {
+                    attempts.failed(error, None, &*live.transport, &live.cancel, &note).await?;
+                }
+            }
+            let good = !damaged && shard.finish(expected).await?;
+            self.landed(number, index);
+            if good {
+                live.signal.notify();
+                report(&file.name, None);
+                return Ok(None);
+            }
+            if !last_try {
+                note("arrived damaged: fetching it again".to_owned());
+            }
+        }
+        Err(Error::bad_model(format!(
+            "{url}: arrived twice with a SHA-256 that is not the expected one: it is damaged on the server or on the way, or is of another version of the \
+             model; try again later, or tell whoever serves it"
+        )))
+    }
+
+    /// A file of a server without ranges, or of unknown length.
+    async fn fetch_whole(&self, number: usize, report: &dyn Fn(&str, Option<String>)) -> Result<Option<Outcome>> {
+        let live = &self.live;
+        let file = self.file(number)?;
+        let url = self.url(number)?;
+        let note = |text: String| report(&file.name, Some(text));
+        let mut attempts = Attempts::default();
+        let mut most = 0;
+        loop {
+            live.cancel.check()?;
+            self.options.control.go().await;
+            let hand = self.take_hand(number).await;
+            let (head, mut reply) = match hand {
+                Some(hand) => (hand.head, hand.reply),
+                None => match self.attempt(Request::whole(&url), &mut attempts, &note).await? {
+                    Some(reply) => (Vec::new(), reply),
+                    None => continue,
+                },
+            };
+            if self.is_changed(number, &reply).await? || reply.length.zip(file.length).is_some_and(|(a, b)| a != b) {
+                return Ok(Some(Outcome::Changed(number)));
+            }
+            let began = StoredFile { version: reply.version.clone(), sha256: file.sha256.clone(), ..StoredFile::new(&file.name, file.length, file.shard) };
+            live.let_go(number);
+            live.shared.put_file(began).await?;
+            let mut sequence = Sequence::new(live.shared.clone(), number);
+            let mut pieces = Some(head).filter(|head| !head.is_empty());
+            let failure = loop {
+                let piece = match pieces.take() {
+                    Some(head) => head,
+                    None => match reply.body.next().await {
+                        Ok(Some(piece)) => piece,
+                        Ok(None) => match file.length.or(reply.length) {
+                            Some(length) if sequence.len() < length => {
+                                let text = format!("{url}: the connection ended after {} of {length} bytes; try again", sequence.len());
+                                break Some(Error::network(text));
+                            }
+                            _ => break None,
+                        },
+                        Err(e) => break Some(e),
+                    },
+                };
+                live.cancel.check()?;
+                if file.length.is_some_and(|length| sequence.len() + piece.len() as u64 > length) {
+                    self.landed(number, ALL);
+                    return Ok(Some(Outcome::NoLength(number)));
+                }
+                let wholes = sequence.shards();
+                sequence.append(&piece).await?;
+                if sequence.shards() > wholes {
+                    live.signal.notify();
+                }
+                if sequence.len() > most {
+                    most = sequence.len();
+                    attempts.succeeded();
+                }
+                self.flying(number, ALL, sequence.len() - live.shared.state().files[number].bytes());
+                report(&file.name, None);
+                // Without ranges a pause would begin anew: the connection stays open, and the server waits.
+                self.options.control.go().await;
+            };
+            let Some(error) = failure else {
+                sequence.finish().await?;
+                self.landed(number, ALL);
+                live.signal.notify();
+                return Ok(None);
+            };
+            self.landed(number, ALL);
+            attempts.failed(error, None, &*live.transport, &live.cancel, &note).await?;
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! From a server into a store: several connections, shard by shard, each byte into the store as it arrives. What breaks is gone on with, what has
+//! changed begins anew, and whoever wants to read need not wait for the end.
+
+mod connection;
+mod control;
+mod discover;
+mod huggingface;
+mod live;
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use futures_util::future::{Either, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use sha2::{Digest, Sha256};
+
+use self::connection::{Job, Outcome};
+pub use self::control::Control;
+#[cfg(all(feature = "cli", not(target_arch = "wasm32")))]
+pub(crate) use self::discover::shards;
+use self::live::{Live, LiveSource};
+use super::journal::StoredFile;
+use super::{Begin, ModelKey, SHARD, Storage, Store, full, hex, total};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::{ByteSource, Files, Remote, Transport};
+use crate::stream::{Cancel, Phase, Progress};
+
+/// Bytes between two reports of progress: a part of all of them, from so many to so many.
+const REPORT_EVERY: (u64, u64) = (16 << 10, 1 << 20);
+/// How often a file may change on the server before that is an error.
+const MOST_CHANGES: u32 = 3;
+/// How often whoever waits for another's download looks how far it is, ms.
+const LOOK_EVERY_MS: f64 = 500.0;
+
+/// How to download.
+#[derive(Clone)]
+pub struct DownloadOptions {
+    /// Requests at a time.
+    pub connections: usize,
+    /// Bytes of a shard.
+    pub shard: u64,
+    /// Whether to compare what is there with its hashes before it is used.
+    pub verify: bool,
+    /// Pauses it.
+    pub control: Control,
+}
+
+impl Default for DownloadOptions {
+    fn default() -> Self {
+        Self { connections: 4, shard: SHARD, verify: false, control: Control::default() }
+    }
+}
+
+/// A file to download.
+struct Target {
+    /// Its number in the store.
+    number: usize,
+    url: String,
+    /// Whether the server answers ranges of it.
+    ranges: bool,
+}
+
+/// What [`prepare`] leads to.
+pub enum Prepared {
+    /// It is here, whole.
+    Stored(Files, Storage),
+    /// It has to be fetched, all of it or what is missing.
+    Download(Box<Download>),
+}
+
+/// A download that has not begun: what the model's files are is known.
+pub struct Download {
+    live: Rc<Live>,
+    options: DownloadOptions,
+    targets: RefCell<Vec<Target>>,
+    /// (file, shard): what connections are at, and bytes of it that are not whole shards yet.
+    flight: RefCell<HashMap<(usize, usize), u64>>,
+    /// Files and shards that some connection has taken.
+    taken: RefCell<HashSet<(usize, usize)>>,
+    reported: Cell<u64>,
+    storage: Storage,
+    changes: Cell<u32>,
+}
+
+/// Looks whether the model is there, becomes its writer, and finds out what there is to fetch; small files are fetched already.
+///
+/// Waits for another tab's or engine's download of the same model. Fails with `NOT_FOUND`, `NETWORK`, `STORAGE` (not enough room: nothing has
+/// been written), `BAD_MODEL` (an index that is not one) or `ABORTED`.
+pub async fn prepare(
+    remote: &Remote,
+    store: &Store,
+    transport: Rc<dyn Transport>,
+    options: DownloadOptions,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<Prepared> {
+    cancel.check()?;
+    let key = ModelKey::new(remote.url());
+    let reason = store.transient().map(str::to_owned);
+    let stored = |files: Files| {
+        let bytes = total(&files);
+        progress(Progress { cached: true, reason: reason.clone(), ..Progress::new(Phase::Download, bytes, bytes) });
+        Prepared::Stored(files, Storage { kind: store.kind(), cached: true, reason: reason.clone() })
+    };
+    if options.verify && store.entry(&key).await?.is_some_and(|entry| entry.complete) {
+        store.verify(&key, progress, cancel).await?;
+    }
+    if let Some(files) = store.open(&key).await? {
+        return Ok(stored(files));
+    }
+    let writer = match begin(store, &key, &*transport, progress, cancel).await? {
+        Begin::Whole(files) => return Ok(stored(files)),
+        Begin::Write(writer) => writer,
+    };
+    let shared = writer.shared().clone();
+    let storage = Storage { kind: store.kind(), cached: false, reason };
+    let live = Rc::new(Live::new(shared.clone(), transport, cancel.clone()));
+    let download = Download {
+        live,
+        options,
+        targets: RefCell::default(),
+        flight: RefCell::default(),
+        taken: RefCell::default(),
+        reported: Cell::new(0),
+        storage,
+        changes: Cell::new(0),
+    };
+    let found = async {
+        download.options.control.go().await;
+        if !shared.is_clean() || download.options.verify {
+            shared.verify(progress, cancel).await?;
+        }
+        download.discover(remote, &|file, note| download.report(progress, file, note)).await?;
+        let missing = download.missing();
+        match store.available().await {
+            Some(available) if missing > available => Err(full(key.url(), Some(missing), Some(available))),
+            _ => Ok(()),
+        }
+    };
+    if let Err(e) = found.await {
+        // An index or manifest that is none must not stand in the way of a mended one.
+        download.live.let_all_go();
+        if e.kind() == ErrorKind::BadModel {
+            let _ = shared.discard().await;
+        }
+        download.close().await;
+        return Err(e);
+    }
+    Ok(Prepared::Download(Box::new(download)))
+}
+
+/// Becomes the writer; while somebody else is, tells how far that one is.
+async fn begin(store: &Store, key: &ModelKey, transport: &dyn Transport, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Begin> {
+    let mut begin = Box::pin(store.begin(key, cancel));
+    loop {
+        match select(begin, transport.sleep(LOOK_EVERY_MS)).await {
+            Either::Left((begun, _)) => return begun,
+            Either::Right(((), waiting)) => begin = waiting,
+        }
+        if let Ok(Some(entry)) = store.entry(key).await {
+            let note = Some("another tab or engine is downloading this model".to_owned());
+            progress(Progress { note, ..Progress::new(Phase::Download, entry.bytes, entry.total.unwrap_or(0)) });
+        }
+    }
+}
+
+/// The files of `remote`: from `store` without a request if they are there whole, else through `transport` into it. See [`prepare`].
+pub async fn fetch(
+    remote: &Remote,
+    store: &Store,
+    transport: Rc<dyn Transport>,
+    options: DownloadOptions,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<(Files, Storage)> {
+    match prepare(remote, store, transport, options, progress, cancel).await? {
+        Prepared::Stored(files, storage) => Ok((files, storage)),
+        Prepared::Download(download) => {
+            let storage = download.storage.clone();
+            download.start();
+            Ok((download.run(progress).await?, storage))
+        }
+    }
+}
+
+impl Download {
+    /// How the model will be kept.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// Bytes that are still to come, as far as is known.
+    pub fn missing(&self) -> u64 {
+        let state = self.live.shared.state();
+        state.files.iter().filter_map(|f| f.length?.checked_sub(f.bytes())).sum()
+    }
+
+    /// The files, to read while they arrive: [`Download::run`] has to run meanwhile. `None` where a length is not known.
+    pub fn files(&self) -> Option<Files> {
+        let sources = self.targets.borrow().iter().map(|t| t.number).collect::<Vec<_>>();
+        sources.into_iter().map(|number| self.source(number).ok().map(|source| (source.name.clone(), Rc::new(source) as Rc<dyn ByteSource>))).collect()
+    }
+
+    /// Whether headers can be read before it starts: otherwise it has to start first.
+    pub fn reads_ahead(&self) -> bool {
+        self.targets.borrow().iter().all(|t| t.ranges || self.live.shared.state().files.get(t.number).is_some_and(StoredFile::is_whole))
+            || self.targets.borrow().len() == 1
+    }
+
+    /// Lets it fetch the files themselves.
+    pub fn start(&self) {
+        self.live.start();
+    }
+
+    /// How often the model has changed on the server since this began: whoever read it meanwhile has to read it again.
+    pub fn changes(&self) -> u32 {
+        self.changes.get()
+    }
+
+    /// Whether nothing more will arrive.
+    pub fn has_failed(&self) -> bool {
+        self.live.failed.borrow().is_some()
+    }
+
+    /// Ends it: what has arrived in whole shards is kept for the next time.
+    pub async fn close(&self) {
+        self.live.fail(&Error::aborted());
+        self.live.let_all_go();
+        *self.live.hand.lock().await = None;
+        // The next download looks at everything again if this fails.
+        let _ = self.live.shared.close().await;
+    }
+
+    /// Once [`Download::start`] was called: fetches what is missing and makes the model whole.
+    pub async fn run(&self, progress: &dyn Fn(Progress)) -> Result<Files> {
+        let done = async {
+            self.live.signal.until(|| self.live.started.get().then_some(())).await;
+            self.fetch_all(progress).await?;
+            self.live.cancel.check()?;
+            self.live.shared.finish().await
+        };
+        match done.await {
+            Ok(files) => {
+                let bytes = total(&files);
+                progress(Progress { reason: self.storage.reason.clone(), ..Progress::new(Phase::Download, bytes, bytes) });
+                Ok(files)
+            }
+            Err(e) => {
+                self.live.fail(&e);
+                self.close().await;
+                Err(e)
+            }
+        }
+    }
+
+    async fn fetch_all(&self, progress: &dyn Fn(Progress)) -> Result<()> {
+        let report = |file: &str, note: Option<String>| self.report(progress, file, note);
+        loop {
+            self.taken.take();
+            self.flight.take();
+            let outcome = {
+                let count = self.options.connections.max(1);
+                let mut connections: FuturesUnordered<_> = (0..count).map(|_| self.connection(&report)).collect();
+                let mut outcome = Outcome::Done;
+                while let Some(ended) = connections.next().await {
+                    outcome = ended?;
+                    if !matches!(outcome, Outcome::Done) {
+                        break;
+                    }
+                }
+                outcome
+            };
+            match outcome {
+                Outcome::Done => break,
+                Outcome::NoRanges(number) => {
+                    self.target(number, |t| t.ranges = false);
+                    self.forget(number, |length| length).await?;
+                }
+                Outcome::NoLength(number) => {
+                    self.changes.set(self.changes.get() + 1);
+                    self.live.change();
+                    self.target(number, |t| t.ranges = false);
+                    self.forget(number, |_| None).await?;
+                }
+                Outcome::Changed(number) => {
+                    self.changes.set(self.changes.get() + 1);
+                    self.live.change();
+                    if self.changes.get() > MOST_CHANGES {
+                        return Err(Error::network(format!(
+                            "{}: changes on the server again and again (its ETag or length differs from answer to answer); try again later",
+                            self.url(number)?
+                        )));
+                    }
+                    report("", Some("the file has changed on the server: it begins anew".to_owned()));
+                    self.measure_again(number, &|text| report("", Some(text))).await?;
+                }
+            }
+        }
+        self.compare_hashes(progress).await
+    }
+
+    /// Compares files with the hash that was known before; that of a file of one shard is its shard's.
+    async fn compare_hashes(&self, progress: &dyn Fn(Progress)) -> Result<()> {
+        let known: Vec<(usize, StoredFile)> = self.live.shared.state().files.iter().cloned().enumerate().filter(|(_, f)| f.sha256.is_some()).collect();
+        for (number, file) in known {
+            let (url, length) = (self.url(number)?, file.length.unwrap_or(0));
+            let (mut hash, mut at) = (Sha256::new(), 0);
+            let source = self.source(number)?;
+            let alone = file.shards.first().cloned().flatten().filter(|_| file.shards.len() == 1);
+            while alone.is_none() && at < length {
+                self.live.cancel.check()?;
+                let n = super::PIECE.min(length - at);
+                hash.update(&source.read(at, n as usize).await?);
+                at += n;
+                progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, at, length) });
+            }
+            let found = alone.unwrap_or_else(|| hex(&hash.finalize()));
+            if file.sha256.as_deref().is_some_and(|expected| !expected.eq_ignore_ascii_case(&found)) {
+                self.forget(number, |length| length).await?;
+                return Err(Error::bad_model(format!(
+                    "{url}: all of it has arrived, but its SHA-256 is not the one that the server tells: it was damaged on the way; load it again"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, number: usize, length: impl Fn(Option<u64>) -> Option<u64>) -> Result<()> {
+        let file = self.live.shared.state().files.get(number).cloned().ok_or_else(|| Error::internal("a change of no file"))?;
+        let length = length(file.length);
+        self.live.let_go(number);
+        self.live.shared.put_file(StoredFile { version: file.version, sha256: file.sha256, ..StoredFile::new(file.name, length, file.shard) }).await.map(drop)
+    }
+
+    /// The next shard that is missing, in order.
+    fn next_job(&self) -> Option<Job> {
+        let state = self.live.shared.state();
+        let mut taken = self.taken.borrow_mut();
+        for target in self.targets.borrow().iter() {
+            let Some(file) = state.files.get(target.number) else { continue };
+            if file.is_whole() {
+                continue;
+            }
+            if !target.ranges || file.length.is_none() {
+                if taken.insert((target.number, 0)) {
+                    return Some(Job::Whole(target.number));
+                }
+                continue;
+            }
+            for (index, shard) in file.shards.iter().enumerate() {
+                if shard.is_none() && taken.insert((target.number, index)) {
+                    return Some(Job::Shard(target.number, index));
+                }
+            }
+        }
+        None
+    }
+
+    fn add(&self, target: Target) {
+        let mut targets = self.targets.borrow_mut();
+        match targets.iter_mut().find(|t| t.number == target.number) {
+            Some(old) => *old = target,
+            None => targets.push(target),
+        }
+    }
+
+    fn target(&self, number: usize, change: impl FnOnce(&mut Target)) {
+        self.targets.borrow_mut().iter_mut().find(|t| t.number == number).map(change);
+    }
+
+    fn url(&self, number: usize) -> Result<String> {
+        let targets = self.targets.borrow();
+        targets.iter().find(|t| t.number == number).map(|t| t.url.clone()).ok_or_else(|| Error::internal(format!("no address of file {number}")))
+    }
+
+    fn source(&self, number: usize) -> Result<LiveSource> {
+        let file = self.live.shared.state().files.get(number).cloned().ok_or_else(|| Error::internal(format!("no file {number}")))?;
+        let len = file.length.ok_or_else(|| Error::new(ErrorKind::Network, format!("{}: its length is not known", file.name)))?;
+        Ok(LiveSource { live: self.live.clone(), epoch: self.live.epoch.get(), number, url: self.url(number)?, name: file.name, len, shard: file.shard })
+    }
+
+    fn flying(&self, number: usize, index: usize, bytes: u64) {
+        self.flight.borrow_mut().insert((number, index), bytes);
+    }
+
+    fn landed(&self, number: usize, index: usize) {
+        self.flight.borrow_mut().remove(&(number, index));
+    }
+
+    /// Tells how far it is, but not for every few bytes.
+    fn report(&self, progress: &dyn Fn(Progress), file: &str, note: Option<String>) {
+        let (bytes, total) = {
+            let state = self.live.shared.state();
+            let known = state.files.iter().filter_map(|f| f.length).sum::<u64>();
+            (state.bytes() + self.flight.borrow().values().sum::<u64>(), known)
+        };
+        let before = self.reported.get();
+        // Where something begins anew, it stays where it was until that is reached again.
+        let loaded = before.max(bytes);
+        let total = if total == 0 { 0 } else { total.max(loaded) };
+        if note.is_none() && loaded - before < (total / 200).clamp(REPORT_EVERY.0, REPORT_EVERY.1) && before != 0 && loaded != total {
+            return;
+        }
+        self.reported.set(loaded);
+        let file = (!file.is_empty()).then(|| file.to_owned());
+        progress(Progress { file, note, reason: self.storage.reason.clone(), ..Progress::new(Phase::Download, loaded, total) });
+    }
+}

@@ -1,0 +1,512 @@
+//! Downloads from a server in a table that misbehaves on demand.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use futures_util::future::{LocalBoxFuture, join};
+use pollster::block_on;
+use sha2::{Digest, Sha256};
+
+use super::{DownloadOptions, Prepared, fetch, prepare};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::spec::names;
+use crate::source::transport::{Body, Reply, Request, Transport};
+use crate::source::{Files, Remote};
+use crate::store::suite::bytes;
+use crate::store::{Memory, Storage, Store, hex};
+use crate::stream::{Cancel, Progress};
+
+/// What is wrong with one answer.
+#[derive(Clone, Debug)]
+enum Fault {
+    /// Nothing.
+    Fine,
+    /// This status, and how long to wait, s.
+    Status(u16, Option<&'static str>),
+    /// No connection.
+    Down,
+    /// The connection ends after so many bytes.
+    Cut(usize),
+    /// It fails after so many bytes.
+    Reset(usize),
+    /// One bit is another.
+    Damaged,
+    /// Another range than asked for.
+    Shifted,
+    /// More bytes than asked for.
+    Longer,
+    /// Another version.
+    Version(&'static str),
+    /// The whole file, status 200.
+    Whole,
+    /// The whole file, compressed, which shows.
+    Zipped,
+    /// The caller aborts after so many pieces.
+    Abort(usize),
+}
+
+#[derive(Default)]
+struct Table {
+    files: RefCell<HashMap<String, Vec<u8>>>,
+    /// What becomes of the answers, in order; afterwards all is fine.
+    faults: RefCell<VecDeque<Fault>>,
+    ranges: Cell<bool>,
+    /// Whether headers that other origins do not see are hidden.
+    hidden: Cell<bool>,
+    version: Cell<&'static str>,
+    asked: RefCell<Vec<String>>,
+    sent: Rc<Cell<u64>>,
+    slept: RefCell<Vec<f64>>,
+    cancel: Cancel,
+}
+
+struct Pieces {
+    left: VecDeque<Vec<u8>>,
+    fails: bool,
+    sent: Rc<Cell<u64>>,
+    abort: Option<(usize, Cancel)>,
+}
+
+impl Body for Pieces {
+    fn next(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<u8>>>> {
+        if let Some((left, cancel)) = &mut self.abort {
+            match left {
+                0 => cancel.cancel(),
+                _ => *left -= 1,
+            }
+        }
+        let piece = self.left.pop_front();
+        self.sent.set(self.sent.get() + piece.as_ref().map_or(0, |p| p.len() as u64));
+        let fails = piece.is_none() && self.fails;
+        Box::pin(async move { if fails { Err(Error::network("reset")) } else { Ok(piece) } })
+    }
+}
+
+impl Transport for Table {
+    fn get<'a>(&'a self, request: Request<'a>, _cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
+        Box::pin(async move {
+            let range = request.range.filter(|_| self.ranges.get());
+            self.asked.borrow_mut().push(format!("{}{}", request.url, request.range_header().map_or_else(String::new, |r| format!(" {r}"))));
+            let fault = self.faults.borrow_mut().pop_front().unwrap_or(Fault::Fine);
+            let file = self.files.borrow().get(request.url).cloned();
+            let mut status = if file.is_none() { 404 } else { 200 };
+            let mut file = file.unwrap_or_default();
+            let (mut from, mut to) = (0, file.len());
+            let mut version = self.version.get();
+            let mut retry_after = None;
+            let mut encoded = false;
+            let use_range = !matches!(fault, Fault::Whole | Fault::Zipped);
+            if let Some((first, behind)) = range.filter(|_| status == 200 && use_range) {
+                (from, to) = (first as usize, behind.map_or(to, |behind| to.min(behind as usize)));
+                status = if from < file.len() { 206 } else { 416 };
+            }
+            match fault {
+                Fault::Down => return Err(Error::network(format!("{}: nobody there", request.url))),
+                Fault::Status(other, wait) => (status, retry_after) = (other, wait),
+                Fault::Damaged => file[from] ^= 1,
+                Fault::Shifted => (from, to) = (from + 1, to + 1),
+                Fault::Longer => to += 1,
+                Fault::Version(other) => version = other,
+                Fault::Zipped => encoded = true,
+                _ => (),
+            }
+            let body = file.get(from..to.min(file.len())).unwrap_or_default().to_vec();
+            let (announced, total) = (body.len(), file.len());
+            let (sent, fails) = match fault {
+                Fault::Cut(n) => (&body[..n.min(body.len())], false),
+                Fault::Reset(n) => (&body[..n.min(body.len())], true),
+                _ => (&body[..], false),
+            };
+            let abort = if let Fault::Abort(after) = fault { Some((after, self.cancel.clone())) } else { None };
+            let pieces = Pieces { left: sent.chunks(1000).map(<[u8]>::to_vec).collect(), fails, sent: self.sent.clone(), abort };
+            let header = |name: &str| match name {
+                "content-length" => Some(announced.to_string()),
+                "content-range" if status == 206 && !self.hidden.get() => Some(format!("bytes {from}-{}/{total}", from + announced - 1)),
+                "content-encoding" if encoded => Some("gzip".to_owned()),
+                "etag" if !self.hidden.get() && !version.is_empty() => Some(version.to_owned()),
+                "last-modified" if self.hidden.get() => Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned()),
+                "retry-after" => retry_after.map(str::to_owned),
+                _ => None,
+            };
+            Ok(Reply::new(status, header, 0.0, Box::new(pieces)))
+        })
+    }
+
+    fn sleep(&self, ms: f64) -> LocalBoxFuture<'_, ()> {
+        // Whoever waits for half a second at once looks how another download goes: here there is none.
+        if ms >= 500.0 {
+            return Box::pin(std::future::pending());
+        }
+        self.slept.borrow_mut().push(ms);
+        let mut first = true;
+        Box::pin(std::future::poll_fn(move |cx| {
+            if !std::mem::take(&mut first) {
+                return std::task::Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            std::task::Poll::Pending
+        }))
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+}
+
+const BASE: &str = "https://e.org/m/";
+const SHARD: u64 = 10_000;
+
+fn table(files: &[(&str, Vec<u8>)]) -> Rc<Table> {
+    let table = Table { files: RefCell::new(files.iter().map(|(n, b)| (format!("{BASE}{n}"), b.clone())).collect()), ..Table::default() };
+    table.ranges.set(true);
+    table.version.set("\"v1\"");
+    Rc::new(table)
+}
+
+fn options(connections: usize) -> DownloadOptions {
+    DownloadOptions { connections, shard: SHARD, ..DownloadOptions::default() }
+}
+
+fn get_with(store: &Store, table: &Rc<Table>, name: &str, options: DownloadOptions) -> Result<(Files, Storage)> {
+    block_on(fetch(&Remote::parse(&format!("{BASE}{name}")).unwrap(), store, table.clone(), options, &|_| (), &table.cancel))
+}
+
+fn get(store: &Store, table: &Rc<Table>, name: &str) -> Result<(Files, Storage)> {
+    get_with(store, table, name, options(3))
+}
+
+fn content(files: &Files, name: &str) -> Vec<u8> {
+    block_on(files[name].read(0, files[name].len() as usize)).unwrap()
+}
+
+fn folder() -> Vec<(&'static str, Vec<u8>)> {
+    let index = br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00002-of-00002.safetensors","b":"model-00001-of-00002.safetensors","c":"model-00002-of-00002.safetensors"}}"#;
+    vec![
+        ("config.json", b"{}".to_vec()),
+        ("tokenizer.json", bytes(1, 5000)),
+        ("generation_config.json", b"{}".to_vec()),
+        (names::INDEX, index.to_vec()),
+        ("model-00001-of-00002.safetensors", bytes(2, 32_345)),
+        ("model-00002-of-00002.safetensors", bytes(3, 1)),
+    ]
+}
+
+#[test]
+fn one_file_once_in_shards() {
+    for (ranges, hidden) in [(true, false), (true, true), (false, false), (false, true)] {
+        for length in [0, 1, 9_999, 10_000, 10_001, 45_678] {
+            let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, length))]));
+            table.ranges.set(ranges);
+            table.hidden.set(hidden);
+            let (files, storage) = get(&store, &table, "a.gguf").unwrap();
+            assert!(!storage.cached);
+            assert_eq!(content(&files, "a.gguf"), bytes(1, length), "{ranges} {hidden} {length}");
+            assert!(table.sent.get() <= length as u64, "{ranges} {hidden} {length}: each byte once, {} were sent", table.sent.get());
+            let asked = table.asked.borrow().len();
+            assert!(get(&store, &table, "a.gguf").unwrap().1.cached);
+            assert_eq!(table.asked.borrow().len(), asked, "no request for what is stored");
+        }
+    }
+}
+
+#[test]
+fn what_is_fetched_is_reported() {
+    let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 45_678))]));
+    let reports = RefCell::new(Vec::new());
+    let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+    block_on(fetch(&remote, &store, table, options(2), &|p: Progress| reports.borrow_mut().push(p), &Cancel::new())).unwrap();
+    let reports = reports.into_inner();
+    assert!(reports.windows(2).all(|w| w[0].loaded <= w[1].loaded), "it never falls");
+    let last = reports.last().unwrap();
+    assert_eq!((last.loaded, last.total, last.cached), (45_678, 45_678, false));
+    assert!(last.reason.is_some(), "memory says that it does not last");
+}
+
+#[test]
+fn what_passes_is_tried_again() {
+    let whole = bytes(1, 45_678);
+    let cases: &[(&str, &[Fault])] = &[
+        ("status 500 once", &[Fault::Status(500, None)]),
+        ("down twice", &[Fault::Down, Fault::Down]),
+        ("429 with Retry-After", &[Fault::Status(429, Some("1"))]),
+        ("a shard is cut off", &[Fault::Fine, Fault::Cut(3_500)]),
+        ("a shard is reset", &[Fault::Reset(2_000), Fault::Reset(1_000), Fault::Fine, Fault::Reset(0)]),
+        ("another range", &[Fault::Fine, Fault::Shifted]),
+        ("a longer range", &[Fault::Fine, Fault::Longer]),
+        ("ranges stop to work", &[Fault::Fine, Fault::Whole]),
+        ("compressed", &[Fault::Fine, Fault::Zipped]),
+        ("another version for a moment", &[Fault::Fine, Fault::Version("\"v2\"")]),
+        ("many failures, with bytes between them", &[Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000)]),
+    ];
+    for (name, faults) in cases {
+        for ranges in [true, false] {
+            // Without ranges each attempt begins anew: what ends at the same byte again and again brings nothing new.
+            if !ranges && name.starts_with("many failures") {
+                continue;
+            }
+            let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
+            table.ranges.set(ranges);
+            table.faults.replace(faults.iter().cloned().collect());
+            let (files, _) = get(&store, &table, "a.gguf").unwrap_or_else(|e| panic!("{name}, ranges {ranges}: {e}"));
+            assert_eq!(content(&files, "a.gguf"), whole, "{name}, ranges {ranges}");
+        }
+    }
+}
+
+#[test]
+fn waits_grow_and_follow_the_server() {
+    let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 500))]));
+    table.faults.replace([Fault::Down, Fault::Status(503, None), Fault::Status(429, Some("3"))].into());
+    get(&store, &table, "a.gguf").unwrap();
+    assert_eq!(table.slept.borrow().iter().sum::<f64>().round(), 550.0 + 1100.0 + 3000.0);
+}
+
+#[test]
+fn what_does_not_pass_ends_it() {
+    let always = |fault: Fault| vec![fault; 50];
+    let cases: &[(&str, Vec<Fault>, ErrorKind, usize)] = &[
+        ("gone", always(Fault::Status(404, None)), ErrorKind::NotFound, 1),
+        ("forbidden", always(Fault::Status(403, None)), ErrorKind::Network, 1),
+        ("token", always(Fault::Status(401, None)), ErrorKind::Network, 1),
+        ("teapot", always(Fault::Status(418, None)), ErrorKind::Network, 1),
+        ("down", always(Fault::Down), ErrorKind::Network, 5),
+        ("down for ranges", [Fault::Down, Fault::Down, Fault::Status(403, None)].into(), ErrorKind::Network, 3),
+        ("busy", always(Fault::Status(503, None)), ErrorKind::Network, 5),
+        ("empty", always(Fault::Cut(0)), ErrorKind::Network, 6),
+    ];
+    for (name, faults, kind, requests) in cases {
+        let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 5_000))]));
+        table.faults.replace(faults.iter().cloned().collect());
+        let error = get(&store, &table, "a.gguf").err().unwrap();
+        assert_eq!(error.kind(), *kind, "{name}: {error}");
+        assert!(error.message().contains("https://e.org/m/a.gguf"), "{name}: {error}");
+        assert!(table.asked.borrow().len() <= *requests, "{name}: {:?}", table.asked.borrow());
+        assert!(block_on(store.list()).unwrap().is_empty(), "{name}: nothing has arrived, nothing is listed");
+    }
+}
+
+#[test]
+fn what_changes_again_and_again_ends_it() {
+    let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 50_000))]));
+    let versions = ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\"", "\"f\"", "\"g\"", "\"h\"", "\"i\"", "\"j\"", "\"k\"", "\"l\""];
+    table.faults.replace(versions.map(Fault::Version).into());
+    let error = get(&store, &table, "a.gguf").err().unwrap();
+    assert!(error.kind() == ErrorKind::Network && error.message().contains("again and again"), "{error}");
+}
+
+#[test]
+fn an_aborted_download_is_gone_on_with() {
+    let whole = bytes(1, 95_000);
+    let store = Memory::store();
+    let first = table(&[("a.gguf", whole.clone())]);
+    first.faults.replace([Fault::Fine, Fault::Fine, Fault::Fine, Fault::Fine, Fault::Abort(4)].into());
+    let error = get_with(&store, &first, "a.gguf", options(1)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Aborted);
+    let entry = block_on(store.list()).unwrap().remove(0);
+    assert!(!entry.complete && entry.bytes == 40_000 && entry.total == Some(95_000), "{entry:?}");
+
+    let second = table(&[("a.gguf", whole.clone())]);
+    let (files, _) = get(&store, &second, "a.gguf").unwrap();
+    assert_eq!(content(&files, "a.gguf"), whole);
+    assert_eq!(second.sent.get(), 55_000, "only what was missing");
+
+    // On the server it is another one by then.
+    for other in [bytes(9, 95_000), bytes(9, 30_000), bytes(9, 120_000)] {
+        let store = Memory::store();
+        let first = table(&[("a.gguf", whole.clone())]);
+        first.faults.replace([Fault::Fine, Fault::Fine, Fault::Abort(4)].into());
+        get_with(&store, &first, "a.gguf", options(1)).err().unwrap();
+        let second = table(&[("a.gguf", other.clone())]);
+        second.version.set("\"v2\"");
+        let (files, _) = get(&store, &second, "a.gguf").unwrap();
+        assert!(content(&files, "a.gguf") == other, "it begins anew and is not mixed");
+    }
+}
+
+#[test]
+fn files_that_are_there_are_asked_whether_they_are_still_the_same() {
+    for changed in [false, true] {
+        let store = Memory::store();
+        let first = table(&folder());
+        first.faults.replace([vec![Fault::Fine; 9], vec![Fault::Abort(0)]].concat().into());
+        assert_eq!(get_with(&store, &first, "", options(1)).err().unwrap().kind(), ErrorKind::Aborted);
+        let mut files = folder();
+        if changed {
+            files[1].1 = bytes(77, 5000);
+        }
+        let second = table(&files);
+        second.version.set(if changed { "\"v2\"" } else { "\"v1\"" });
+        let (files, _) = get(&store, &second, "").unwrap();
+        assert_eq!(content(&files, "tokenizer.json") == bytes(77, 5000), changed);
+        let again = second.asked.borrow().iter().any(|url| url.ends_with("tokenizer.json"));
+        assert_eq!(again, changed, "{:?}", second.asked.borrow());
+    }
+}
+
+#[test]
+fn what_is_damaged_in_the_store_is_fetched_again_alone() {
+    let whole = bytes(1, 45_678);
+    let memory = Memory::default();
+    let store = Store::new(memory.clone());
+    get(&store, &table(&[("a.gguf", whole.clone())]), "a.gguf").unwrap();
+    let id = block_on(crate::store::Medium::folders(&memory)).unwrap().remove(0);
+    memory.bytes(&id, "0.2").unwrap().borrow_mut()[77] ^= 4;
+    let again = table(&[("a.gguf", whole.clone())]);
+    assert_ne!(content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"), whole, "nobody asked to look");
+    let verify = DownloadOptions { verify: true, ..options(3) };
+    let (files, _) = get_with(&store, &again, "a.gguf", verify.clone()).unwrap();
+    assert_eq!(content(&files, "a.gguf"), whole);
+    let asked = again.asked.borrow().clone();
+    assert_eq!(asked, ["https://e.org/m/a.gguf bytes=20000-29999"]);
+    memory.bytes(&id, "0.3").unwrap().borrow_mut().clear();
+    assert_eq!(content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"), whole, "what has become shorter is noticed anyway");
+    assert!(get_with(&store, &again, "a.gguf", verify).unwrap().1.cached);
+}
+
+#[test]
+fn a_shard_with_a_known_hash_that_arrives_damaged_is_fetched_once_more() {
+    let whole = bytes(1, 45_678);
+    let hf = "https://huggingface.co/a/b/resolve/main/m.gguf";
+    let list = |length: usize, of: &[u8]| {
+        let sha256 = hex(&Sha256::digest(of));
+        format!(r#"[{{"type":"file","oid":"1","size":1,"path":"m.gguf","lfs":{{"oid":"{sha256}","size":{length},"pointerSize":1}}}}]"#).into_bytes()
+    };
+    let served = |list: Vec<u8>| {
+        let table = table(&[]);
+        table.files.borrow_mut().insert(hf.to_owned(), whole.clone());
+        table.files.borrow_mut().insert("https://huggingface.co/api/models/a/b/tree/main".to_owned(), list);
+        table
+    };
+    let load = |store: &Store, table: &Rc<Table>| block_on(fetch(&Remote::parse(hf).unwrap(), store, table.clone(), options(2), &|_| (), &Cancel::new()));
+    let good = served(list(whole.len(), &whole));
+    good.faults.replace([Fault::Fine, Fault::Damaged].into());
+    assert_eq!(content(&load(&Memory::store(), &good).unwrap().0, "m.gguf"), whole);
+    assert_eq!(good.asked.borrow().len(), 3, "the list, the file, the file again: {:?}", good.asked.borrow());
+
+    let other = served(list(whole.len(), b"something else"));
+    let error = load(&Memory::store(), &other).err().unwrap();
+    assert!(error.kind() == ErrorKind::BadModel && error.message().contains("SHA-256"), "{error}");
+    assert!(load(&Memory::store(), &served(b"<html>".to_vec())).is_ok(), "without a list there is nothing to compare");
+}
+
+#[test]
+fn a_folder_with_an_index() {
+    let (store, table) = (Memory::store(), table(&folder()));
+    let (files, _) = get(&store, &table, "").unwrap();
+    let expected = folder().iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    assert_eq!(files.keys().collect::<Vec<_>>(), expected);
+    for (name, bytes) in folder() {
+        assert_eq!(content(&files, name), bytes, "{name}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    for gone in ["config.json", "tokenizer.json", "model-00001-of-00002.safetensors", names::INDEX] {
+        let store = Memory::store();
+        let table = table(&folder().into_iter().filter(|(n, _)| *n != gone).collect::<Vec<_>>());
+        let error = get(&store, &table, "").err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.message().contains(gone) && error.message().contains(names::EXPECTED), "{error}");
+        assert!(block_on(store.list()).unwrap().iter().all(|entry| !entry.complete));
+    }
+}
+
+#[test]
+fn an_index_cannot_lead_elsewhere() {
+    for index in [
+        "[]",
+        "{",
+        r#"{"weight_map":{}}"#,
+        r#"{"weight_map":{"a":1}}"#,
+        r#"{"weight_map":{"a":"../x.safetensors"}}"#,
+        r#"{"weight_map":{"a":"http://evil/x.safetensors"}}"#,
+        r#"{"weight_map":{"a":"x.bin"}}"#,
+    ] {
+        let mut files = folder();
+        files[3].1 = index.as_bytes().to_vec();
+        let error = get(&Memory::store(), &table(&files), "").err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::BadModel, "{index}");
+    }
+}
+
+/// Reads pieces of a model all over while it arrives.
+#[test]
+fn what_arrives_can_be_read_meanwhile() {
+    let whole = bytes(1, 95_000);
+    for (ranges, faults) in [(true, vec![]), (false, vec![]), (true, vec![Fault::Fine, Fault::Reset(4_000), Fault::Down]), (false, vec![Fault::Reset(50_000)])]
+    {
+        let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
+        table.ranges.set(ranges);
+        table.faults.replace(faults.into());
+        let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+        let Prepared::Download(download) = block_on(prepare(&remote, &store, table.clone(), options(2), &|_| (), &Cancel::new())).unwrap() else {
+            panic!("stored already")
+        };
+        let files = download.files().unwrap();
+        let source = &files["a.gguf"];
+        // A header, before anything is fetched.
+        assert_eq!(block_on(source.read(3, 500)).unwrap(), whole[3..503]);
+        assert!(table.sent.get() < 2_000 || !ranges && table.sent.get() < 60_000, "{}", table.sent.get());
+        let reader = async {
+            download.start();
+            let mut at = 0;
+            while at < whole.len() {
+                let n = 7_777.min(whole.len() - at);
+                assert!(source.read(at as u64, n).await.unwrap() == whole[at..at + n], "{at}");
+                at += n;
+            }
+            // Long before the end of the file the first part was there.
+            source.read(90_000, 5_000).await.unwrap()
+        };
+        let (done, last) = block_on(join(download.run(&|_| ()), reader));
+        assert_eq!(last, whole[90_000..]);
+        assert_eq!(content(&done.unwrap(), "a.gguf"), whole);
+    }
+}
+
+#[test]
+fn readers_of_what_changes_or_fails_hear_of_it() {
+    let whole = bytes(1, 95_000);
+    for faults in [vec![Fault::Fine, Fault::Fine, Fault::Version("\"v2\"")], vec![Fault::Fine, Fault::Fine, Fault::Status(403, None)]] {
+        let fails = matches!(faults[2], Fault::Status(..));
+        let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
+        table.faults.replace(faults.into());
+        let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+        let Prepared::Download(download) = block_on(prepare(&remote, &store, table, options(1), &|_| (), &Cancel::new())).unwrap() else {
+            panic!("stored already")
+        };
+        let files = download.files().unwrap();
+        download.start();
+        let (done, read) = block_on(join(download.run(&|_| ()), files["a.gguf"].read(94_000, 1_000)));
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Network);
+        assert_eq!((done.is_err(), download.changes()), (fails, u32::from(!fails)));
+    }
+}
+
+#[test]
+fn a_pause_loses_nothing() {
+    let whole = bytes(1, 95_000);
+    let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
+    let options = options(2);
+    let control = options.control.clone();
+    let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+    let (cancel, paused) = (Cancel::new(), Cell::new(false));
+    let report = |progress: Progress| {
+        if progress.loaded > 0 && !paused.replace(true) {
+            control.pause(true);
+        }
+    };
+    let load = fetch(&remote, &store, table.clone(), options, &report, &cancel);
+    let resume = async {
+        for _ in 0..50 {
+            table.sleep(1.0).await;
+        }
+        assert!(control.is_paused() && table.sent.get() < 20_000, "{}", table.sent.get());
+        control.pause(false);
+    };
+    let (done, ()) = block_on(join(load, resume));
+    assert_eq!(content(&done.unwrap().0, "a.gguf"), whole);
+    assert!(table.sent.get() < 95_000 + 4 * 1000, "what had arrived is not sent again: {}", table.sent.get());
+}

@@ -1,0 +1,128 @@
+// The browser is killed at random moments of a download: what it had kept is there when it comes back, and what arrives in the end is right.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium, type BrowserContext } from '@playwright/test';
+import { browserFlags, findBrowser } from '../../scripts/lib/browser.mjs';
+import { expect, expectWhole, openPage, test, type Page, type Site } from './downloads.ts';
+import { generated } from './faulty.ts';
+import { LONG } from './support.ts';
+
+const MB = 1 << 20;
+const { kills: KILLS, length: LENGTH, shard: SHARD, rate: RATE } = LONG
+  ? { kills: 50, length: 200_000_000, shard: 4 * MB, rate: 40_000_000 }
+  : { kills: 2, length: 20_000_000, shard: MB, rate: 10_000_000 };
+const CONNECTIONS = 4;
+/** What a killed browser may lose: the piece at hand of each connection, and what its sockets and pipes had buffered. */
+const PROMISED = CONNECTIONS * SHARD;
+const BUFFERED = CONNECTIONS * 2 * MB;
+
+/** Numbers from 0 to 1 that follow from a seed: mulberry32. */
+function random(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A browser that keeps its data in `folder`. */
+async function launch(folder: string): Promise<BrowserContext> {
+  const executablePath = (await findBrowser()) ?? undefined;
+  return chromium.launchPersistentContext(folder, { headless: true, args: browserFlags(), ...(executablePath ? { executablePath } : {}) });
+}
+
+/** Kills all processes of the browser with this folder, as a crash of the machine would end them. */
+async function kill(context: BrowserContext, folder: string): Promise<void> {
+  const gone = new Promise((done) => context.once('close', done));
+  const processes = execFileSync('ps', ['-eo', 'pgid=,args='], { encoding: 'utf8', maxBuffer: 1 << 26 }).split('\n');
+  // Playwright gives each browser a process group of its own.
+  const groups = new Set(processes.filter((line) => line.includes(`--user-data-dir=${folder}`)).map((line) => Number.parseInt(line, 10)));
+  expect(groups.size).toBeGreaterThan(0);
+  for (const group of groups) process.kill(-group, 'SIGKILL');
+  await gone;
+}
+
+/** Starts a download that nobody may see the end of. The page then has `ended`: null while it runs, else `whole` or the error. */
+async function begin(page: Page, url: string): Promise<void> {
+  await page.evaluate(
+    ({ url, shardBytes, connections }) => {
+      const state = globalThis as unknown as { ended: string | null };
+      state.ended = null;
+      models.download(url, { shardBytes, connections }).then(
+        () => (state.ended = 'whole'),
+        (error: Error) => (state.ended = `${error}`),
+      );
+    },
+    { url, shardBytes: SHARD, connections: CONNECTIONS },
+  );
+}
+
+const ended = (page: Page): Promise<string | null> => page.evaluate(() => (globalThis as unknown as { ended: string | null }).ended);
+
+/** Bytes of a model that the storage has. */
+const kept = (page: Page, url: string): Promise<number> =>
+  page.evaluate(async (url) => (await models.list()).find((one) => one.url === url)?.bytes ?? 0, url);
+
+async function open(context: BrowserContext, site: Site): Promise<Page> {
+  return openPage(context.pages()[0] ?? (await context.newPage()), site);
+}
+
+test(`a browser that is killed ${KILLS} times in the midst of a download goes on each time`, async ({ site, faulty }) => {
+  test.skip(process.platform === 'win32', 'processes are found by ps');
+  test.setTimeout(LONG ? 3_600_000 : 180_000);
+  const seed = Number(process.env.MILLRACE_SEED ?? Date.now() % 1_000_000);
+  console.log(`kill: seed ${seed} (MILLRACE_SEED=${seed} repeats it)`);
+  const next = random(seed);
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-kill-'));
+  faulty.throttle.rate = RATE;
+  let context = await launch(folder);
+  try {
+    let done = 0;
+    // A download may be whole before all kills are used up: then another file is next.
+    for (let round = 0; round === 0 || done < KILLS; round++) {
+      const file = generated(seed + round, LENGTH);
+      const path = `/killed-${round}.bin`;
+      const url = `${faulty.url}${path}`;
+      faulty.put(path, file);
+      const sent = (): number => faulty.of(path).reduce((sum, one) => sum + one.sent, 0);
+      let kills = 0;
+      let page = await open(context, site);
+      let had = 0;
+      for (;;) {
+        const start = sent();
+        await begin(page, url);
+        // The moment is chosen by bytes, anywhere from before the first one to thrice what a kill may cost.
+        const until = done < KILLS ? start + Math.floor(next() * 3 * PROMISED) : Infinity;
+        await expect.poll(async () => sent() >= until || (await ended(page)) !== null, { intervals: [10], timeout: 300_000 }).toBe(true);
+        const outcome = await ended(page);
+        if (outcome !== null) {
+          expect(outcome).toBe('whole');
+          break;
+        }
+        await kill(context, folder);
+        kills++;
+        done++;
+        // What was on its way when the browser ended still counts.
+        await expect.poll(() => faulty.of(path).some(({ state }) => state === 'open')).toBe(false);
+        context = await launch(folder);
+        page = await open(context, site);
+        const has = await kept(page, url);
+        console.log(`kill ${done}: ${((sent() - start) / 1e6).toFixed(1)} MB sent, ${((has - had) / 1e6).toFixed(1)} MB of them kept, ${(has / LENGTH * 100).toFixed(0)} % there`);
+        expect(has, 'nothing that was kept is lost').toBeGreaterThanOrEqual(had);
+        expect(sent() - start - (has - had), 'no more is lost than promised').toBeLessThanOrEqual(PROMISED + BUFFERED);
+        had = has;
+      }
+      expect(sent()).toBeLessThanOrEqual(LENGTH + kills * PROMISED + (kills + 1) * BUFFERED);
+      await expectWhole(page, url, file);
+      await page.evaluate((url) => models.remove(url), url);
+    }
+    expect(done).toBe(KILLS);
+  } finally {
+    await context.close().catch(() => {});
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+});

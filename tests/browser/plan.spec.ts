@@ -1,0 +1,67 @@
+// What a load would take, before a byte of the weights is fetched; and what the page hears where the browser has removed what was stored.
+import { content } from './faulty.ts';
+import { answer, download, expect, FILE, MODEL, storedFiles, test } from './downloads.ts';
+import { bytesOf } from './support.ts';
+
+const BIG = '/box.gguf';
+
+test('a plan reads the header alone and keeps nothing', async ({ tab, faulty }) => {
+  const box = content(bytesOf('www/models/box.gguf'));
+  faulty.put(BIG, box);
+  const url = `${faulty.url}${BIG}`;
+  const plan = await tab.evaluate((model) => Engine.plan({ model, shardBytes: 1 << 20 }), url);
+  expect(plan).toMatchObject({ fits: true, problems: [], alternatives: [], download: { total: box.length, stored: 0, missing: box.length }, storage: { kind: 'opfs' } });
+  expect(plan.memory.total).toBe(plan.memory.weights + plan.memory.kv + plan.memory.activations);
+  expect(plan.memory.weights).toBeGreaterThan(box.length / 2);
+  expect(plan.largest.bytes).toBeLessThanOrEqual(plan.limits.buffer);
+  expect(faulty.sent).toBeLessThan(box.length / 4);
+  expect((await storedFiles(tab)).pieces).toEqual([]);
+
+  // Less memory than it takes: what would fit, and that it does.
+  const small = await tab.evaluate(({ model, memory }) => Engine.plan({ model, shardBytes: 1 << 20, memory }), { model: url, memory: Math.floor(plan.memory.total - plan.memory.kv / 4) });
+  expect(small).toMatchObject({ fits: false, problems: [expect.stringContaining('GPU memory')] });
+  expect(small.alternatives[0]).toMatchObject({ kv: plan.kv });
+  expect(small.alternatives[0]!.context).toBeLessThan(plan.context);
+  const { context, total } = small.alternatives[0]!;
+  const again = await tab.evaluate((options) => Engine.plan(options), { model: url, shardBytes: 1 << 20, context, memory: total });
+  expect(again).toMatchObject({ fits: true, context });
+});
+
+test('a plan of what is stored asks nobody, and of what is not there says so', async ({ tab, faulty }) => {
+  const url = `${faulty.url}${FILE}`;
+  await download(tab, url);
+  faulty.heal();
+  const plan = await tab.evaluate((model) => Engine.plan({ model }), url);
+  expect(plan).toMatchObject({ fits: true, download: { total: MODEL.length, stored: MODEL.length, missing: 0 } });
+  expect(faulty.log).toEqual([]);
+  expect(await tab.evaluate((model) => failure(Engine.plan({ model })), `${faulty.url}/nothing.gguf`)).toMatchObject({ code: 'NOT_FOUND' });
+  expect(await tab.evaluate(() => failure(Engine.plan({ model: new Response('x') })))).toMatchObject({ code: 'BAD_OPTION' });
+});
+
+test('a context whose cache cannot be is an error before the first shard', async ({ tab, faulty }) => {
+  const url = `${faulty.url}${FILE}`;
+  const error = await tab.evaluate((model) => failure(Engine.load({ model, context: 1 << 20, shardBytes: 65_536 })), url);
+  expect(error).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining('context') });
+});
+
+test('what the browser has removed is noticed, explained and fetched again', async ({ tab, faulty, greedy }) => {
+  const model = `${faulty.url}${FILE}`;
+  expect(await answer(tab, { model })).toMatchObject({ error: null, tokens: greedy });
+  // As a browser that needs space does it: all at once.
+  await tab.evaluate(async () => (await navigator.storage.getDirectory()).removeEntry('millrace', { recursive: true }));
+  const { notes, storage } = await tab.evaluate(async (model) => {
+    const notes: (string | undefined)[] = [];
+    const engine = await Engine.load({ model, lane: 'exact', onProgress: ({ phase, note }) => void (phase === 'download' && notes.push(note)) });
+    engine.dispose();
+    return { notes, storage: engine.info.storage };
+  }, model);
+  expect(storage).toMatchObject({ kind: 'opfs', cached: false, evicted: true });
+  expect(notes.join()).toContain('removed the stored copy');
+  // What was removed on purpose is no surprise.
+  await tab.evaluate((model) => models.remove(model), model);
+  expect(await tab.evaluate(async (model) => {
+    const engine = await Engine.load({ model, lane: 'exact' });
+    engine.dispose();
+    return engine.info.storage.evicted ?? false;
+  }, model)).toBe(false);
+});
