@@ -9,6 +9,7 @@ use super::conversation::Parked;
 use super::history::{History, Stretch};
 use super::session::Session;
 use crate::error::{Error, Result};
+use crate::format::manifest::hex;
 use crate::plan::{Kv, Lane};
 use crate::source::Files;
 use crate::store::Writer;
@@ -52,10 +53,6 @@ impl About {
     }
 }
 
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Session {
     /// Writes a conversation of the model with that fingerprint.
     pub async fn save(&mut self, conversation: u32, model: &str, writer: &mut Writer, cancel: &Cancel) -> Result<()> {
@@ -84,7 +81,7 @@ impl Session {
         let (lane, kv, read) = (self.lane(), self.select.kv(), tokens.stretches().to_vec());
         let about = About { version: VERSION, model: model.to_owned(), lane, kv, tokens: tokens.to_vec(), read, written, long, parts, sha256: String::new() };
         hash.update(about.text()?);
-        let text = About { sha256: hex(hash), ..about }.text()?;
+        let text = About { sha256: hex(&hash.finalize()), ..about }.text()?;
         writer.create(ABOUT).await?;
         writer.append(&text).await
     }
@@ -149,7 +146,7 @@ impl Session {
         }
         self.gpu.idle().await?;
         hash.update(about.text()?);
-        if hex(hash) != sha256 {
+        if hex(&hash.finalize()) != sha256 {
             return Err(damaged("it is not what was written"));
         }
         let tokens = History::new(about.tokens, about.read, self.sizes().rows);

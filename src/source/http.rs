@@ -5,12 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 
-use std::rc::Rc;
-
-use super::spec::{names, remote_parts};
 use super::transport::{Body, Reply, Request, Transport};
-use super::{ByteSource, Files, Remote, Weights, check_range};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::stream::Cancel;
 
 /// Largest piece of a body, in bytes.
@@ -71,126 +67,6 @@ impl Transport for HttpTransport {
     }
 }
 
-/// A file on a server that answers ranges: only what is read is fetched.
-struct RangeSource {
-    agent: ureq::Agent,
-    url: String,
-    name: String,
-    len: u64,
-    /// The file's beginning, where its length had to be asked for.
-    head: Vec<u8>,
-}
-
-/// Bytes that are fetched to learn a file's length.
-const HEAD: u64 = 256 << 10;
-
-impl RangeSource {
-    /// Asks for the beginning of `url`; `None` where the server answers with the whole file instead.
-    fn open(agent: &ureq::Agent, url: &str, name: &str) -> Result<Option<Self>> {
-        let (total, head) = match range(agent, url, 0, HEAD)? {
-            Some((total, body)) => (total, body),
-            None => return Ok(None),
-        };
-        Ok(Some(Self { agent: agent.clone(), url: url.into(), name: name.into(), len: total, head }))
-    }
-}
-
-/// The length of the file at `url` and its bytes from `from` on, `len` at most; `None` where the server answers no ranges.
-fn range(agent: &ureq::Agent, url: &str, from: u64, len: u64) -> Result<Option<(u64, Vec<u8>)>> {
-    let request = agent.get(url).header("Range", format!("bytes={from}-{}", from + len.max(1) - 1));
-    let response = request.call().map_err(|e| Error::network(format!("{url}: {e}")).with_source(e))?;
-    super::transport::check_status(response.status().as_u16(), url)?;
-    let total = response.headers().get("content-range").and_then(|v| v.to_str().ok()?.rsplit_once('/')?.1.parse().ok());
-    let (206, Some(total)) = (response.status().as_u16(), total) else { return Ok(None) };
-    let mut body = Vec::new();
-    let mut reader = response.into_body().into_reader().take(len);
-    reader.read_to_end(&mut body).map_err(|e| Error::network(format!("{url}: the connection failed while reading ({e}); try again")).with_source(e))?;
-    Ok(Some((total, body)))
-}
-
-impl ByteSource for RangeSource {
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn len(&self) -> u64 {
-        self.len
-    }
-    fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>> {
-        Box::pin(async move {
-            check_range(&self.name, self.len, offset, len)?;
-            if let Some(bytes) = usize::try_from(offset).ok().and_then(|at| self.head.get(at..at + len)) {
-                return Ok(bytes.to_vec());
-            }
-            match range(&self.agent, &self.url, offset, len as u64)? {
-                Some((_, bytes)) if bytes.len() == len => Ok(bytes),
-                _ => Err(Error::network(format!("{}: the server did not answer with the {len} bytes from {offset} on; try again", self.url))),
-            }
-        })
-    }
-}
-
-/// The files of `remote` without downloading them; `None` where the server answers no ranges.
-pub async fn open_ranges(remote: &Remote) -> Result<Option<Files>> {
-    let agent = HttpTransport::new().agent;
-    let (mut files, mut whole, mut shards) = (Files::new(), false, Vec::new());
-    let mut add = |name: &str, url: &str, optional: bool| -> Result<Option<Rc<dyn ByteSource>>> {
-        match RangeSource::open(&agent, url, name) {
-            Ok(Some(source)) => {
-                let source: Rc<dyn ByteSource> = Rc::new(source);
-                files.insert(name.to_owned(), source.clone());
-                Ok(Some(source))
-            }
-            Ok(None) => {
-                whole = true;
-                Err(Error::network(format!("{url}: the server does not answer ranges")))
-            }
-            Err(e) if optional && e.kind() == ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
-    };
-    let found = async {
-        match remote {
-            Remote::File { url } => {
-                for (name, url) in remote_parts(url) {
-                    add(&name, &url, false)?;
-                }
-            }
-            Remote::Folder { base, query, weights } => {
-                let url = |name: &str| format!("{base}{name}{query}");
-                if *weights == Weights::Shards {
-                    let source = add(names::MANIFEST, &url(names::MANIFEST), false)?;
-                    let Some(source) = source else { return Ok(()) };
-                    // Their lengths are known: nothing of them is fetched before it is read.
-                    for file in crate::format::manifest::read(&source).await?.files() {
-                        let source = RangeSource { agent: agent.clone(), url: url(&file.file), name: file.file.clone(), len: file.bytes, head: Vec::new() };
-                        shards.push(source);
-                    }
-                    return Ok(());
-                }
-                for (name, optional) in names::BESIDE_WEIGHTS {
-                    add(name, &url(name), optional)?;
-                }
-                let single = *weights != Weights::Indexed && add(names::WEIGHTS, &url(names::WEIGHTS), *weights == Weights::Any)?.is_some();
-                if !single && let Some(index) = add(names::INDEX, &url(names::INDEX), false)? {
-                    let index = index.read(0, index.len() as usize).await?;
-                    for shard in crate::store::download::shards(&index)? {
-                        add(&shard, &url(&shard), false)?;
-                    }
-                }
-            }
-        }
-        Ok::<_, Error>(())
-    };
-    match found.await {
-        Ok(()) => {
-            files.extend(shards.into_iter().map(|source| (source.name.clone(), Rc::new(source) as Rc<dyn ByteSource>)));
-            Ok(Some(files))
-        }
-        Err(_) if whole => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
 struct HttpBody {
     url: String,
     reader: ureq::BodyReader<'static>,
@@ -213,11 +89,12 @@ impl Body for HttpBody {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::source::Remote;
-    use crate::store::{Disk, DownloadOptions, Store, fetch};
+    use crate::source::{Files, Remote};
+    use crate::store::{Disk, DownloadOptions, Store, fetch, look_into};
     use pollster::block_on;
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
+    use std::rc::Rc;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -322,12 +199,16 @@ mod tests {
         (url, sent)
     }
 
+    fn look(url: &str) -> Result<Option<Files>> {
+        block_on(look_into(&Remote::parse(url).unwrap(), Rc::new(HttpTransport::new()), &Cancel::new()))
+    }
+
     #[test]
     fn of_a_url_only_what_is_asked_for_is_fetched() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
         let file = std::fs::read(path).unwrap();
         let (url, sent) = serve_ranges(file.clone());
-        let files = block_on(open_ranges(&Remote::parse(&url).unwrap())).unwrap().expect("ranges");
+        let files = look(&url).unwrap().expect("ranges");
         let checkpoint = block_on(crate::format::Checkpoint::open(&files)).unwrap();
         assert!(sent.load(Ordering::SeqCst) < file.len() / 10, "the header is read, the weights are not");
         let tensor = checkpoint.tensors.values().last().unwrap();
@@ -336,9 +217,9 @@ mod tests {
 
         let whole = file.clone();
         let (base, _) = serve(move |_| reply("200 OK", &whole, whole.len()));
-        assert!(block_on(open_ranges(&Remote::parse(&format!("{base}/a.gguf")).unwrap())).unwrap().is_none(), "this one must be downloaded");
+        assert!(look(&format!("{base}/a.gguf")).unwrap().is_none(), "this one must be downloaded");
         let (base, _) = serve(|_| reply("404 Not Found", b"no", 2));
-        assert_eq!(block_on(open_ranges(&Remote::parse(&format!("{base}/a.gguf")).unwrap())).err().unwrap().kind(), ErrorKind::NotFound);
+        assert_eq!(look(&format!("{base}/a.gguf")).err().unwrap().kind(), ErrorKind::NotFound);
     }
 
     #[test]

@@ -51,7 +51,8 @@ pub async fn open_parts(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &
         if let Some(files) = Disk::open_default()?.open(&ModelKey::new(remote.url())).await? {
             return Ok(files);
         }
-        if let Some(files) = super::http::open_ranges(remote).await? {
+        let transport = std::rc::Rc::new(super::http::HttpTransport::new());
+        if let Some(files) = crate::store::look_into(remote, transport, cancel).await? {
             return Ok(files);
         }
     }

@@ -4,14 +4,17 @@
 //! whole; and last a document without which it is no model. What an interrupted download leaves is gone on with. One writer at a time per model,
 //! across threads, tabs and processes; whoever comes second waits and then finds the model whole.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{StreamExt, iter};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::manifest::hex;
 use crate::source::{ByteSource, Files};
 use crate::stream::{Cancel, Phase, Progress};
 
@@ -28,8 +31,9 @@ mod writer;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::Disk;
-pub use download::{DownloadOptions, fetch};
-use journal::{JOURNAL, Journal, STORED, State};
+pub use download::{DownloadOptions, fetch, look_into};
+use journal::{JOURNAL, Journal, STORED, State, StoredFile};
+use medium::Hasher;
 pub use medium::Medium;
 pub use memory::Memory;
 use shards::ShardedSource;
@@ -42,6 +46,8 @@ pub const SHARD: u64 = 32 << 20;
 const USED: &str = "used";
 /// Bytes that are hashed at one time.
 const PIECE: u64 = 4 << 20;
+/// Shards that are looked at at a time.
+const AT_ONCE: usize = 4;
 
 /// Models in a [`Medium`].
 #[derive(Clone)]
@@ -113,20 +119,24 @@ impl Store {
     pub async fn list(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for id in self.medium.folders().await? {
-            let (state, complete) = match self.look(&id).await? {
-                Found::Whole(state) => (state, true),
-                Found::Part(part) => (part.state, false),
-                Found::Nothing => continue,
-            };
-            let used = self.small(&id, USED).await.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
-            entries.push(Entry::new(&state, complete, used));
+            entries.extend(self.entry_of(&id).await?);
         }
         Ok(entries)
     }
 
     /// The entry of one model, if any of it is there.
     pub async fn entry(&self, key: &ModelKey) -> Result<Option<Entry>> {
-        Ok(self.list().await?.into_iter().find(|entry| entry.url == key.url()))
+        self.entry_of(key.id()).await
+    }
+
+    async fn entry_of(&self, id: &str) -> Result<Option<Entry>> {
+        let (state, complete) = match self.look(id).await? {
+            Found::Whole(state) => (state, true),
+            Found::Part(part) => (part.state, false),
+            Found::Nothing => return Ok(None),
+        };
+        let used = self.small(id, USED).await.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+        Ok(Some(Entry::new(&state, complete, used)))
     }
 
     /// The files of a model that is whole, else `None`. Waits for nobody.
@@ -159,7 +169,7 @@ impl Store {
     /// The files of a model that is whole, and the names of their shards' files in its folder.
     pub async fn shard_names(&self, key: &ModelKey) -> Result<Option<Vec<(String, Vec<String>)>>> {
         let Found::Whole(state) = self.look(key.id()).await? else { return Ok(None) };
-        let names = |(number, file): (usize, journal::StoredFile)| (file.name, (0..file.shards.len()).map(|index| shard_name(number, index)).collect());
+        let names = |(number, file): (usize, StoredFile)| (file.name, (0..file.shards.len()).map(|index| shard_name(number, index)).collect());
         Ok(Some(state.files.into_iter().enumerate().map(names).collect()))
     }
 
@@ -255,39 +265,49 @@ impl Store {
 
 /// Compares the shards that are there with their hashes.
 async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Verified> {
-    let total = state.bytes();
-    let mut verified = Verified::default();
+    let (total, bytes) = (state.bytes(), Cell::new(0));
     progress(Progress::new(Phase::Verify, 0, total));
-    for (number, file) in state.files.iter().enumerate() {
-        for (index, expected) in file.shards.iter().enumerate() {
-            let Some(expected) = expected else { continue };
-            let found = match medium.open(id, &shard_name(number, index)).await? {
-                Some(source) => {
-                    let mut hash = Sha256::new();
-                    let mut at = 0;
-                    let mut readable = true;
-                    while at < source.len() && readable {
-                        cancel.check()?;
-                        let n = PIECE.min(source.len() - at);
-                        match source.read(at, n as usize).await {
-                            Ok(bytes) => hash.update(&bytes),
-                            Err(_) => readable = false,
-                        }
-                        at += n;
-                        progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, verified.bytes + at, total) });
-                    }
-                    verified.bytes += source.len();
-                    readable.then(|| hex(&hash.finalize()))
-                }
+    let shards = state.files.iter().enumerate().flat_map(|(number, file)| (0..file.shards.len()).map(move |shard| (number, file, shard)));
+    let differs = |(number, file, shard): (usize, &StoredFile, usize)| {
+        let (file, bytes) = (file.clone(), &bytes);
+        async move {
+            let Some(expected) = file.shards.get(shard).cloned().flatten() else { return Ok(None) };
+            let mut before = 0;
+            let read = |at| {
+                bytes.set(bytes.get() + at - std::mem::replace(&mut before, at));
+                progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, bytes.get(), total) });
+            };
+            let found = match medium.open(id, &shard_name(number, shard)).await? {
+                Some(source) => match sha256_of(&*source, medium.hasher(source.len()), cancel, read).await {
+                    Err(e) if e.kind() == ErrorKind::Aborted => return Err(e),
+                    // What cannot be read is not what it was.
+                    found => found.ok(),
+                },
                 None => None,
             };
-            if found.as_ref() != Some(expected) {
-                verified.bad.push(BadShard { file: file.name.clone(), number, shard: index });
-            }
+            Ok::<_, Error>((found != Some(expected)).then_some(BadShard { file: file.name, number, shard }))
         }
+    };
+    let mut looked_at = iter(shards).map(differs).buffered(AT_ONCE);
+    let mut bad = Vec::new();
+    while let Some(found) = looked_at.next().await {
+        bad.extend(found?);
     }
     progress(Progress::new(Phase::Verify, total, total));
-    Ok(verified)
+    Ok(Verified { bytes: bytes.get(), bad })
+}
+
+/// The SHA-256 of all of `source`, hexadecimal, by `hasher`. `read` hears how many bytes have been looked at.
+pub(crate) async fn sha256_of(source: &dyn ByteSource, mut hasher: Box<dyn Hasher>, cancel: &Cancel, mut read: impl FnMut(u64)) -> Result<String> {
+    let mut at = 0;
+    while at < source.len() {
+        cancel.check()?;
+        let n = PIECE.min(source.len() - at);
+        hasher.update(&source.read(at, n as usize).await?);
+        at += n;
+        read(at);
+    }
+    hasher.finish().await
 }
 
 /// A small file of a folder; `None` where it is not there or cannot be read.
@@ -444,11 +464,6 @@ pub(crate) fn size(bytes: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
-}
-
-/// Hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Milliseconds since 1970.

@@ -3,15 +3,13 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
-use futures_util::lock::Mutex;
-use sha2::{Digest, Sha256};
-
 use super::journal::{JOURNAL, Line, STORED, State, StoredFile};
-use super::medium::{Lock, Out};
-use super::{BadShard, Found, Medium, ModelKey, Part, SHARD, Store, check, check_name, epoch_ms, hex, put, shard_name};
+use super::medium::{Hasher, Lock, Out};
+use super::{BadShard, Found, Medium, ModelKey, Part, SHARD, Store, check, check_name, epoch_ms, put, shard_name};
 use crate::error::{Error, Result};
 use crate::source::Files;
 use crate::stream::{Cancel, Progress};
+use futures_util::lock::Mutex;
 
 /// The writer of one model. Dropped, it leaves what was journaled, to be looked at by the next one.
 pub struct Writer {
@@ -167,8 +165,9 @@ impl Shared {
 
     /// A shard, empty, to write.
     pub(crate) async fn shard(self: &Rc<Self>, file: usize, index: usize) -> Result<Shard> {
+        let most = self.state().files.get(file).map_or(SHARD, |f| f.shard_len(index).unwrap_or(f.shard));
         let out = self.medium.create(self.key.id(), &shard_name(file, index), 0).await?;
-        Ok(Shard { shared: self.clone(), file, index, out, hash: Sha256::new(), length: 0 })
+        Ok(Shard { shared: self.clone(), file, index, out, hash: self.medium.hasher(most), length: 0 })
     }
 
     async fn shard_done(&self, file: usize, index: usize, hash: String) -> Result<()> {
@@ -227,7 +226,7 @@ pub(crate) struct Shard {
     file: usize,
     index: usize,
     out: Box<dyn Out>,
-    hash: Sha256,
+    hash: Box<dyn Hasher>,
     length: u64,
 }
 
@@ -246,7 +245,7 @@ impl Shard {
 
     /// It is whole. False, and it does not count, where its hash is not the expected one.
     pub(crate) async fn finish(mut self, expected: Option<&str>) -> Result<bool> {
-        let hash = hex(&self.hash.finalize());
+        let hash = self.hash.finish().await?;
         if expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&hash)) {
             return Ok(false);
         }

@@ -11,6 +11,7 @@ use web_sys::AbortSignal;
 use super::abort::Abort;
 use super::bindings::{tell_progress, to_value};
 use super::fetch::origin_of;
+use super::opfs::hasher;
 use super::options::{self, Load, Source};
 use super::panic::promise;
 use super::{FetchTransport, Opfs, js};
@@ -19,7 +20,7 @@ use crate::format::Manifest;
 use crate::source::spec::names;
 use crate::source::{ModelSpec, Remote};
 use crate::store::download::Control;
-use crate::store::{Begin, ModelKey, Store, fetch};
+use crate::store::{Begin, ModelKey, Store, fetch, sha256_of};
 use crate::stream::{Cancel, Phase, Progress};
 
 /// Bytes that are moved at one time.
@@ -183,18 +184,10 @@ pub fn import_model(url: String, files: JsValue, on_progress: Function, signal: 
 
 /// Compares files with what their manifest says.
 async fn check_hashes(manifest: &Manifest, files: &crate::source::Files, cancel: &Cancel) -> Result<()> {
-    use sha2::{Digest, Sha256};
     for expected in manifest.files() {
         let file =
             files.get(&expected.file).ok_or_else(|| Error::not_found(format!("{}: the manifest names it, but it is not among the files", expected.file)))?;
-        let (mut hash, mut at) = (Sha256::new(), 0);
-        while at < file.len() {
-            cancel.check()?;
-            let n = PIECE.min(file.len() - at);
-            hash.update(file.read(at, n as usize).await?);
-            at += n;
-        }
-        if file.len() != expected.bytes || crate::store::hex(&hash.finalize()) != expected.sha256 {
+        if file.len() != expected.bytes || sha256_of(&**file, hasher(file.len()), cancel, |_| ()).await? != expected.sha256 {
             return Err(Error::bad_model(format!("{}: is not the file that the manifest means: its length or SHA-256 is another", expected.file)));
         }
     }

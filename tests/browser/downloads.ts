@@ -43,7 +43,6 @@ interface InPage {
 declare global {
   /** The page's private storage, and hashes. */
   var storage: InPage;
-  var models: typeof Millrace.models;
   var DownloadControl: typeof Millrace.DownloadControl;
 }
 

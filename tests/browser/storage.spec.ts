@@ -4,27 +4,19 @@ import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
 import { bytesOf, expect, openBlank, test, TINY } from './support.ts';
 
-/** Runs in the page: fetches or finds the model, and stops before the GPU gets to work. Whether it came from the storage. */
-async function fetchOnly({ model, cache }: { model: string; cache: boolean }): Promise<boolean> {
-  const controller = new AbortController();
+/** Runs in the page: fetches or finds the model, without the GPU. Whether it came from the storage. */
+async function fetchOnly(model: string): Promise<boolean> {
   let cached = false;
-  const error = await failure(
-    Engine.load({
-      model,
-      cache,
-      signal: controller.signal,
-      onProgress: (progress) => {
-        if (progress.phase === 'download') cached = progress.cached;
-        else controller.abort();
-      },
-    }),
-  );
-  if (error?.code !== 'ABORTED') throw new Error(`loading ended with ${error?.code}: ${error?.message}`);
+  await models.download(model, {
+    onProgress: (progress) => {
+      if (progress.phase === 'download') cached = progress.cached;
+    },
+  });
   return cached;
 }
 
 test('the second load makes no request for the model, even in a new page', async ({ blank, site, context }) => {
-  expect(await blank.evaluate(fetchOnly, { model: TINY, cache: true })).toBe(false);
+  expect(await blank.evaluate(fetchOnly, TINY)).toBe(false);
   expect(site.hits).toContain(TINY);
   site.hits.length = 0;
   await blank.close();
@@ -43,17 +35,18 @@ test('the second load makes no request for the model, even in a new page', async
 });
 
 test('cache: false leaves nothing behind', async ({ blank, site }) => {
-  await blank.evaluate(fetchOnly, { model: TINY, cache: false });
-  site.hits.length = 0;
-  expect(await blank.evaluate(fetchOnly, { model: TINY, cache: false })).toBe(false);
+  const load = (model: string): Promise<boolean> =>
+    Engine.load({ model, cache: false, lane: 'exact' }).then((engine) => (engine.dispose(), engine.info.storage.cached));
+  expect(await blank.evaluate(load, TINY)).toBe(false);
   expect(site.hits).toContain(TINY);
+  expect(await blank.evaluate(() => models.list())).toEqual([]);
 });
 
 test('a folder of safetensors is kept, too', async ({ blank, site }) => {
   const folder = '/data/oracle/hf-sharded/model/';
-  expect(await blank.evaluate(fetchOnly, { model: folder, cache: true })).toBe(false);
+  expect(await blank.evaluate(fetchOnly, folder)).toBe(false);
   site.hits.length = 0;
-  expect(await blank.evaluate(fetchOnly, { model: folder, cache: true })).toBe(true);
+  expect(await blank.evaluate(fetchOnly, folder)).toBe(true);
   expect(site.hits.filter((path) => path.startsWith(folder))).toEqual([]);
 });
 

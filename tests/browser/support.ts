@@ -29,18 +29,19 @@ export interface Site {
 declare global {
   var Engine: typeof Millrace.Engine;
   var MillraceError: typeof Millrace.MillraceError;
+  var models: typeof Millrace.models;
   var engine: Millrace.Engine;
   /** The code and name of what a promise rejects with; null where it resolves. */
   var failure: (work: PromiseLike<unknown>) => Promise<{ code: string; name: string; message: string; ours: boolean; data: Record<string, unknown> } | null>;
 }
 
 const BLANK = `<!doctype html><title>Test</title><script type="module">
-  import { Engine, MillraceError } from '/pkg/index.js';
+  import { Engine, MillraceError, models } from '/pkg/index.js';
   const failure = async (work) => {
     try { await work; return null; }
     catch (error) { return { code: error.code, name: error.name, message: error.message, ours: error instanceof MillraceError, data: structuredClone(error.data ?? {}) }; }
   };
-  Object.assign(globalThis, { Engine, MillraceError, failure });
+  Object.assign(globalThis, { Engine, MillraceError, models, failure });
 </script>`;
 
 /** Opens a page that has the package and nothing else. */

@@ -263,15 +263,17 @@ fn mutated_manifests_and_journals_are_refused_or_hold_together() {
     assert!(good > 0 && good < 5500, "{good} of 6000 journals still open");
 }
 
-/// All of it with seeds that nobody has seen before: `MILLRACE_FUZZ_SECONDS`, or ten minutes.
+/// All of it with seeds that nobody has seen before, or from `MILLRACE_FUZZ_SEED` on: `MILLRACE_FUZZ_SECONDS`, or ten minutes.
 #[test]
 #[ignore = "takes ten minutes: npm run test:long"]
 fn ten_minutes_of_mutations() {
-    let seconds = std::env::var("MILLRACE_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(600);
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap_or_else(|e| panic!("{name}={text}: {e}")));
+    let seconds = number("MILLRACE_FUZZ_SECONDS").unwrap_or(600);
     let (files, tokenizer) = (gguf_files(), bytes("tokenizer/gpt2/tokenizer.json"));
     let (manifest, journal) = (bytes("shards/manifest.json"), journal());
     let end = Instant::now() + Duration::from_secs(seconds);
-    let first = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let first = number("MILLRACE_FUZZ_SEED").unwrap_or_else(now);
     let mut seed = first;
     while Instant::now() < end {
         mutated_gguf(&files, seed);

@@ -73,22 +73,38 @@ pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'
     let mut attempts = Attempts::default();
     let mut unanswered = 0;
     loop {
-        let (error, wait) = match transport.get(request, cancel).await {
-            Ok(reply) => match refused(&reply, request.url) {
-                None => return Ok((reply, ranged && request.range.is_none())),
-                Some((error, false)) => return Err(error),
-                Some((error, true)) => (error, reply.retry_after),
-            },
-            Err(e) => {
-                unanswered += 1;
-                if unanswered == UNANSWERED {
-                    request.range = None;
-                }
-                (e, None)
-            }
-        };
-        attempts.failed(error, wait, transport, cancel, note).await?;
+        match attempt(transport, request, &mut attempts, cancel, note).await? {
+            Answer::Reply(reply) => return Ok((reply, ranged && request.range.is_none())),
+            Answer::Refused => (),
+            Answer::Silence => unanswered += 1,
+        }
+        if unanswered == UNANSWERED {
+            request.range = None;
+        }
     }
+}
+
+/// What one attempt gave, after the wait before the next one.
+enum Answer {
+    Reply(Reply),
+    /// Not now.
+    Refused,
+    /// Nothing at all.
+    Silence,
+}
+
+/// One attempt to get an answer. Fails where another would not help.
+async fn attempt(transport: &dyn Transport, request: Request<'_>, attempts: &mut Attempts, cancel: &Cancel, note: &dyn Fn(String)) -> Result<Answer> {
+    let (error, wait, answer) = match transport.get(request, cancel).await {
+        Ok(reply) => match refused(&reply, request.url) {
+            None => return Ok(Answer::Reply(reply)),
+            Some((error, false)) => return Err(error),
+            Some((error, true)) => (error, reply.retry_after, Answer::Refused),
+        },
+        Err(e) => (e, None, Answer::Silence),
+    };
+    attempts.failed(error, wait, transport, cancel, note).await?;
+    Ok(answer)
 }
 
 /// Why connections end.
@@ -115,8 +131,7 @@ impl Download {
     /// Works until there is nothing more to do.
     pub(super) async fn connection(&self, report: &dyn Fn(&str, Option<String>)) -> Result<Outcome> {
         loop {
-            self.live.cancel.check()?;
-            self.options.control.go().await;
+            self.go().await?;
             let outcome = match self.next_job() {
                 None => return Ok(Outcome::Done),
                 Some(Job::Shard(number, index)) => self.fetch_shard(number, index, report).await?,
@@ -126,21 +141,6 @@ impl Download {
                 return Ok(outcome);
             }
         }
-    }
-
-    /// One attempt to get an answer; `None`, after a wait, where another may help.
-    async fn attempt(&self, request: Request<'_>, attempts: &mut Attempts, note: &dyn Fn(String)) -> Result<Option<Reply>> {
-        let live = &self.live;
-        let (error, wait) = match live.transport.get(request, &live.cancel).await {
-            Ok(reply) => match refused(&reply, request.url) {
-                None => return Ok(Some(reply)),
-                Some((error, false)) => return Err(error),
-                Some((error, true)) => (error, reply.retry_after),
-            },
-            Err(e) => (e, None),
-        };
-        attempts.failed(error, wait, &*live.transport, &live.cancel, note).await?;
-        Ok(None)
     }
 
     fn file(&self, number: usize) -> Result<StoredFile> {
@@ -181,15 +181,17 @@ impl Download {
             let (mut unanswered, mut damaged) = (0, false);
             let note = |text: String| report(&file.name, Some(text));
             while shard.len() < length {
-                live.cancel.check()?;
-                self.options.control.go().await;
+                self.go().await?;
                 let at = from + shard.len();
                 let hand = if index == 0 && shard.len() == 0 { self.take_hand(number).await } else { None };
                 let (head, mut reply) = match hand {
                     Some(hand) => (hand.head, hand.reply),
-                    None => match self.attempt(Request { url: &url, range: Some((at, Some(from + length))) }, &mut attempts, &note).await? {
-                        Some(reply) => (Vec::new(), reply),
-                        None => {
+                    None => match attempt(&*live.transport, Request { url: &url, range: Some((at, Some(from + length))) }, &mut attempts, &live.cancel, &note)
+                        .await?
+                    {
+                        Answer::Reply(reply) => (Vec::new(), reply),
+                        Answer::Refused => continue,
+                        Answer::Silence => {
                             unanswered += 1;
                             // Of a file that was not measured nobody knows whether its ranges are answered: of one shard nothing would be lost.
                             if unanswered == UNANSWERED && shard.len() == 0 && file.shards.len() == 1 {
@@ -282,14 +284,13 @@ impl Download {
         let mut attempts = Attempts::default();
         let mut most = 0;
         loop {
-            live.cancel.check()?;
-            self.options.control.go().await;
+            self.go().await?;
             let hand = self.take_hand(number).await;
             let (head, mut reply) = match hand {
                 Some(hand) => (hand.head, hand.reply),
-                None => match self.attempt(Request::whole(&url), &mut attempts, &note).await? {
-                    Some(reply) => (Vec::new(), reply),
-                    None => continue,
+                None => match attempt(&*live.transport, Request::whole(&url), &mut attempts, &live.cancel, &note).await? {
+                    Answer::Reply(reply) => (Vec::new(), reply),
+                    Answer::Refused | Answer::Silence => continue,
                 },
             };
             if self.is_changed(number, &reply).await? || reply.length.zip(file.length).is_some_and(|(a, b)| a != b) {
@@ -329,10 +330,10 @@ impl Download {
                     most = sequence.len();
                     attempts.succeeded();
                 }
-                self.flying(number, ALL, sequence.len() - live.shared.state().files[number].bytes());
+                self.flying(number, ALL, sequence.len().saturating_sub(self.file(number)?.bytes()));
                 report(&file.name, None);
                 // Without ranges a pause would begin anew: the connection stays open, and the server waits.
-                self.options.control.go().await;
+                self.go().await?;
             };
             let Some(error) = failure else {
                 sequence.finish().await?;

@@ -274,7 +274,7 @@ fn missing(error: Error, folder: &Folder<'_>) -> Error {
 }
 
 /// The files that an index names, each once, in order.
-pub(crate) fn shards(index: &[u8]) -> Result<Vec<String>> {
+fn shards(index: &[u8]) -> Result<Vec<String>> {
     let index: serde_json::Value = serde_json::from_slice(index).map_err(|e| Error::bad_model(format!("is not JSON ({e})")))?;
     let map = index.get("weight_map").and_then(|m| m.as_object()).ok_or_else(|| Error::bad_model("has no object weight_map"))?;
     let mut shards = indexmap::IndexSet::new();

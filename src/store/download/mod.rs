@@ -13,27 +13,28 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use futures_util::future::{Either, select};
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use sha2::{Digest, Sha256};
-
 use self::connection::{Job, Outcome};
 pub use self::control::Control;
-#[cfg(all(feature = "cli", not(target_arch = "wasm32")))]
-pub(crate) use self::discover::shards;
 use self::live::{Live, LiveSource};
 use super::journal::StoredFile;
-use super::{Begin, ModelKey, SHARD, Storage, Store, full, hex, total};
+use super::medium::Software;
+use super::{Begin, Memory, ModelKey, SHARD, Storage, Store, Work, full, sha256_of, total};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
 use crate::stream::{Cancel, Phase, Progress};
+use futures_util::future::{Either, ready, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 
 /// Bytes between two reports of progress: a part of all of them, from so many to so many.
 const REPORT_EVERY: (u64, u64) = (16 << 10, 1 << 20);
 /// How often a file may change on the server before that is an error.
 const MOST_CHANGES: u32 = 3;
+/// Bytes of a file that are asked for to learn its length, where only parts of it are wanted.
+const FIRST_LOOK: u64 = 1 << 20;
 /// How often whoever waits for another's download looks how far it is, ms.
 const LOOK_EVERY_MS: f64 = 500.0;
+/// How often a paused download looks whether it is aborted, ms.
+const LOOK_FOR_ABORT_MS: f64 = 200.0;
 
 /// How to download.
 #[derive(Clone)]
@@ -105,7 +106,8 @@ pub async fn prepare(
         progress(Progress { cached: true, reason: reason.clone(), ..Progress::new(Phase::Download, bytes, bytes) });
         Prepared::Stored(files, Storage { kind: store.kind(), cached: true, reason: reason.clone() })
     };
-    if options.verify && store.entry(&key).await?.is_some_and(|entry| entry.complete) {
+    let verified = options.verify && store.entry(&key).await?.is_some_and(|entry| entry.complete);
+    if verified {
         store.verify(&key, progress, cancel).await?;
     }
     if let Some(files) = store.open(&key).await? {
@@ -129,8 +131,8 @@ pub async fn prepare(
         changes: Cell::new(0),
     };
     let found = async {
-        download.options.control.go().await;
-        if !shared.is_clean() || download.options.verify {
+        download.go().await?;
+        if !verified && (!shared.is_clean() || download.options.verify) {
             shared.verify(progress, cancel).await?;
         }
         download.discover(remote, &|file, note| download.report(progress, file, note)).await?;
@@ -186,6 +188,15 @@ pub async fn fetch(
     }
 }
 
+/// The files of `remote` as they lie on the server, to read parts of: nothing is kept. `None` where the server answers no ranges.
+pub async fn look_into(remote: &Remote, transport: Rc<dyn Transport>, cancel: &Cancel) -> Result<Option<Files>> {
+    let options = DownloadOptions { shard: FIRST_LOOK, ..DownloadOptions::default() };
+    match prepare(remote, &Memory::store(), transport, options, &|_| (), cancel).await? {
+        Prepared::Stored(files, _) => Ok(Some(files)),
+        Prepared::Download(download) => Ok(download.files().filter(|_| download.answers_ranges())),
+    }
+}
+
 impl Download {
     /// How the model will be kept.
     pub fn storage(&self) -> &Storage {
@@ -206,8 +217,28 @@ impl Download {
 
     /// Whether headers can be read before it starts: otherwise it has to start first.
     pub fn reads_ahead(&self) -> bool {
+        self.answers_ranges() || self.targets.borrow().len() == 1
+    }
+
+    /// Whether every part of all files can be had now.
+    fn answers_ranges(&self) -> bool {
         self.targets.borrow().iter().all(|t| t.ranges || self.live.shared.state().files.get(t.number).is_some_and(StoredFile::is_whole))
-            || self.targets.borrow().len() == 1
+    }
+
+    /// Waits while it is paused; fails with `ABORTED` once it is aborted, paused or not.
+    async fn go(&self) -> Result<()> {
+        self.live.cancel.check()?;
+        if !self.options.control.is_paused() {
+            return Ok(());
+        }
+        let mut go = Box::pin(self.options.control.go());
+        loop {
+            self.live.cancel.check()?;
+            match select(go, self.live.transport.sleep(LOOK_FOR_ABORT_MS)).await {
+                Either::Left(_) => return Ok(()),
+                Either::Right(((), waiting)) => go = waiting,
+            }
+        }
     }
 
     /// Lets it fetch the files themselves.
@@ -261,20 +292,16 @@ impl Download {
         loop {
             self.taken.take();
             self.flight.take();
+            let mut hashes = HashMap::new();
             let outcome = {
-                let count = self.options.connections.max(1);
-                let mut connections: FuturesUnordered<_> = (0..count).map(|_| self.connection(&report)).collect();
-                let mut outcome = Outcome::Done;
-                while let Some(ended) = connections.next().await {
-                    outcome = ended?;
-                    if !matches!(outcome, Outcome::Done) {
-                        break;
-                    }
-                }
-                outcome
+                let work: FuturesUnordered<Work<'_, Outcome>> = FuturesUnordered::new();
+                work.push(Box::pin(self.hash_behind(progress, &mut hashes)));
+                (0..self.options.connections.max(1)).for_each(|_| work.push(Box::pin(self.connection(&report))));
+                let mut ended = work.filter(|ended| ready(!matches!(ended, Ok(Outcome::Done))));
+                ended.next().await.unwrap_or(Ok(Outcome::Done))?
             };
             match outcome {
-                Outcome::Done => break,
+                Outcome::Done => return self.compare_hashes(hashes, progress).await,
                 Outcome::NoRanges(number) => {
                     self.target(number, |t| t.ranges = false);
                     self.forget(number, |length| length).await?;
@@ -299,25 +326,41 @@ impl Download {
                 }
             }
         }
-        self.compare_hashes(progress).await
+    }
+
+    /// The files whose hash was known before they came, and their numbers.
+    fn known(&self) -> Vec<(usize, StoredFile)> {
+        self.live.shared.state().files.iter().cloned().enumerate().filter(|(_, f)| f.sha256.is_some()).collect()
+    }
+
+    /// The hash of all of a file, of as much as has arrived: it waits for the rest.
+    async fn hash(&self, number: usize, file: &StoredFile, progress: &dyn Fn(Progress)) -> Result<String> {
+        let read = |at| {
+            // Until all is there, people want to know how much has arrived.
+            if self.missing() == 0 {
+                progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, at, file.length.unwrap_or(0)) });
+            }
+        };
+        sha256_of(&self.source(number)?, Box::new(Software::default()), &self.live.cancel, read).await
+    }
+
+    /// While files arrive, hashes those of several shards, so that not all of it has to be read afterwards.
+    async fn hash_behind(&self, progress: &dyn Fn(Progress), hashes: &mut HashMap<usize, String>) -> Result<Outcome> {
+        for (number, file) in self.known().into_iter().filter(|(_, file)| file.length.is_some() && file.shards.len() > 1) {
+            hashes.insert(number, self.hash(number, &file, progress).await?);
+        }
+        Ok(Outcome::Done)
     }
 
     /// Compares files with the hash that was known before; that of a file of one shard is its shard's.
-    async fn compare_hashes(&self, progress: &dyn Fn(Progress)) -> Result<()> {
-        let known: Vec<(usize, StoredFile)> = self.live.shared.state().files.iter().cloned().enumerate().filter(|(_, f)| f.sha256.is_some()).collect();
-        for (number, file) in known {
-            let (url, length) = (self.url(number)?, file.length.unwrap_or(0));
-            let (mut hash, mut at) = (Sha256::new(), 0);
-            let source = self.source(number)?;
-            let alone = file.shards.first().cloned().flatten().filter(|_| file.shards.len() == 1);
-            while alone.is_none() && at < length {
-                self.live.cancel.check()?;
-                let n = super::PIECE.min(length - at);
-                hash.update(&source.read(at, n as usize).await?);
-                at += n;
-                progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, at, length) });
-            }
-            let found = alone.unwrap_or_else(|| hex(&hash.finalize()));
+    async fn compare_hashes(&self, mut hashes: HashMap<usize, String>, progress: &dyn Fn(Progress)) -> Result<()> {
+        for (number, file) in self.known() {
+            let url = self.url(number)?;
+            let found = match (file.shards.as_slice(), hashes.remove(&number)) {
+                (_, Some(hash)) => hash,
+                ([Some(alone)], None) => alone.clone(),
+                _ => self.hash(number, &file, progress).await?,
+            };
             if file.sha256.as_deref().is_some_and(|expected| !expected.eq_ignore_ascii_case(&found)) {
                 self.forget(number, |length| length).await?;
                 return Err(Error::bad_model(format!(

@@ -6,15 +6,15 @@ use std::rc::Rc;
 
 use futures_util::future::{LocalBoxFuture, join};
 use pollster::block_on;
-use sha2::{Digest, Sha256};
 
 use super::{DownloadOptions, Prepared, fetch, prepare};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::manifest::sha256;
 use crate::source::spec::names;
 use crate::source::transport::{Body, Reply, Request, Transport};
 use crate::source::{Files, Remote};
 use crate::store::suite::bytes;
-use crate::store::{Memory, Storage, Store, hex};
+use crate::store::{Memory, Storage, Store};
 use crate::stream::{Cancel, Progress};
 
 /// What is wrong with one answer.
@@ -369,7 +369,7 @@ fn a_shard_with_a_known_hash_that_arrives_damaged_is_fetched_once_more() {
     let whole = bytes(1, 45_678);
     let hf = "https://huggingface.co/a/b/resolve/main/m.gguf";
     let list = |length: usize, of: &[u8]| {
-        let sha256 = hex(&Sha256::digest(of));
+        let sha256 = sha256(of);
         format!(r#"[{{"type":"file","oid":"1","size":1,"path":"m.gguf","lfs":{{"oid":"{sha256}","size":{length},"pointerSize":1}}}}]"#).into_bytes()
     };
     let served = |list: Vec<u8>| {
@@ -509,4 +509,25 @@ fn a_pause_loses_nothing() {
     let (done, ()) = block_on(join(load, resume));
     assert_eq!(content(&done.unwrap().0, "a.gguf"), whole);
     assert!(table.sent.get() < 95_000 + 4 * 1000, "what had arrived is not sent again: {}", table.sent.get());
+}
+
+#[test]
+fn a_paused_download_can_be_aborted() {
+    for ranges in [true, false] {
+        let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 45_678))]));
+        table.ranges.set(ranges);
+        let options = options(2);
+        options.control.pause(true);
+        let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+        let fetching = fetch(&remote, &store, table.clone(), options, &|_| (), &table.cancel);
+        let aborting = async {
+            while table.slept.borrow().len() < 3 {
+                table.sleep(0.0).await;
+            }
+            table.cancel.cancel();
+        };
+        let (fetched, ()) = block_on(join(fetching, aborting));
+        assert_eq!(fetched.err().unwrap().kind(), ErrorKind::Aborted, "{ranges}");
+        assert!(table.asked.borrow().is_empty(), "nothing is asked for while it is paused");
+    }
 }

@@ -4,6 +4,7 @@
 //! shared (`mode: "read-only"`); elsewhere a handle would lock everyone else out, and the shards are read as blobs.
 
 mod handle;
+mod hash;
 mod source;
 
 use std::rc::Rc;
@@ -15,13 +16,14 @@ use web_sys::{AbortSignal, FileSystemDirectoryHandle, FileSystemRemoveOptions};
 
 use self::handle::{Handle, names, removed};
 pub(super) use self::handle::{JsResult, blob, directory, file};
+pub(super) use self::hash::hasher;
 use self::source::OpfsSource;
 use super::errors::{from_js, name_of};
 use super::js;
 use super::lock::{self, Otherwise};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::ByteSource;
-use crate::store::medium::{Lock, Out};
+use crate::store::medium::{Hasher, Lock, Out};
 use crate::store::{Medium, Store, Work, full};
 use crate::stream::Cancel;
 
@@ -202,6 +204,10 @@ impl Medium for Opfs {
 
     fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
         Box::pin(self.estimate())
+    }
+
+    fn hasher(&self, most: u64) -> Box<dyn Hasher> {
+        hasher(most)
     }
 }
 
