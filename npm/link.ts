@@ -90,7 +90,6 @@ export class Link {
 /** A Worker's script must come from the page's origin; where the package comes from elsewhere, a script of one line imports it. */
 function foreignWorker(url: URL): Worker {
   const script = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' }));
-  const worker = new Worker(script, { type: 'module', name: 'millrace' });
-  worker.addEventListener('message', () => URL.revokeObjectURL(script), { once: true });
-  return worker;
+  // The address stays: the Worker starts another one from it, to read stored files.
+  return new Worker(script, { type: 'module', name: 'millrace' });
 }

@@ -5,6 +5,7 @@ import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
 import type { FromWorker, ModelsCall, ToWorker } from './protocol.ts';
+import { READS, serveReads } from './reads.ts';
 import type { CustomFetch, Progress } from './types.ts';
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -28,11 +29,15 @@ const post = (message: FromWorker, transfer: Transferable[] = []): void => self.
 self.addEventListener('error', (event) => crashIfTrap(event.error));
 self.addEventListener('unhandledrejection', (event) => crashIfTrap(event.reason));
 
-self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
-  if (data.type === 'abort') running.get(data.id)?.abort();
-  else if (data.type === 'pause') pause(data.id, data.paused);
-  else void answer(data);
-});
+if (self.name === READS) {
+  serveReads(self);
+} else {
+  self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
+    if (data.type === 'abort') running.get(data.id)?.abort();
+    else if (data.type === 'pause') pause(data.id, data.paused);
+    else void answer(data);
+  });
+}
 
 async function answer(message: Exclude<ToWorker, { type: 'abort' | 'pause' }>): Promise<void> {
   const { id } = message;
@@ -174,6 +179,7 @@ function requireGpu(): void {
 async function initialise(): Promise<void> {
   try {
     await init();
+    wasm.readBeside(self.location.href);
   } catch (error) {
     const message = `millrace_bg.wasm could not be loaded from beside ${self.location.href}: serve all files of the package from one folder, .wasm as application/wasm`;
     throw new MillraceError('INTERNAL', message, { cause: error });

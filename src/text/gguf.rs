@@ -188,7 +188,8 @@ fn build(builder: BpeBuilder, vocabulary: &Vocabulary<'_>, merges: Vec<(String, 
     if let Some((left, right)) = merges.iter().find(|(left, right)| left.len() + right.len() > longest) {
         return Err(Error::bad_model(format!("metadata key '{merges_key}': '{left} {right}' makes a token that is not in '{TOKENS}'")));
     }
-    builder.vocab_and_merges(ids, merges).build().map_err(|e| Error::bad_model(format!("metadata key '{merges_key}': {e}")))
+    // The crate keeps its cache for as long as the thread lives, also when the tokenizer is gone; it saves a tenth of the time.
+    builder.cache_capacity(0).vocab_and_merges(ids, merges).build().map_err(|e| Error::bad_model(format!("metadata key '{merges_key}': {e}")))
 }
 
 /// Byte-level BPE, and whether its family begins texts with the beginning-of-text token.

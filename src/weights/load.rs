@@ -3,10 +3,11 @@
 
 use bytemuck::cast_slice;
 use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesOrdered, StreamExt};
 
-use super::{BLOCK, Matrix, Packed, Part, RowSlice, VectorSource, WeightType, dequantize, quantize, repack};
+use super::{BLOCK, Matrix, Packed, Part, VectorSource, WeightType, dequantize, quantize, repack};
 use crate::error::{Error, Result};
-use crate::format::manifest::PackedTensor;
+use crate::format::manifest::{PackedTensor, Segment};
 use crate::format::{Checkpoint, DType, TensorInfo};
 use crate::plan::BufferId;
 use crate::stream::{Cancel, now_ms};
@@ -19,8 +20,10 @@ pub trait Sink {
     fn finish(&self) -> LocalBoxFuture<'_, Result<()>>;
 }
 
-/// Bytes of a tensor that are in host memory at one time.
+/// Bytes of a tensor that are read at one time.
 const PIECE: usize = 4 << 20;
+/// Bytes that are in host memory at one time, or one piece if that has more.
+const AHEAD: u64 = 4 * PIECE as u64;
 
 /// Bytes of the checkpoint that [`load`] reads: some twice, others not at all.
 pub fn bytes_to_read(checkpoint: &Checkpoint, matrices: &[Matrix], vectors: &[(BufferId, VectorSource)]) -> Result<u64> {
@@ -47,7 +50,8 @@ pub struct LoadTimes {
     pub write: f64,
 }
 
-/// Reads every matrix and vector and hands it to the sink; `done(bytes)` is called after each piece of the checkpoint.
+/// Reads every matrix and vector and hands it to the sink; `done(bytes)` is called after each piece of the checkpoint. While one piece is encoded
+/// and written the next ones are already being read, where the source reads beside this thread.
 pub async fn load(
     checkpoint: &Checkpoint,
     matrices: &[Matrix],
@@ -57,12 +61,21 @@ pub async fn load(
     done: &mut dyn FnMut(u64),
 ) -> Result<LoadTimes> {
     let mut times = LoadTimes::default();
-    for job in in_order(checkpoint, matrices, vectors)? {
+    let mut waiting = pieces(checkpoint, in_order(checkpoint, matrices, vectors)?)?.into_iter().peekable();
+    let (mut reads, mut ahead) = (FuturesOrdered::new(), 0);
+    let mut writing = Writing::default();
+    loop {
         cancel.check()?;
-        match job {
-            Job::Vector(buffer, source) => load_vector(checkpoint, buffer, source, sink, done).await?,
-            Job::Part(k, part) => load_part(checkpoint, k, part, cancel, sink, &mut times, done).await?,
+        while let Some(piece) = waiting.next_if(|piece| reads.is_empty() || ahead + piece.held() <= AHEAD) {
+            ahead += piece.held();
+            reads.push_back(async move { (piece.read(checkpoint).await, piece) });
         }
+        let started = now_ms();
+        let Some((raw, piece)) = reads.next().await else { break };
+        times.read += now_ms() - started;
+        piece.write(raw?, checkpoint, &mut writing, sink, &mut times).await?;
+        ahead -= piece.held();
+        done(piece.bytes);
     }
     let started = now_ms();
     sink.finish().await?;
@@ -105,101 +118,130 @@ fn in_order<'a>(checkpoint: &Checkpoint, matrices: &'a [Matrix], vectors: &'a [(
     Ok(jobs.into_iter().map(|(_, job)| job).collect())
 }
 
-async fn load_vector(checkpoint: &Checkpoint, buffer: BufferId, source: &VectorSource, sink: &dyn Sink, done: &mut dyn FnMut(u64)) -> Result<()> {
-    let mut values: Vec<f32> = Vec::new();
-    for part in &source.parts {
-        let Some(name) = &part.tensor else {
-            values.resize(values.len() + part.len, 0.0);
-            continue;
-        };
-        let info = super::matrix::expect(checkpoint, name, &[part.len])?;
-        let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-        let first = values.len();
-        dequantize(info.dtype, &raw, &mut values).map_err(|e| e.at(name))?;
-        values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);
-        done(info.bytes);
-    }
-    sink.write(buffer, 0, cast_slice(&values)).await
+/// What is read at one time.
+struct Piece<'a> {
+    what: What<'a>,
+    /// Bytes of the checkpoint.
+    bytes: u64,
 }
 
-async fn load_part(
-    checkpoint: &Checkpoint,
-    k: usize,
-    part: &Part,
-    cancel: &Cancel,
-    sink: &dyn Sink,
-    times: &mut LoadTimes,
-    done: &mut dyn FnMut(u64),
-) -> Result<()> {
-    // What of the scales is written, in bytes, and a half-word that waits for its neighbour.
-    let (mut at, mut scales_at, mut scales) = (0u64, 0u64, Vec::<u16>::new());
-    for slice in &part.slices {
-        let info = checkpoint.tensor(&slice.tensor)?;
-        let mut rows = Rows::of(checkpoint, info, slice, k).await?;
-        let mut row = slice.row0;
-        while row < slice.row0 + slice.rows {
-            cancel.check()?;
-            let piece = rows.read(row, slice.row0 + slice.rows - row, times).await.map_err(|e| e.at(&slice.tensor))?;
-            let started = now_ms();
-            sink.write(part.wq, at, piece.quants()).await?;
-            at += piece.quants().len() as u64;
-            scales.extend_from_slice(&piece.scales);
-            let whole = scales.len() / 2 * 2;
-            if let Some(ws) = part.ws.filter(|_| whole > 0) {
-                sink.write(ws, scales_at, cast_slice(&scales[..whole])).await?;
-                scales_at += whole as u64 * 2;
-                scales.drain(..whole);
-            }
-            times.write += now_ms() - started;
-            row += piece.rows;
-            done(piece.bytes_read);
-        }
-    }
-    if let (Some(ws), [last]) = (part.ws, scales.as_slice()) {
-        sink.write(ws, scales_at, cast_slice(&[*last, 0])).await?;
-    }
-    Ok(())
+enum What<'a> {
+    Vector(BufferId, &'a VectorSource),
+    Rows(Rows<'a>),
 }
 
-/// Some rows in the GPU's layout.
-struct Piece {
-    rows: usize,
-    quants: Quants,
-    scales: Vec<u16>,
-    /// Bytes of the checkpoint that they were.
-    bytes_read: u64,
-}
-
-enum Quants {
-    Words(Vec<u32>),
-    Bytes(Vec<u8>),
-}
-
-impl Piece {
-    fn quants(&self) -> &[u8] {
-        match &self.quants {
-            Quants::Words(words) => cast_slice(words),
-            Quants::Bytes(bytes) => bytes,
-        }
-    }
-}
-
-/// Reads the rows of a tensor, [`PIECE`] bytes at most at a time.
+/// Some rows of a tensor.
 struct Rows<'a> {
-    checkpoint: &'a Checkpoint,
+    part: &'a Part,
     info: &'a TensorInfo,
     kind: WeightType,
     k: usize,
-    source: RowSource<'a>,
+    /// How many.
+    rows: usize,
+    from: From<'a>,
+    /// Whether they are the part's first, and its last.
+    first: bool,
+    last: bool,
 }
 
-enum RowSource<'a> {
-    /// Rows in the checkpoint's layout.
-    Raw,
-    /// All of a matrix of columns, turned.
-    Turned(Vec<u8>),
-    /// Rows in the GPU's layout.
-    Packed(&'a PackedTensor),
+/// Where rows are.
+#[derive(Clone, Copy)]
+enum From<'a> {
+    /// In the tensor from this byte on, in the checkpoint's layout.
+    Raw(u64),
+    /// From this row on, in a matrix of columns, all of which has to be read.
+    Turned(usize),
+    /// In the GPU's layout: where in the segment their quants are and where their scales, and how many bytes.
+    Packed(&'a Segment, (u64, usize), (u64, usize)),
+}
+
+/// What was read.
+enum Raw {
+    /// The tensors of a vector.
+    Tensors(Vec<Vec<u8>>),
+    Rows(Vec<u8>),
+    /// Quants and scales.
+    Packed(Vec<u8>, Vec<u8>),
+}
+
+/// How far a part has been written.
+#[derive(Default)]
+struct Writing {
+    /// What of the quants and of the scales is written, in bytes.
+    at: u64,
+    scales_at: u64,
+    /// Scales that wait for their neighbours.
+    scales: Vec<u16>,
+}
+
+/// The pieces of all jobs, in order.
+fn pieces<'a>(checkpoint: &'a Checkpoint, jobs: Vec<Job<'a>>) -> Result<Vec<Piece<'a>>> {
+    let mut pieces = Vec::new();
+    for job in jobs {
+        let (k, part) = match job {
+            Job::Part(k, part) => (k, part),
+            Job::Vector(buffer, source) => {
+                let mut bytes = 0;
+                for part in &source.parts {
+                    if let Some(name) = &part.tensor {
+                        bytes += super::matrix::expect(checkpoint, name, &[part.len])?.bytes;
+                    }
+                }
+                pieces.push(Piece { what: What::Vector(buffer, source), bytes });
+                continue;
+            }
+        };
+        let begin = pieces.len();
+        for slice in &part.slices {
+            let info = checkpoint.tensor(&slice.tensor)?;
+            let row_bytes = row_bytes_of(checkpoint, info, k)?;
+            let mut row = slice.row0;
+            while row < slice.row0 + slice.rows {
+                let left = slice.row0 + slice.rows - row;
+                let (rows, from, bytes) = match packed(checkpoint, info) {
+                    Some(packed) if packed.columns != slice.transposed => {
+                        let by = if packed.columns { "columns" } else { "rows" };
+                        return Err(Error::bad_model(format!("tensor {} is stored by {by}, the model reads the other", info.name)));
+                    }
+                    Some(packed) => packed_rows(packed, slice.kind, k, row, left, &info.name)?,
+                    None if slice.transposed => (left, From::Turned(row), left as u64 * row_bytes),
+                    None => {
+                        let rows = (PIECE as u64 / row_bytes).clamp(1, left as u64);
+                        (rows as usize, From::Raw(row as u64 * row_bytes), rows * row_bytes)
+                    }
+                };
+                row += rows;
+                pieces.push(Piece { what: What::Rows(Rows { part, info, kind: slice.kind, k, rows, from, first: false, last: false }), bytes });
+            }
+        }
+        let count = pieces.len();
+        for (index, piece) in pieces.iter_mut().enumerate().skip(begin) {
+            if let What::Rows(rows) = &mut piece.what {
+                (rows.first, rows.last) = (index == begin, index + 1 == count);
+            }
+        }
+    }
+    Ok(pieces)
+}
+
+/// Rows from `row` on, at most `most`, of a tensor in the GPU's layout: how many, where, and their bytes.
+fn packed_rows<'a>(packed: &'a PackedTensor, kind: WeightType, k: usize, row: usize, most: usize, name: &str) -> Result<(usize, From<'a>, u64)> {
+    let mut first = 0;
+    let Some(segment) = packed.segments.iter().find(|s| {
+        first += s.rows;
+        (row as u64) < first
+    }) else {
+        return Err(Error::internal(format!("row {row} of {name} is in no segment")));
+    };
+    let (first, left) = (row as u64 + segment.rows - first, (first - row as u64) as usize);
+    let row_blocks = k.div_ceil(BLOCK) as u64;
+    let row_quants = row_blocks * kind.quant_words() as u64 * 4;
+    let scales_of = |rows: u64| kind.scale_halves(rows * row_blocks) * 2;
+    let rows = (PIECE / row_quants as usize).max(1).min(most).min(left);
+    let quants = rows as u64 * row_quants;
+    let scales = scales_of(first + rows as u64) - scales_of(first);
+    let from = From::Packed(segment, (first * row_quants, quants as usize), (segment.rows * row_quants + scales_of(first), scales as usize));
+    Ok((rows, from, quants + scales))
 }
 
 /// The tensor's rows in the GPU's layout, where the checkpoint has them so.
@@ -215,69 +257,118 @@ fn row_bytes_of(checkpoint: &Checkpoint, info: &TensorInfo, k: usize) -> Result<
     info.dtype.bytes_of(k as u64).ok_or_else(|| Error::bad_model(format!("tensor {}: a {} row of {k} elements is not whole blocks", info.name, info.dtype)))
 }
 
-impl<'a> Rows<'a> {
-    async fn of(checkpoint: &'a Checkpoint, info: &'a TensorInfo, slice: &RowSlice, k: usize) -> Result<Self> {
-        let source = match packed(checkpoint, info) {
-            Some(packed) if packed.columns != slice.transposed => {
-                return Err(Error::bad_model(format!(
-                    "tensor {} is stored by {}, the model reads the other",
-                    info.name,
-                    if packed.columns { "columns" } else { "rows" }
-                )));
+impl Piece<'_> {
+    async fn read(&self, checkpoint: &Checkpoint) -> Result<Raw> {
+        match &self.what {
+            What::Vector(_, source) => {
+                let mut tensors = Vec::new();
+                for name in source.parts.iter().filter_map(|part| part.tensor.as_deref()) {
+                    let info = checkpoint.tensor(name)?;
+                    tensors.push(checkpoint.read(info, 0, info.bytes as usize).await?);
+                }
+                Ok(Raw::Tensors(tensors))
             }
-            Some(packed) => RowSource::Packed(packed),
-            None if slice.transposed => {
-                RowSource::Turned(transpose(&checkpoint.read(info, 0, info.bytes as usize).await?, k, info.dtype.block_bytes() as usize))
-            }
-            None => RowSource::Raw,
-        };
-        Ok(Self { checkpoint, info, kind: slice.kind, k, source })
-    }
-
-    /// Rows from `row` on: at least one, at most `most`.
-    async fn read(&mut self, row: usize, most: usize, times: &mut LoadTimes) -> Result<Piece> {
-        let started = now_ms();
-        if let RowSource::Packed(packed) = self.source {
-            let piece = self.read_packed(packed, row, most).await;
-            times.read += now_ms() - started;
-            return piece;
+            What::Rows(Rows { info, from, .. }) => match *from {
+                From::Raw(offset) => checkpoint.read(info, offset, self.bytes as usize).await.map(Raw::Rows),
+                From::Turned(_) => checkpoint.read(info, 0, info.bytes as usize).await.map(Raw::Rows),
+                From::Packed(segment, quants, scales) => {
+                    let read = async |(offset, len)| if len == 0 { Ok(Vec::new()) } else { checkpoint.read_segment(segment, offset, len).await };
+                    let both = async { Ok(Raw::Packed(read(quants).await?, read(scales).await?)) };
+                    both.await.map_err(|e: Error| e.at(&info.name))
+                }
+            },
         }
-        let bytes = row_bytes_of(self.checkpoint, self.info, self.k)? as usize;
-        let rows = (PIECE / bytes).clamp(1, most);
-        let raw = match &self.source {
-            RowSource::Turned(turned) => turned[row * bytes..(row + rows) * bytes].to_vec(),
-            _ => self.checkpoint.read(self.info, row as u64 * bytes as u64, rows * bytes).await?,
-        };
-        let read = now_ms();
-        let Packed { wq, scales } = encode(self.kind, self.info.dtype, &raw, rows, self.k)?;
-        times.read += read - started;
-        times.encode += now_ms() - read;
-        Ok(Piece { rows, quants: Quants::Words(wq), scales, bytes_read: raw.len() as u64 })
     }
 
-    async fn read_packed(&self, packed: &PackedTensor, row: usize, most: usize) -> Result<Piece> {
-        let mut first = 0;
-        let Some(segment) = packed.segments.iter().find(|s| {
-            first += s.rows;
-            (row as u64) < first
-        }) else {
-            return Err(Error::internal(format!("row {row} of {} is in no segment", self.info.name)));
-        };
-        let (first, left) = (row as u64 + segment.rows - first, (first - row as u64) as usize);
-        let row_blocks = self.k.div_ceil(BLOCK) as u64;
-        let row_quants = row_blocks * self.kind.quant_words() as u64 * 4;
-        let scales_of = |rows: u64| self.kind.scale_halves(rows * row_blocks) * 2;
-        let rows = (PIECE / row_quants as usize).max(1).min(most).min(left);
-        let quants = self.checkpoint.read_segment(segment, first * row_quants, rows * row_quants as usize).await?;
-        let from = scales_of(first);
-        let scales = match scales_of(first + rows as u64) - from {
-            0 => Vec::new(),
-            n => self.checkpoint.read_segment(segment, segment.rows * row_quants + from, n as usize).await?,
-        };
-        let bytes_read = (quants.len() + scales.len()) as u64;
-        let scales = scales.chunks_exact(2).map(|h| u16::from_le_bytes([h[0], h[1]])).collect();
-        Ok(Piece { rows, quants: Quants::Bytes(quants), scales, bytes_read })
+    /// Bytes that it takes in host memory.
+    fn held(&self) -> u64 {
+        match &self.what {
+            What::Rows(Rows { info, from: From::Turned(_), .. }) => info.bytes,
+            _ => self.bytes,
+        }
     }
+
+    /// Has what was read in the GPU's layout, and hands it over.
+    async fn write(&self, raw: Raw, checkpoint: &Checkpoint, writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
+        let rows = match (&self.what, &raw) {
+            (What::Rows(rows), _) => rows,
+            (What::Vector(buffer, source), Raw::Tensors(tensors)) => return sink.write(*buffer, 0, cast_slice(&vector(source, tensors, checkpoint)?)).await,
+            _ => return Err(Error::internal("rows were read for a vector")),
+        };
+        if rows.first {
+            *writing = Writing::default();
+        }
+        match raw {
+            Raw::Packed(quants, scales) => {
+                let scales = scales.chunks_exact(2).map(|h| u16::from_le_bytes([h[0], h[1]]));
+                rows.write(&quants, scales, writing, sink, times).await?;
+            }
+            Raw::Rows(raw) => rows.encode(raw, writing, sink, times).await?,
+            Raw::Tensors(_) => return Err(Error::internal("a vector was read for rows")),
+        }
+        if let (true, Some(ws), [odd]) = (rows.last, rows.part.ws, writing.scales.as_slice()) {
+            sink.write(ws, writing.scales_at, cast_slice(&[*odd, 0])).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Rows<'_> {
+    /// Encodes rows of the checkpoint's layout and hands them over.
+    async fn encode(&self, mut raw: Vec<u8>, writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
+        let started = now_ms();
+        let mut at = 0;
+        let mut row_bytes = raw.len() / self.rows;
+        if let From::Turned(row) = self.from {
+            raw = transpose(&raw, self.k, self.info.dtype.block_bytes() as usize);
+            row_bytes = self.k * self.info.dtype.block_bytes() as usize;
+            at = row * row_bytes;
+        }
+        times.encode += now_ms() - started;
+        let mut left = self.rows;
+        while left > 0 {
+            let started = now_ms();
+            let rows = (PIECE / row_bytes).clamp(1, left);
+            let some = raw.get(at..at + rows * row_bytes).ok_or_else(|| Error::internal(format!("{} has fewer rows than its shape says", self.info.name)))?;
+            let Packed { wq, scales } = encode(self.kind, self.info.dtype, some, rows, self.k).map_err(|e| e.at(&self.info.name))?;
+            times.encode += now_ms() - started;
+            self.write(cast_slice(&wq), scales, writing, sink, times).await?;
+            at += rows * row_bytes;
+            left -= rows;
+        }
+        Ok(())
+    }
+
+    async fn write(&self, quants: &[u8], scales: impl IntoIterator<Item = u16>, writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
+        let started = now_ms();
+        sink.write(self.part.wq, writing.at, quants).await?;
+        writing.at += quants.len() as u64;
+        writing.scales.extend(scales);
+        let whole = writing.scales.len() / 2 * 2;
+        if let Some(ws) = self.part.ws.filter(|_| whole > 0) {
+            sink.write(ws, writing.scales_at, cast_slice(&writing.scales[..whole])).await?;
+            writing.scales_at += whole as u64 * 2;
+            writing.scales.drain(..whole);
+        }
+        times.write += now_ms() - started;
+        Ok(())
+    }
+}
+
+/// The values of a vector of these tensors.
+fn vector(source: &VectorSource, tensors: &[Vec<u8>], checkpoint: &Checkpoint) -> Result<Vec<f32>> {
+    let mut values: Vec<f32> = Vec::new();
+    let mut tensors = tensors.iter();
+    for part in &source.parts {
+        let (Some(name), Some(raw)) = (&part.tensor, part.tensor.as_ref().and_then(|_| tensors.next())) else {
+            values.resize(values.len() + part.len, 0.0);
+            continue;
+        };
+        let first = values.len();
+        dequantize(checkpoint.tensor(name)?.dtype, raw, &mut values).map_err(|e| e.at(name))?;
+        values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);
+    }
+    Ok(values)
 }
 
 /// `rows` rows of `k` elements of a checkpoint's type, as kernels read `kind`: repacked where that is the same type, otherwise decoded and

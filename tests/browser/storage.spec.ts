@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
-import { bytesOf, expect, openBlank, test, TINY } from './support.ts';
+import { BOX, bytesOf, expect, openBlank, test, TINY } from './support.ts';
 
 /** Runs in the page: fetches or finds the model, without the GPU. Whether it came from the storage. */
 async function fetchOnly(model: string): Promise<boolean> {
@@ -32,6 +32,39 @@ test('the second load makes no request for the model, even in a new page', async
   }, TINY);
   expect(site.hits.filter((path) => path === TINY)).toEqual([]);
   expect(second).toMatchObject({ tokens: 6, storage: { cached: true } });
+});
+
+test('a stored model is read by a Worker of its own, while the engine’s repacks; where there is none the engine reads it', async ({ blank, site, context }) => {
+  await blank.evaluate(fetchOnly, BOX);
+  const load = async (model: string): Promise<number[]> => {
+    const engine = await Engine.load({ model });
+    const { tokens } = await engine.generate('What is the capital of France?', { maxTokens: 4, temperature: 0 });
+    engine.dispose();
+    return Array.from(tokens);
+  };
+  const readers: string[] = [];
+  const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
+  // What the Worker that reads answers is counted on its own thread.
+  const counting = `
+    if (self.name === 'millrace-reads') {
+      const post = self.postMessage.bind(self);
+      self.postMessage = (message, transfer) => { if (message.buffer) fetch('/read?' + message.length); post(message, transfer); };
+    }\n`;
+  site.routes.set('/read', (request, response) => {
+    readers.push(request.url ?? '');
+    response.writeHead(204).end();
+  });
+  const answers: number[][] = [];
+  for (const script of [`${counting}${worker}`, `if (self.name === 'millrace-reads') throw new Error('none');\n${worker}`]) {
+    site.routes.set('/pkg/worker.js', (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript', 'Cache-Control': 'no-store' }).end(script));
+    const page = await context.newPage();
+    await openBlank(page, site);
+    answers.push(await page.evaluate(load, BOX));
+    await page.close();
+  }
+  const bytes = readers.map((path) => Number(path.split('?')[1])).reduce((sum, n) => sum + n, 0);
+  expect(bytes).toBeGreaterThan(bytesOf(`www${BOX}`).length / 2);
+  expect(answers[1]).toEqual(answers[0]);
 });
 
 test('cache: false leaves nothing behind', async ({ blank, site }) => {

@@ -5,6 +5,7 @@
 
 mod handle;
 mod hash;
+mod reader;
 mod source;
 
 use std::rc::Rc;

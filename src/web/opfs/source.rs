@@ -7,13 +7,14 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, FileSystemDirectoryHandle, FileSystemReadWriteOptions};
 
 use super::handle::{Handle, JsResult, blob, file};
+use super::reader::Beside;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, check_range};
 use crate::web::errors::{from_js, name_of};
 
 /// How a file is read.
 enum Shard {
-    Handle(Handle),
+    Handle(Handle, Beside),
     Blob(Blob),
 }
 
@@ -21,7 +22,7 @@ impl Shard {
     async fn open(dir: &FileSystemDirectoryHandle, name: &str) -> JsResult<Self> {
         let file = file(dir, name, false).await?;
         match Handle::shared(&file).await {
-            Ok(Some(handle)) => Ok(Self::Handle(handle)),
+            Ok(Some(handle)) => Ok(Self::Handle(handle, Beside::new(file))),
             // No such mode, or somebody holds the exclusive handle of a browser without it for a moment.
             Ok(None) | Err(_) => Ok(Self::Blob(blob(&file).await?)),
         }
@@ -29,27 +30,28 @@ impl Shard {
 
     fn len(&self) -> JsResult<u64> {
         match self {
-            Self::Handle(handle) => Ok(handle.0.get_size()? as u64),
+            Self::Handle(handle, _) => Ok(handle.0.get_size()? as u64),
             Self::Blob(blob) => Ok(blob.size() as u64),
         }
     }
 
-    /// Fills `out` from `offset`. False if the shard is shorter.
-    async fn read(&self, offset: u64, out: &mut [u8]) -> JsResult<bool> {
+    /// `len` bytes from `offset`, fewer if the shard is shorter.
+    async fn read(&self, offset: u64, len: usize) -> JsResult<Vec<u8>> {
         match self {
-            Self::Handle(handle) => {
+            Self::Handle(handle, beside) => {
+                if let Some(bytes) = beside.read(offset, len).await {
+                    return Ok(bytes);
+                }
                 let options = FileSystemReadWriteOptions::new();
                 options.set_at(offset as f64);
-                Ok(handle.0.read_with_u8_array_and_options(out, &options)? as usize == out.len())
+                let mut bytes = vec![0; len];
+                let read = handle.0.read_with_u8_array_and_options(&mut bytes, &options)? as usize;
+                bytes.truncate(read);
+                Ok(bytes)
             }
             Self::Blob(blob) => {
-                let slice = blob.slice_with_f64_and_f64(offset as f64, (offset + out.len() as u64) as f64)?;
-                let bytes = Uint8Array::new(&JsFuture::from(slice.array_buffer()).await?);
-                if bytes.length() as usize != out.len() {
-                    return Ok(false);
-                }
-                bytes.copy_to(out);
-                Ok(true)
+                let slice = blob.slice_with_f64_and_f64(offset as f64, (offset + len as u64) as f64)?;
+                Ok(Uint8Array::new(&JsFuture::from(slice.array_buffer()).await?).to_vec())
             }
         }
     }
@@ -86,11 +88,11 @@ impl ByteSource for OpfsSource {
     fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>> {
         Box::pin(async move {
             check_range(&self.name, self.len, offset, len)?;
-            let mut bytes = vec![0; len];
-            match self.shard.read(offset, &mut bytes).await.map_err(|e| from_js(&e, ErrorKind::Storage, &self.name))? {
-                true => Ok(bytes),
-                false => Err(Error::storage(format!("{}: the stored file became shorter", self.name))),
+            let bytes = self.shard.read(offset, len).await.map_err(|e| from_js(&e, ErrorKind::Storage, &self.name))?;
+            if bytes.len() != len {
+                return Err(Error::storage(format!("{}: the stored file became shorter", self.name)));
             }
+            Ok(bytes)
         })
     }
 }

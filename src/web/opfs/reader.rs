@@ -1,0 +1,169 @@
+//! Reading beside this thread: a Worker of its own reads stored files, so that the disk works while weights are repacked and handed to the GPU.
+//! Where it cannot be started, or cannot open a file, files are read here.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+
+use futures_channel::oneshot;
+use js_sys::{ArrayBuffer, Uint8Array};
+use wasm_bindgen::closure::Closure;
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{Event, FileSystemFileHandle, MessageEvent, Worker, WorkerOptions, WorkerType};
+
+use super::handle::JsResult;
+use crate::web::js;
+
+/// The name by which the script knows what it is to do.
+const NAME: &str = "millrace-reads";
+/// Fewer bytes than this are read here: the way there and back takes longer.
+const LEAST: usize = 256 << 10;
+/// Bytes of a buffer: those that come back are used again.
+const BUFFER: usize = 4 << 20;
+/// Most buffers that wait to be used again.
+const SPARE: usize = 8;
+/// How long the Worker outlives the last read, ms.
+const IDLE_MS: f64 = 2000.0;
+
+thread_local! {
+    static SCRIPT: RefCell<Option<String>> = const { RefCell::new(None) };
+    static READER: RefCell<Option<Reader>> = const { RefCell::new(None) };
+    static FILES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Names the script of a Worker that reads where its name is `millrace-reads`; without one all is read here.
+#[wasm_bindgen(js_name = readBeside)]
+pub fn read_beside(script: String) {
+    SCRIPT.set(Some(script));
+}
+
+/// The Worker, and what it was asked for.
+struct Reader {
+    worker: Worker,
+    open: HashSet<u32>,
+    waiting: HashMap<u32, oneshot::Sender<Option<Uint8Array>>>,
+    next: u32,
+    spare: Vec<ArrayBuffer>,
+    /// Grows with each read: whoever wants to end it looks whether anything has happened.
+    reads: u32,
+    _closures: [Closure<dyn FnMut(JsValue)>; 2],
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.worker.terminate();
+    }
+}
+
+impl Reader {
+    fn start(script: &str) -> JsResult<Self> {
+        let options = WorkerOptions::new();
+        options.set_type(WorkerType::Module);
+        options.set_name(NAME);
+        let worker = Worker::new_with_options(script, &options)?;
+        let answered = Closure::new(|event: JsValue| answered(&event));
+        // It could not be loaded, or a handle was not one: from now on all is read here.
+        let failed = Closure::new(|event: JsValue| {
+            // Otherwise it would be this Worker's error too.
+            event.unchecked_ref::<Event>().prevent_default();
+            SCRIPT.set(None);
+            READER.set(None);
+        });
+        worker.set_onmessage(Some(answered.as_ref().unchecked_ref()));
+        worker.set_onerror(Some(failed.as_ref().unchecked_ref()));
+        worker.set_onmessageerror(Some(failed.as_ref().unchecked_ref()));
+        let closures = [answered, failed];
+        Ok(Self { worker, open: HashSet::new(), waiting: HashMap::new(), next: 0, spare: Vec::new(), reads: 0, _closures: closures })
+    }
+
+    fn ask(&mut self, number: u32, file: &FileSystemFileHandle, offset: u64, len: usize) -> JsResult<oneshot::Receiver<Option<Uint8Array>>> {
+        if self.open.insert(number) {
+            self.worker.post_message(&js::object(&[("open", number.into()), ("handle", file.into())]))?;
+        }
+        let spare = if len <= BUFFER { self.spare.pop() } else { None };
+        let buffer = spare.unwrap_or_else(|| ArrayBuffer::new(len.max(BUFFER) as u32));
+        let (sender, receiver) = oneshot::channel();
+        self.next += 1;
+        let message = [("read", number.into()), ("id", self.next.into()), ("at", (offset as f64).into()), ("length", (len as u32).into())];
+        let message = js::object(&[&message[..], &[("buffer", buffer.clone().into())]].concat());
+        self.worker.post_message_with_transfer(&message, &js_sys::Array::of1(&buffer))?;
+        self.waiting.insert(self.next, sender);
+        self.reads += 1;
+        Ok(receiver)
+    }
+}
+
+fn answered(event: &JsValue) {
+    let data = event.unchecked_ref::<MessageEvent>().data();
+    let number = |name: &str| js::get(&data, name).as_f64().unwrap_or(0.0) as u32;
+    let sender = READER.with_borrow_mut(|reader| reader.as_mut()?.waiting.remove(&number("id")));
+    let buffer = js::get(&data, "buffer").dyn_into::<ArrayBuffer>().ok();
+    // Whoever asked may have gone.
+    let _ = sender.map(|sender| sender.send(buffer.map(|buffer| Uint8Array::new_with_byte_offset_and_length(&buffer, 0, number("length")))));
+}
+
+/// A file that may be read beside this thread.
+pub(super) struct Beside {
+    number: u32,
+    file: FileSystemFileHandle,
+}
+
+impl Beside {
+    pub(super) fn new(file: FileSystemFileHandle) -> Self {
+        FILES.set(FILES.get() + 1);
+        Self { number: FILES.get(), file }
+    }
+
+    /// `len` bytes from `offset`; `None` where they have to be read here.
+    pub(super) async fn read(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        if len < LEAST {
+            return None;
+        }
+        let asked = SCRIPT.with_borrow(|script| {
+            let script = script.as_deref()?;
+            READER.with_borrow_mut(|reader| {
+                if reader.is_none() {
+                    *reader = Some(Reader::start(script).ok()?);
+                    spawn_local(end_when_idle());
+                }
+                reader.as_mut()?.ask(self.number, &self.file, offset, len).ok()
+            })
+        });
+        let bytes = asked?.await.ok()??;
+        let read = bytes.to_vec();
+        READER.with_borrow_mut(|reader| {
+            if let Some(reader) = reader.as_mut().filter(|reader| reader.spare.len() < SPARE && bytes.buffer().byte_length() as usize == BUFFER) {
+                reader.spare.push(bytes.buffer());
+            }
+        });
+        (read.len() == len).then_some(read)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        READER.with_borrow_mut(|reader| {
+            if let Some(reader) = reader.as_mut()
+                && reader.open.remove(&self.number)
+            {
+                // A Worker that takes no messages any more has closed its files.
+                let _ = reader.worker.post_message(&js::object(&[("close", self.number.into())]));
+            }
+        });
+    }
+}
+
+/// Ends the Worker, and with it its handles and memory, once nothing was read for a while.
+async fn end_when_idle() {
+    let reads = || READER.with_borrow(|reader| reader.as_ref().map(|reader| (reader.reads, reader.waiting.is_empty())));
+    loop {
+        let before = reads();
+        js::sleep(IDLE_MS).await;
+        match (before, reads()) {
+            (_, None) => return,
+            (Some((before, _)), Some((after, true))) if before == after => return READER.set(None),
+            _ => (),
+        }
+    }
+}
