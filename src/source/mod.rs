@@ -31,6 +31,8 @@ pub trait ByteSource {
     fn len(&self) -> u64;
     /// `len` bytes from `offset`. Fails with a typed error if the range is not inside the file.
     fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>>;
+    /// All of it will be read soon, from its beginning: whoever can may begin to.
+    fn will_be_read(&self) {}
     /// Whether the file has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0

@@ -144,7 +144,7 @@ impl Store {
         let Found::Whole(state) = self.look(key.id()).await? else { return Ok(None) };
         let mut files = Files::new();
         for (number, file) in state.files.into_iter().enumerate() {
-            let Some(source) = ShardedSource::open(self.medium.clone(), key.id(), number, &file).await? else { return Ok(None) };
+            let Some(source) = ShardedSource::open(&*self.medium, key.id(), number, &file).await? else { return Ok(None) };
             files.insert(file.name, Rc::new(source));
         }
         // Nobody needs to know if this fails.

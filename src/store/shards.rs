@@ -3,11 +3,15 @@
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesOrdered, StreamExt, TryStreamExt, iter};
 
 use super::journal::StoredFile;
 use super::{Medium, shard_name};
 use crate::error::{Error, Result};
 use crate::source::{ByteSource, check_range};
+
+/// Shards that are opened at a time.
+const AT_ONCE: usize = 16;
 
 /// A stored file, to read.
 pub(super) struct ShardedSource {
@@ -19,14 +23,10 @@ pub(super) struct ShardedSource {
 
 impl ShardedSource {
     /// `None` if a shard is not there.
-    pub(super) async fn open(medium: Rc<dyn Medium>, id: &str, number: usize, file: &StoredFile) -> Result<Option<Self>> {
-        let mut shards = Vec::with_capacity(file.shards.len());
-        for index in 0..file.shards.len() {
-            match medium.open(id, &shard_name(number, index)).await? {
-                Some(shard) if file.shard_len(index) == Some(shard.len()) => shards.push(shard),
-                _ => return Ok(None),
-            }
-        }
+    pub(super) async fn open(medium: &dyn Medium, id: &str, number: usize, file: &StoredFile) -> Result<Option<Self>> {
+        let open = |index| async move { Ok::<_, Error>(medium.open(id, &shard_name(number, index)).await?.filter(|s| file.shard_len(index) == Some(s.len()))) };
+        let shards: Option<Vec<_>> = iter(0..file.shards.len()).map(open).buffered(AT_ONCE).try_collect::<Vec<_>>().await?.into_iter().collect();
+        let Some(shards) = shards else { return Ok(None) };
         let Some(len) = file.length else { return Ok(None) };
         Ok(Some(Self { name: file.name.clone(), len, shard: file.shard, shards }))
     }
@@ -49,6 +49,9 @@ impl ByteSource for ShardedSource {
             .await
         })
     }
+    fn will_be_read(&self) {
+        self.shards.iter().for_each(|shard| shard.will_be_read());
+    }
 }
 
 /// What it means that a stored shard cannot be read any more.
@@ -59,21 +62,19 @@ pub(super) fn gone(name: &str, error: &Error) -> Error {
     ))
 }
 
-/// `len` bytes from `offset` of what lies in shards of `shard` bytes: `read(shard, offset, len)` gives each part.
+/// `len` bytes from `offset` of what lies in shards of `shard` bytes: `read(shard, offset, len)` gives each part, all of which are asked for at once.
 pub(super) async fn gather<F: Future<Output = Result<Vec<u8>>>>(shard: u64, offset: u64, len: usize, read: impl Fn(usize, u64, usize) -> F) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    loop {
-        let at = offset + bytes.len() as u64;
-        let (index, within) = (at / shard, at % shard);
-        let part = ((shard - within).min((len - bytes.len()) as u64)) as usize;
-        if part == 0 {
-            return Ok(bytes);
-        }
-        let read = read(index as usize, within, part).await?;
-        // What lies in one shard is not copied.
-        if part == len {
-            return Ok(read);
-        }
-        bytes.extend_from_slice(&read);
+    let (mut parts, mut at) = (FuturesOrdered::new(), offset);
+    while at < offset + len as u64 {
+        let within = at % shard;
+        let part = (shard - within).min(offset + len as u64 - at);
+        parts.push_back(read((at / shard) as usize, within, part as usize));
+        at += part;
     }
+    // What lies in one shard is not copied.
+    let mut bytes = parts.next().await.transpose()?.unwrap_or_default();
+    while let Some(part) = parts.next().await {
+        bytes.extend_from_slice(&part?);
+    }
+    Ok(bytes)
 }

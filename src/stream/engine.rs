@@ -39,6 +39,8 @@ impl Engine {
         let started = now_ms();
         check(options)?;
         progress(Progress::new(Phase::Read, 0, 1));
+        // Headers, kernels and the device take a second: the disk need not wait for them.
+        files.values().for_each(|file| file.will_be_read());
         let checkpoint = Checkpoint::open(files).await?;
         cancel.check()?;
         let tokenizer = Tokenizer::open(&checkpoint)?;

@@ -210,6 +210,7 @@ impl Engine {
 
     /// Loads the model onto another device, with the same kernels, and hands the conversations over.
     async fn replace_device(&mut self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
+        self.recovery.files.values().for_each(|file| file.will_be_read());
         let gpu = Rc::new(open_again(&self.options, cancel).await?);
         let checkpoint = Checkpoint::open(&self.recovery.files).await?;
         if checkpoint.fingerprint().await? != self.fingerprint {

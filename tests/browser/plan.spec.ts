@@ -38,7 +38,7 @@ test('a plan of what is stored asks nobody, and of what is not there says so', a
   expect(await tab.evaluate(() => failure(Engine.plan({ model: new Response('x') })))).toMatchObject({ code: 'BAD_OPTION' });
 });
 
-test('a context whose cache cannot be is an error before the first shard', async ({ tab, faulty }) => {
+test('a context longer than the model knows is refused by its name, before the first shard', async ({ tab, faulty }) => {
   const url = `${faulty.url}${FILE}`;
   const error = await tab.evaluate((model) => failure(Engine.load({ model, context: 1 << 20, shardBytes: 65_536 })), url);
   expect(error).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining('context') });

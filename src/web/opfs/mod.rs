@@ -10,7 +10,8 @@ mod source;
 
 use std::rc::Rc;
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, ready};
+use futures_util::stream::{StreamExt, iter};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortSignal, FileSystemDirectoryHandle, FileSystemRemoveOptions};
@@ -32,6 +33,9 @@ use crate::stream::Cancel;
 const FOLDER: &str = "millrace";
 /// The folder of saved conversations.
 const CONVERSATIONS: &str = "millrace-conversations";
+
+/// Files that are looked at at a time.
+const AT_ONCE: usize = 16;
 
 /// How often a file that somebody has open is tried again, and the wait between, ms.
 const TRIES: u32 = 20;
@@ -131,17 +135,11 @@ impl Medium for Opfs {
 
     fn files<'a>(&'a self, folder: &'a str) -> Work<'a, Vec<(String, u64)>> {
         Box::pin(async move {
-            let mut files = Vec::new();
-            let Some(dir) = self.folder(folder).await else { return Ok(files) };
-            for name in names(&dir).await.map_err(failed)? {
-                // A file may go while it is looked at: then it is not there.
-                if let Ok(file) = file(&dir, &name, false).await
-                    && let Ok(blob) = blob(&file).await
-                {
-                    files.push((name, blob.size() as u64));
-                }
-            }
-            Ok(files)
+            let Some(dir) = self.folder(folder).await else { return Ok(Vec::new()) };
+            // A file may go while it is looked at: then it is not there.
+            let length = async |name: String| Some((blob(&file(&dir, &name, false).await.ok()?).await.ok()?.size() as u64, name));
+            let lengths = iter(names(&dir).await.map_err(failed)?).map(length).buffered(AT_ONCE);
+            Ok(lengths.filter_map(ready).map(|(length, name)| (name, length)).collect().await)
         })
     }
 

@@ -77,21 +77,40 @@ impl Reader {
         Ok(Self { worker, open: HashSet::new(), waiting: HashMap::new(), next: 0, spare: Vec::new(), reads: 0, _closures: closures })
     }
 
-    fn ask(&mut self, number: u32, file: &FileSystemFileHandle, offset: u64, len: usize) -> JsResult<oneshot::Receiver<Option<Uint8Array>>> {
-        if self.open.insert(number) {
-            self.worker.post_message(&js::object(&[("open", number.into()), ("handle", file.into())]))?;
+    fn open(&mut self, file: &Beside) -> JsResult<()> {
+        if self.open.insert(file.number) {
+            self.worker.post_message(&js::object(&[("open", file.number.into()), ("handle", (&file.file).into()), ("length", file.length.into())]))?;
         }
+        Ok(())
+    }
+
+    fn ask(&mut self, file: &Beside, offset: u64, len: usize) -> JsResult<oneshot::Receiver<Option<Uint8Array>>> {
+        self.open(file)?;
         let spare = if len <= BUFFER { self.spare.pop() } else { None };
         let buffer = spare.unwrap_or_else(|| ArrayBuffer::new(len.max(BUFFER) as u32));
         let (sender, receiver) = oneshot::channel();
         self.next += 1;
-        let message = [("read", number.into()), ("id", self.next.into()), ("at", (offset as f64).into()), ("length", (len as u32).into())];
+        let message = [("read", file.number.into()), ("id", self.next.into()), ("at", (offset as f64).into()), ("length", (len as u32).into())];
         let message = js::object(&[&message[..], &[("buffer", buffer.clone().into())]].concat());
         self.worker.post_message_with_transfer(&message, &js_sys::Array::of1(&buffer))?;
         self.waiting.insert(self.next, sender);
         self.reads += 1;
         Ok(receiver)
     }
+}
+
+/// Does something with the Worker, which is started if need be; `None` where there is none.
+fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
+    SCRIPT.with_borrow(|script| {
+        let script = script.as_deref()?;
+        READER.with_borrow_mut(|reader| {
+            if reader.is_none() {
+                *reader = Some(Reader::start(script).ok()?);
+                spawn_local(end_when_idle());
+            }
+            work(reader.as_mut()?).ok()
+        })
+    })
 }
 
 fn answered(event: &JsValue) {
@@ -107,12 +126,19 @@ fn answered(event: &JsValue) {
 pub(super) struct Beside {
     number: u32,
     file: FileSystemFileHandle,
+    length: f64,
 }
 
 impl Beside {
-    pub(super) fn new(file: FileSystemFileHandle) -> Self {
+    pub(super) fn new(file: FileSystemFileHandle, length: f64) -> Self {
         FILES.set(FILES.get() + 1);
-        Self { number: FILES.get(), file }
+        Self { number: FILES.get(), file, length }
+    }
+
+    /// Has the Worker open it, and begin to read once it has nothing else to do.
+    pub(super) fn will_be_read(&self) {
+        // What cannot be opened ahead is read when it is wanted.
+        let _ = with_reader(|reader| reader.open(self));
     }
 
     /// `len` bytes from `offset`; `None` where they have to be read here.
@@ -120,17 +146,7 @@ impl Beside {
         if len < LEAST {
             return None;
         }
-        let asked = SCRIPT.with_borrow(|script| {
-            let script = script.as_deref()?;
-            READER.with_borrow_mut(|reader| {
-                if reader.is_none() {
-                    *reader = Some(Reader::start(script).ok()?);
-                    spawn_local(end_when_idle());
-                }
-                reader.as_mut()?.ask(self.number, &self.file, offset, len).ok()
-            })
-        });
-        let bytes = asked?.await.ok()??;
+        let bytes = with_reader(|reader| reader.ask(self, offset, len))?.await.ok()??;
         let read = bytes.to_vec();
         READER.with_borrow_mut(|reader| {
             if let Some(reader) = reader.as_mut().filter(|reader| reader.spare.len() < SPARE && bytes.buffer().byte_length() as usize == BUFFER) {

@@ -22,7 +22,10 @@ impl Shard {
     async fn open(dir: &FileSystemDirectoryHandle, name: &str) -> JsResult<Self> {
         let file = file(dir, name, false).await?;
         match Handle::shared(&file).await {
-            Ok(Some(handle)) => Ok(Self::Handle(handle, Beside::new(file))),
+            Ok(Some(handle)) => {
+                let beside = Beside::new(file, handle.0.get_size()?);
+                Ok(Self::Handle(handle, beside))
+            }
             // No such mode, or somebody holds the exclusive handle of a browser without it for a moment.
             Ok(None) | Err(_) => Ok(Self::Blob(blob(&file).await?)),
         }
@@ -94,5 +97,10 @@ impl ByteSource for OpfsSource {
             }
             Ok(bytes)
         })
+    }
+    fn will_be_read(&self) {
+        if let Shard::Handle(_, beside) = &self.shard {
+            beside.will_be_read();
+        }
     }
 }
