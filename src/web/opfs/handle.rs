@@ -1,6 +1,7 @@
 //! Folders, files and access handles of the origin's private file system.
 
 use futures_channel::oneshot;
+use js_sys::Promise;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{
@@ -67,24 +68,27 @@ impl Handle {
     /// The only handle of a file, with its first `keep` bytes, to write.
     pub(super) async fn create(dir: &FileSystemDirectoryHandle, name: &str, keep: u64) -> JsResult<Self> {
         let file = file(dir, name, true).await?;
-        let (sender, receiver) = oneshot::channel();
-        // Whoever asked may be gone before the browser gives it: then it is closed at once.
-        spawn_local(async move {
-            let handle = JsFuture::from(file.create_sync_access_handle()).await;
-            let _ = sender.send(handle.map(|handle| Self(handle.unchecked_into())));
-        });
-        let handle = receiver.await.map_err(|_| JsValue::from("no handle was given"))??;
+        let handle = Self::given(file.create_sync_access_handle()).await?;
         handle.0.truncate_with_f64(keep as f64)?;
         Ok(handle)
+    }
+
+    /// The handle that the browser gives. Whoever asked may be gone before: then it is closed at once, for an open one locks its file.
+    async fn given(promise: Promise) -> JsResult<Self> {
+        let (sender, receiver) = oneshot::channel();
+        spawn_local(async move {
+            let handle = JsFuture::from(promise).await;
+            let _ = sender.send(handle.map(|handle| Self(handle.unchecked_into())));
+        });
+        receiver.await.map_err(|_| JsValue::from("no handle was given"))?
     }
 
     /// A handle to read that others can have too; `None` where the browser has no such mode.
     pub(super) async fn shared(file: &FileSystemFileHandle) -> JsResult<Option<Self>> {
         let options = js::object(&[("mode", "read-only".into())]);
-        let handle = js::call_async(file, "createSyncAccessHandle", &[&options]).await?;
+        let handle = Self::given(Promise::resolve(&js::call(file, "createSyncAccessHandle", &[&options])?)).await?;
         // A browser that does not know the mode ignores it and locks the file; it does not tell a mode either.
-        let known = js::string(&handle, "mode") == "read-only";
-        let handle = Self(handle.unchecked_into());
+        let known = js::string(&handle.0, "mode") == "read-only";
         Ok(known.then_some(handle))
     }
 
