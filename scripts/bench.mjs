@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Failure } from './lib/env.mjs';
 import { localModel, openPage } from './lib/headless.mjs';
+import { printStorage, storageBench } from './lib/storage_bench.mjs';
 import { printPrefillProfile, printProfile } from './lib/tables.mjs';
 
 const HELP = `npm run bench -- OPTIONS     a model, or random weights in a known model's shape, through the engine's own decode loop, in a headless browser
@@ -16,6 +17,8 @@ const HELP = `npm run bench -- OPTIONS     a model, or random weights in a known
   --second-turn    also the time to the first token of a second turn, after a first one of 100 tokens and one of 4,000
   --no-tune        plan with what is known instead of measuring variants first
   --quality        instead of speed: the lane's logits against the exact lane's, over --positions N (2000), by default of the model in the box
+  --storage        instead of speed: a model's download into the browser's storage, its loads from there beside plain reads of the same bytes, its
+                   verification; --runs N (3), and --cold empties the system's cache of files before each (Linux, as its administrator)
   --json           the report as one JSON object on the last line     --out FILE   the report into a file
   --compare FILE   ratios to an earlier report                        --headed     show the browser
 `;
@@ -31,6 +34,8 @@ const OPTIONS = {
   'second-turn': { type: 'boolean' },
   quality: { type: 'boolean' },
   positions: { type: 'string' },
+  storage: { type: 'boolean' },
+  cold: { type: 'boolean' },
   json: { type: 'boolean' },
   out: { type: 'string' },
   compare: { type: 'string' },
@@ -75,22 +80,34 @@ async function bench(args) {
   if (given['no-tune']) query.set('tune', '0');
   if (given.positions !== undefined && !given.quality) throw new BadOption('--positions goes with --quality');
   if (given.quality) query.set('quality', given.positions ?? '2000');
+  if (given.cold && !given.storage) throw new BadOption('--cold goes with --storage');
+  if (given.storage && given.model === undefined) throw new BadOption('--storage needs --model PATH | URL');
   const source = given.model ?? (given.quality ? 'builtin' : undefined);
   const local = source === undefined ? null : localModel(source);
   const { page, model, close } = await openPage({ local, headed: given.headed });
   try {
+    if (given.storage) {
+      const address = new URL(model ?? (source === 'builtin' ? '/models/box.gguf' : source), page.url()).href;
+      const runs = Number(given.runs ?? 3);
+      if (!Number.isInteger(runs) || runs < 1 || runs > 100) throw new BadOption(`--runs ${given.runs}: use 1 to 100`);
+      finish(await storageBench(page, { model: address, runs, cold: given.cold ?? false }), given, printStorage);
+      return;
+    }
     if (source !== undefined) query.set('model', model ?? (source === 'builtin' ? '/models/box.gguf' : source));
     await page.goto(new URL(`/bench.html?${query}`, page.url()).href);
     await page.waitForFunction(() => globalThis.millraceBench?.report || globalThis.millraceBench?.failure, null, { timeout: 0 });
     const { report, failure } = await page.evaluate(() => globalThis.millraceBench);
     if (failure) throw Object.assign(new Error(failure.message), { code: failure.code });
-    if ('kl_mean' in report) printQuality(report);
-    else print(report, earlier);
-    if (given.out !== undefined) writeFileSync(given.out, `${JSON.stringify(report, null, 2)}\n`);
-    if (given.json) process.stdout.write(`${JSON.stringify(report)}\n`);
+    finish(report, given, 'kl_mean' in report ? printQuality : (report) => print(report, earlier));
   } finally {
     await close();
   }
+}
+
+function finish(report, given, print) {
+  print(report);
+  if (given.out !== undefined) writeFileSync(given.out, `${JSON.stringify(report, null, 2)}\n`);
+  if (given.json) process.stdout.write(`${JSON.stringify(report)}\n`);
 }
 
 function parse(args) {

@@ -105,3 +105,17 @@ for (const [title, args, line] of wrong) {
     }
   });
 }
+
+test('the bench measures loads from the storage beside plain reads of the same bytes', async () => {
+  const bench = (...args: string[]): Promise<Outcome> =>
+    run(process.execPath, ['scripts/bench.mjs', '--storage', '--json', ...args], { MILLRACE_BUILD: chosenBuild('dev'), MILLRACE_SKIP_BUILD: '1' });
+  const file = 'tests/data/oracle/gguf-q8_0/model.gguf';
+  const outcome = await bench('--model', file, '--runs', '1');
+  expect(outcome.stderr).toBe('');
+  const report = lastLine(outcome) as unknown as { bytes: number; runs: { plain_ms: number; load_ms: number; load_times: object }[]; verify_ms: number };
+  expect(report.bytes).toBe(readFileSync(join(root, file)).length);
+  expect(report.runs).toHaveLength(1);
+  for (const ms of [report.verify_ms, report.runs[0]!.plain_ms, report.runs[0]!.load_ms]) expect(ms).toBeGreaterThan(0);
+  expect(report.runs[0]!.load_times).toMatchObject({ read: expect.any(Number), encode: expect.any(Number), write: expect.any(Number) });
+  expect(await bench('--model', 'README.md')).toMatchObject({ code: 2, stderr: expect.stringMatching(/^error\[BAD_MODEL\]: .*README\.md/) });
+});
