@@ -67,14 +67,6 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
   expect(answers[1]).toEqual(answers[0]);
 });
 
-test('cache: false leaves nothing behind', async ({ blank, site }) => {
-  const load = (model: string): Promise<boolean> =>
-    Engine.load({ model, cache: false, lane: 'exact' }).then((engine) => (engine.dispose(), engine.info.storage.cached));
-  expect(await blank.evaluate(load, TINY)).toBe(false);
-  expect(site.hits).toContain(TINY);
-  expect(await blank.evaluate(() => models.list())).toEqual([]);
-});
-
 test('a folder of safetensors is kept, too', async ({ blank, site }) => {
   const folder = '/data/oracle/hf-sharded/model/';
   expect(await blank.evaluate(fetchOnly, folder)).toBe(false);
@@ -104,45 +96,21 @@ test('a broken file is not kept: once the server has a good one, that is loaded'
   const whole = bytesOf(`tests${TINY}`);
   site.routes.set(TINY, (_, response) => void response.writeHead(200).end(whole.subarray(0, whole.length >> 1)));
   expect((await blank.evaluate(load, TINY))?.code).toBe('BAD_MODEL');
+  expect(await blank.evaluate(() => models.list())).toEqual([]);
   site.routes.delete(TINY);
   expect(await blank.evaluate(load, TINY)).toBeNull();
 });
 
 test('a download that is cut off never looks whole and can be tried again', async ({ blank, site }) => {
-  const load = (model: string): Promise<{ code: string } | null> => failure(Engine.load({ model, lane: 'exact' }).then((engine) => engine.dispose()));
+  const download = (model: string): Promise<{ code: string } | null> => failure(models.download(model));
   const whole = bytesOf(`tests${TINY}`);
   site.routes.set(TINY, (_, response) => {
     response.writeHead(200, { 'Content-Length': whole.length });
     response.write(whole.subarray(0, whole.length >> 1), () => response.destroy());
   });
-  expect((await blank.evaluate(load, TINY))?.code).toBe('NETWORK');
-  const left = () =>
-    blank.evaluate(async () => {
-      const names = [];
-      const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('millrace');
-      for await (const name of (folder as unknown as { keys(): AsyncIterable<string> }).keys()) names.push(name);
-      return names;
-    });
+  expect((await blank.evaluate(download, TINY))?.code).toBe('NETWORK');
+  expect((await blank.evaluate(() => models.list())).filter(({ complete }) => complete)).toEqual([]);
   site.routes.delete(TINY);
-  expect(await blank.evaluate(load, TINY)).toBeNull();
-  // Pieces that the ended Worker could not remove are gone at the next opening: one model, the whole one.
-  expect(await left()).toHaveLength(1);
-});
-
-test('without private storage the model stays in memory, and the report says why', async ({ blank, site }) => {
-  const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
-  site.routes.set('/pkg/worker.js', (_, response) => {
-    response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(`StorageManager.prototype.getDirectory = () => Promise.reject(new DOMException('closed', 'SecurityError'));\n${worker}`);
-  });
-  const result = await blank.evaluate(async (model) => {
-    const reasons: (string | undefined)[] = [];
-    const engine = await Engine.load({ model, lane: 'exact', onProgress: (progress) => progress.phase === 'download' && reasons.push(progress.reason) });
-    const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 6, temperature: 0, ignoreEos: true });
-    engine.dispose();
-    return { storage: engine.info.storage, reasons, tokens: tokens.length };
-  }, TINY);
-  expect(result.storage).toMatchObject({ kind: 'memory', cached: false });
-  expect(result.storage.reason).toContain('SecurityError');
-  expect(result.reasons.at(-1)).toBe(result.storage.reason);
-  expect(result.tokens).toBe(6);
+  expect(await blank.evaluate(download, TINY)).toBeNull();
+  expect(await blank.evaluate(() => models.list())).toMatchObject([{ complete: true, bytes: whole.length }]);
 });

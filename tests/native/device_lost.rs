@@ -111,7 +111,8 @@ fn later_turns_go_on_from_what_earlier_ones_wrote() {
     // In lane fast what a step writes differs from what a pass would write: it has to be made again in the same way.
     for lane in [Lane::Fast, Lane::Exact] {
         let turns = |losses: [&[usize]; 3]| {
-            let mut engine = load(&often(lane));
+            // What was submitted before a loss may still arrive: with chunks of one token it is sure to be noticed in the turn.
+            let mut engine = load(&LoadOptions { chunk: Some(1), ..often(lane) });
             let mut text = ids(50, 2);
             let mut results = Vec::new();
             for (turn, at) in losses.iter().enumerate() {
