@@ -1,7 +1,7 @@
 // What a load would take, before a byte of the weights is fetched; and what the page hears where the browser has removed what was stored.
 import { content } from './faulty.ts';
 import { answer, download, expect, FILE, MODEL, storedFiles, test } from './downloads.ts';
-import { bytesOf } from './support.ts';
+import { bytesOf, TINY } from './support.ts';
 
 const BIG = '/box.gguf';
 
@@ -42,6 +42,31 @@ test('a context longer than the model knows is refused by its name, before the f
   const url = `${faulty.url}${FILE}`;
   const error = await tab.evaluate((model) => failure(Engine.load({ model, context: 1 << 20, shardBytes: 65_536 })), url);
   expect(error).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining('context') });
+});
+
+test('of a large file the header comes first: what cannot run is an error before the first shard, and what can loads while it arrives', async ({ tab, faulty, greedy }) => {
+  const large = Buffer.alloc(17 << 20);
+  bytesOf(`tests${TINY}`).copy(large);
+  const other = Buffer.from(large);
+  other.write('gonzo', other.indexOf('llama', other.indexOf('general.architecture')));
+  faulty.put('/other.gguf', content(other));
+  faulty.put('/large.gguf', content(large));
+  const refused = await answer(tab, { model: `${faulty.url}/other.gguf`, shardBytes: 1 << 20 });
+  expect(refused.error).toMatchObject({ code: 'UNSUPPORTED_MODEL', message: expect.stringContaining('gonzo') });
+  expect(faulty.sent).toBeLessThan(3 << 20);
+  expect((await storedFiles(tab)).pieces).toEqual([]);
+
+  const steps = await tab.evaluate(async (model) => {
+    const steps: string[] = [];
+    const engine = await Engine.load({ model, lane: 'exact', shardBytes: 1 << 20, onProgress: ({ phase, loaded }) => void steps.push(`${phase} ${loaded}`) });
+    engine.dispose();
+    return steps;
+  }, `${faulty.url}/large.gguf`);
+  // Nothing of the rest has been asked for before the kernels are being compiled.
+  const compile = steps.findIndex((step) => step.startsWith('compile'));
+  const arrived = steps.slice(0, compile).filter((step) => step.startsWith('download')).map((step) => Number(step.split(' ')[1]));
+  expect(Math.max(0, ...arrived)).toBeLessThanOrEqual(1 << 20);
+  expect(await answer(tab, { model: `${faulty.url}/large.gguf` })).toMatchObject({ error: null, tokens: greedy, cached: true });
 });
 
 test('what the browser has removed is noticed, explained and fetched again', async ({ tab, faulty, greedy }) => {
