@@ -4,6 +4,8 @@ import { aborted, Generation } from './generation.ts';
 import { askToPersist, noteKept, wasKept } from './kept.ts';
 import { Link } from './link.ts';
 import { call } from './models.ts';
+import { ChatCompletions, Completions, modelName } from './openai/create.ts';
+import { respondTo } from './openai/fetch.ts';
 import { checkGenerate, checkLoad, checkName, checkPlan } from './options.ts';
 import type { CustomFetch, DeviceLost, DeviceRestored, EngineEventMap, EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions, LoadPlan, PlanOptions } from './types.ts';
 import { missingWebGpu } from './webgpu.ts';
@@ -29,6 +31,18 @@ export class Engine extends EventTarget {
   /** Settles when the last generation that was asked for has ended. */
   #tail: Promise<unknown> = Promise.resolve();
   #disposed = false;
+  /** OpenAI's chats: `engine.chat.completions.create({ messages, stream: true })`. */
+  readonly chat: { readonly completions: ChatCompletions } = { completions: new ChatCompletions(this) };
+  /** OpenAI's plain completions: `engine.completions.create({ prompt })`. */
+  readonly completions: Completions = new Completions(this);
+  /**
+   * OpenAI's HTTP interface, answered by this engine: for clients that take a `fetch` of one's own, whatever address they are given.
+   *
+   * ```js
+   * const client = new OpenAI({ apiKey: 'none', baseURL: 'http://millrace/v1', fetch: engine.fetch, dangerouslyAllowBrowser: true });
+   * ```
+   */
+  readonly fetch = (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => respondTo(this, input, init);
 
   private constructor(link: Link, info: EngineInfo) {
     super();
@@ -114,6 +128,11 @@ export class Engine extends EventTarget {
     if (missing) throw missing;
     const { signal, fetch } = options;
     return call<LoadPlan>({ name: 'plan', options: checked }, { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}) });
+  }
+
+  /** The model's name in OpenAI's shapes. */
+  get modelName(): string {
+    return modelName(this);
   }
 
   /** The model, the GPU, memory and plan. Memory and plan are as of the end of the last generation or of tuning. */

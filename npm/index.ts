@@ -8,4 +8,7 @@ export { Conversation, Engine } from './engine.ts';
 export { MillraceError, type ErrorCode } from './errors.ts';
 export { Generation } from './generation.ts';
 export { models } from './models.ts';
+export type { ChatCompletions, Completions } from './openai/create.ts';
+export { CompletionStream } from './openai/stream.ts';
+export type * from './openai/types.ts';
 export type * from './types.ts';

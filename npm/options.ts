@@ -79,6 +79,7 @@ const MESSAGE: Schema<Message> = {
   name: text,
   tool_calls: listOf(plainObject, 'a list of tool calls'),
   tool_call_id: text,
+  reasoning_content: text,
 };
 
 /** Checks the options of `Engine.load` and makes of them what the Worker gets. */

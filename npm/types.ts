@@ -14,6 +14,8 @@ export interface Message {
   tool_calls?: ToolCall[];
   /** Which call a message of role `tool` answers. */
   tool_call_id?: string;
+  /** What the assistant thought before it said this, for templates that know it. */
+  reasoning_content?: string;
 }
 
 /** A call of a tool by the assistant. */
@@ -330,7 +332,7 @@ export interface EngineEventMap {
 /** What is loaded, on what, and how it runs. */
 export interface EngineInfo {
   version: string;
-  /** `types`: how many tensors have each type. `chat`: whether there is a chat template. */
+  /** `types`: how many tensors have each type. `chat`: whether there is a chat template. `thinks`: whether an answer begins within a thought. */
   model: {
     name: string | null;
     architecture: string;
@@ -343,6 +345,7 @@ export interface EngineInfo {
     /** Types that became others while loading: those that no kernel reads, and what was quantized. */
     converted: { from: string; to: string; tensors: number; bytes_before: number; bytes_after: number }[];
     chat: boolean;
+    thinks: boolean;
   };
   /** `software`: it computes on the CPU. */
   adapter: AdapterInfo & { software: boolean };

@@ -49,7 +49,8 @@ impl Engine {
         progress(Progress::new(Phase::Read, 1, 1));
 
         let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
-        let about = describe(&checkpoint, session.model(), template.is_ok())?;
+        let mut about = describe(&checkpoint, session.model(), template.is_ok())?;
+        about.thinks = template.as_ref().is_ok_and(ChatTemplate::opens_thought);
         let fingerprint = checkpoint.fingerprint().await?;
         let recovery = Recovery::new(files, session.gpu());
         let load_ms = now_ms() - started;

@@ -56,6 +56,7 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
         types: types.into_iter().map(|(t, n)| (t.to_owned(), n)).collect(),
         converted: weights::conversions(checkpoint, &model.matrices())?,
         chat,
+        thinks: false,
     })
 }
 

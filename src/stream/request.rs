@@ -369,6 +369,8 @@ pub struct ModelInfo {
     pub converted: Vec<Conversion>,
     /// Whether the model has a chat template.
     pub chat: bool,
+    /// Whether an answer begins within a thought: what the template writes ends with the tag that opens one.
+    pub thinks: bool,
 }
 
 /// GPU memory, in bytes.

@@ -60,6 +60,12 @@ impl ChatTemplate {
         self
     }
 
+    /// Whether answers begin within a thought: without further variables, what is written before one ends with the tag that opens it.
+    pub fn opens_thought(&self) -> bool {
+        let question = serde_json::json!([{ "role": "user", "content": "?" }]);
+        self.render(&question, None, &Map::new(), true).is_ok_and(|text| text.trim_end().ends_with("<think>"))
+    }
+
     /// The text of a conversation.
     ///
     /// `messages`: a list of objects with `role` and `content`, as OpenAI's interface has them. `tools`: a list of JSON

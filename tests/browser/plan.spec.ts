@@ -73,7 +73,15 @@ test('what the browser has removed is noticed, explained and fetched again', asy
   const model = `${faulty.url}${FILE}`;
   expect(await answer(tab, { model })).toMatchObject({ error: null, tokens: greedy });
   // As a browser that needs space does it: all at once.
-  await tab.evaluate(async () => (await navigator.storage.getDirectory()).removeEntry('millrace', { recursive: true }));
+  const evict = async (): Promise<boolean> => {
+    const root = await navigator.storage.getDirectory();
+    return root.removeEntry('millrace', { recursive: true }).then(
+      () => true,
+      () => false,
+    );
+  };
+  // A disposed engine's Workers take a moment to end, and with them their hold on the files.
+  await expect.poll(() => tab.evaluate(evict)).toBe(true);
   const { notes, storage } = await tab.evaluate(async (model) => {
     const notes: (string | undefined)[] = [];
     const engine = await Engine.load({ model, lane: 'exact', onProgress: ({ phase, note }) => void (phase === 'download' && notes.push(note)) });

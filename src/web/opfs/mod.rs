@@ -116,6 +116,17 @@ impl Opfs {
     }
 }
 
+/// Tries again while a file is in use: somebody who has just given up may not have let go of it yet.
+async fn patiently<T, F: Future<Output = JsResult<T>>>(attempt: impl Fn() -> F) -> JsResult<T> {
+    for _ in 0..TRIES {
+        match attempt().await {
+            Err(e) if name_of(&e) == "NoModificationAllowedError" => js::sleep(WAIT_MS).await,
+            other => return other,
+        }
+    }
+    attempt().await
+}
+
 fn failed(e: JsValue) -> Error {
     from_js(&e, ErrorKind::Storage, "private file system")
 }
@@ -158,17 +169,7 @@ impl Medium for Opfs {
                 _ => failed(e),
             };
             let dir = directory(&self.dir, folder, true).await.map_err(failed)?;
-            let mut tries = 0;
-            let handle = loop {
-                match Handle::create(&dir, name, keep).await {
-                    // Somebody who has just given up may not have let go of it yet.
-                    Err(e) if name_of(&e) == "NoModificationAllowedError" && tries < TRIES => {
-                        tries += 1;
-                        js::sleep(WAIT_MS).await;
-                    }
-                    other => break other.map_err(failed)?,
-                }
-            };
+            let handle = patiently(|| Handle::create(&dir, name, keep)).await.map_err(failed)?;
             Ok(Box::new(OpfsOut { medium: self.clone(), handle, at: keep }) as _)
         })
     }
@@ -176,7 +177,7 @@ impl Medium for Opfs {
     fn remove<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, ()> {
         Box::pin(async move {
             let Some(dir) = self.folder(folder).await else { return Ok(()) };
-            removed(name, JsFuture::from(dir.remove_entry(name)).await)
+            removed(name, patiently(|| JsFuture::from(dir.remove_entry(name))).await)
         })
     }
 
@@ -184,7 +185,7 @@ impl Medium for Opfs {
         Box::pin(async move {
             let all = FileSystemRemoveOptions::new();
             all.set_recursive(true);
-            removed("the folder", JsFuture::from(self.dir.remove_entry_with_options(folder, &all)).await)
+            removed("the folder", patiently(|| JsFuture::from(self.dir.remove_entry_with_options(folder, &all))).await)
         })
     }
 

@@ -25,6 +25,8 @@ const BUFFER: usize = 4 << 20;
 const SPARE: usize = 8;
 /// How long the Worker outlives the last read, ms.
 const IDLE_MS: f64 = 2000.0;
+/// As many times that long without an answer, and it has died: from then on all is read here.
+const PATIENCE: u32 = 5;
 
 thread_local! {
     static SCRIPT: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -45,8 +47,9 @@ struct Reader {
     waiting: HashMap<u32, oneshot::Sender<Option<Uint8Array>>>,
     next: u32,
     spare: Vec<ArrayBuffer>,
-    /// Grows with each read: whoever wants to end it looks whether anything has happened.
+    /// Grow with each read and each answer: whoever wants to end it looks whether anything has happened.
     reads: u32,
+    answers: u32,
     _closures: [Closure<dyn FnMut(JsValue)>; 2],
 }
 
@@ -74,7 +77,7 @@ impl Reader {
         worker.set_onerror(Some(failed.as_ref().unchecked_ref()));
         worker.set_onmessageerror(Some(failed.as_ref().unchecked_ref()));
         let closures = [answered, failed];
-        Ok(Self { worker, open: HashSet::new(), waiting: HashMap::new(), next: 0, spare: Vec::new(), reads: 0, _closures: closures })
+        Ok(Self { worker, open: HashSet::new(), waiting: HashMap::new(), next: 0, spare: Vec::new(), reads: 0, answers: 0, _closures: closures })
     }
 
     fn open(&mut self, file: &Beside) -> JsResult<()> {
@@ -116,7 +119,11 @@ fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
 fn answered(event: &JsValue) {
     let data = event.unchecked_ref::<MessageEvent>().data();
     let number = |name: &str| js::get(&data, name).as_f64().unwrap_or(0.0) as u32;
-    let sender = READER.with_borrow_mut(|reader| reader.as_mut()?.waiting.remove(&number("id")));
+    let sender = READER.with_borrow_mut(|reader| {
+        let reader = reader.as_mut()?;
+        reader.answers += 1;
+        reader.waiting.remove(&number("id"))
+    });
     let buffer = js::get(&data, "buffer").dyn_into::<ArrayBuffer>().ok();
     // Whoever asked may have gone.
     let _ = sender.map(|sender| sender.send(buffer.map(|buffer| Uint8Array::new_with_byte_offset_and_length(&buffer, 0, number("length")))));
@@ -170,16 +177,23 @@ impl Drop for Beside {
     }
 }
 
-/// Ends the Worker, and with it its handles and memory, once nothing was read for a while.
+/// Ends the Worker, and with it its handles and memory, once nothing was read for a while, or once it does not answer any more.
 async fn end_when_idle() {
-    let reads = || READER.with_borrow(|reader| reader.as_ref().map(|reader| (reader.reads, reader.waiting.is_empty())));
+    let state = || READER.with_borrow(|reader| reader.as_ref().map(|r| (r.reads, r.answers, r.waiting.is_empty())));
+    let mut silent = 0;
     loop {
-        let before = reads();
+        let before = state();
         js::sleep(IDLE_MS).await;
-        match (before, reads()) {
+        let after = state();
+        match (before, after) {
             (_, None) => return,
-            (Some((before, _)), Some((after, true))) if before == after => return READER.set(None),
-            _ => (),
+            (Some((reads, ..)), Some((now, _, true))) if reads == now => return READER.set(None),
+            (Some((_, answers, _)), Some((_, now, false))) if answers == now => silent += 1,
+            _ => silent = 0,
+        }
+        if silent >= PATIENCE {
+            SCRIPT.set(None);
+            return READER.set(None);
         }
     }
 }

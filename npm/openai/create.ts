@@ -1,0 +1,229 @@
+// OpenAI's calls: what `openai.chat.completions.create` and `openai.completions.create` are there.
+import type { Engine } from '../engine.ts';
+import { aborted } from '../generation.ts';
+import type { GenerateOptions, GenerateResult, Input } from '../types.ts';
+import { type Asked, chatAsked, plainAsked } from './params.ts';
+import { randomId, Splitter } from './split.ts';
+import { CompletionStream } from './stream.ts';
+import type {
+  ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatDelta, Completion, CompletionParams, CompletionUsage, FinishReason, RequestOptions,
+} from './types.ts';
+
+/** The model's name in OpenAI's shapes. @internal */
+export function modelName({ info }: Engine): string {
+  return info.model.name ?? info.model.architecture;
+}
+
+function head<T extends string>(engine: Engine, object: T, prefix: string) {
+  const { version, lane } = engine.info;
+  return { id: `${prefix}-${randomId()}`, object, created: Math.floor(Date.now() / 1000), model: modelName(engine), system_fingerprint: `millrace-${version}-${lane}` };
+}
+
+/** What several answers cost; a prompt that is answered `n` times counts once. */
+function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage {
+  const sum = (of: (result: GenerateResult) => number, only = results): number => only.reduce((all, result) => all + of(result), 0);
+  const firsts = results.filter((_, index) => index % n === 0);
+  const prompt = sum((result) => result.prompt_tokens, firsts);
+  const completion = sum((result) => result.tokens.length);
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: sum((result) => result.cached_tokens, firsts) },
+    timings: results.at(-1)!.timings,
+  };
+}
+
+/** One answer as it arrives: its pieces of text, then its result. */
+type Piece = { index: number; text: string } | { index: number; result: GenerateResult };
+
+/** All answers, one after the other. Whoever leaves stops the one at hand. */
+async function* answers(engine: Engine, { inputs, options, n }: Asked, signal: AbortSignal): AsyncGenerator<Piece, GenerateResult[]> {
+  const results: GenerateResult[] = [];
+  for (let index = 0; index < inputs.length * n; index += 1) {
+    const one: GenerateOptions = { ...options, signal };
+    if (options.seed !== undefined) one.seed = options.seed + (index % n);
+    const generation = engine.generate(inputs[Math.floor(index / n)] as Input, one);
+    for await (const text of generation) yield { index, text };
+    const result = await generation;
+    results.push(result);
+    yield { index, result };
+  }
+  return results;
+}
+
+/** A signal that follows another, and a controller that aborts it. */
+function controllerOf({ signal }: RequestOptions): AbortController {
+  const controller = new AbortController();
+  if (signal?.aborted) controller.abort(signal.reason);
+  signal?.addEventListener('abort', () => controller.abort(signal.reason), { once: true, signal: controller.signal });
+  return controller;
+}
+
+/** Collects what a generator yields and returns. */
+async function collect<T, R>(items: AsyncGenerator<T, R>, each: (item: T) => void): Promise<R> {
+  for (;;) {
+    const { done, value } = await items.next();
+    if (done) return value;
+    each(value);
+  }
+}
+
+const reasonOf = (result: GenerateResult, calls: boolean): FinishReason => (calls ? 'tool_calls' : result.finish_reason === 'length' ? 'length' : 'stop');
+
+/** A chat's deltas, in order, and the reason of each answer's end. */
+async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal): AsyncGenerator<{ index: number; delta: ChatDelta; reason: FinishReason | null }, GenerateResult[]> {
+  const pieces = answers(engine, asked, signal);
+  let splitter = new Splitter(asked.tools, engine.info.model.thinks);
+  let calls = 0;
+  let begun = false;
+  const deltas = function* (index: number, parts: ReturnType<Splitter['push']>) {
+    for (const part of parts) {
+      const delta: ChatDelta = 'content' in part ? { content: part.content } : 'reasoning' in part ? { reasoning_content: part.reasoning } : { tool_calls: [{ index: calls++, ...part.call }] };
+      yield { index, delta, reason: null };
+    }
+  };
+  try {
+    for (;;) {
+      const { done, value } = await pieces.next();
+      if (done) return value;
+      if (!begun) yield { index: value.index, delta: { role: 'assistant', content: '' }, reason: null };
+      begun = true;
+      if ('text' in value) {
+        yield* deltas(value.index, splitter.push(value.text));
+        continue;
+      }
+      yield* deltas(value.index, splitter.end());
+      yield { index: value.index, delta: {}, reason: reasonOf(value.result, calls > 0) };
+      splitter = new Splitter(asked.tools, engine.info.model.thinks);
+      calls = 0;
+      begun = false;
+    }
+  } finally {
+    // Whoever leaves early ends the answer at hand.
+    await pieces.return([]);
+  }
+}
+
+async function* chatChunks(engine: Engine, asked: Asked, signal: AbortSignal): AsyncGenerator<ChatCompletionChunk, void> {
+  const about = head(engine, 'chat.completion.chunk', 'chatcmpl');
+  const extra = asked.usage ? { usage: null } : {};
+  const deltas = chatDeltas(engine, asked, signal);
+  try {
+    for (;;) {
+      const { done, value } = await deltas.next();
+      if (done) {
+        if (asked.usage) yield { ...about, choices: [], usage: usageOf(value, asked.n) };
+        return;
+      }
+      yield { ...about, choices: [{ index: value.index, delta: value.delta, logprobs: null, finish_reason: value.reason }], ...extra };
+    }
+  } finally {
+    await deltas.return([]);
+  }
+}
+
+async function chatWhole(engine: Engine, asked: Asked, signal: AbortSignal): Promise<ChatCompletion> {
+  const choices: ChatCompletion['choices'] = [];
+  const results = await collect(chatDeltas(engine, asked, signal), ({ index, delta, reason }) => {
+    const choice = (choices[index] ??= { index, message: { role: 'assistant', content: null, refusal: null }, logprobs: null, finish_reason: 'stop' });
+    const { message } = choice;
+    if (delta.content) message.content = (message.content ?? '') + delta.content;
+    if (delta.reasoning_content) message.reasoning_content = (message.reasoning_content ?? '') + delta.reasoning_content;
+    if (delta.tool_calls) (message.tool_calls ??= []).push(...delta.tool_calls.map(({ index: _, ...call }) => call));
+    if (reason) choice.finish_reason = reason;
+  });
+  for (const { message } of choices) if (message.content === null && !message.tool_calls) message.content = '';
+  return { ...head(engine, 'chat.completion', 'chatcmpl'), choices, usage: usageOf(results, asked.n) };
+}
+
+async function* plainChunks(engine: Engine, asked: Asked, signal: AbortSignal): AsyncGenerator<Completion, void> {
+  const about = head(engine, 'text_completion', 'cmpl');
+  const extra = asked.usage ? { usage: null } : {};
+  const pieces = answers(engine, asked, signal);
+  try {
+    for (;;) {
+      const { done, value } = await pieces.next();
+      if (done) {
+        if (asked.usage) yield { ...about, choices: [], usage: usageOf(value, asked.n) };
+        return;
+      }
+      const ended = 'result' in value ? (value.result.finish_reason === 'length' ? ('length' as const) : ('stop' as const)) : null;
+      yield { ...about, choices: [{ index: value.index, text: 'text' in value ? value.text : '', logprobs: null, finish_reason: ended }], ...extra };
+    }
+  } finally {
+    await pieces.return([]);
+  }
+}
+
+async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal): Promise<Completion> {
+  const choices: Completion['choices'] = [];
+  const results = await collect(answers(engine, asked, signal), (piece) => {
+    const choice = (choices[piece.index] ??= { index: piece.index, text: '', logprobs: null, finish_reason: 'stop' });
+    if ('text' in piece) choice.text += piece.text;
+    else if (piece.result.finish_reason === 'length') choice.finish_reason = 'length';
+  });
+  return { ...head(engine, 'text_completion', 'cmpl'), choices, usage: usageOf(results, asked.n) };
+}
+
+/** The same chunks; an abort by the stream's own controller is their end, and not an error. */
+async function* untilLeft<C>(chunks: AsyncGenerator<C, void>, own: AbortSignal, given: AbortSignal | null | undefined): AsyncGenerator<C, void> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    if (!own.aborted || given?.aborted) throw error;
+  }
+}
+
+/** The answer to a request: whole, or as a stream. */
+async function respond<C, W>(
+  engine: Engine,
+  asked: Asked,
+  options: RequestOptions,
+  chunks: (engine: Engine, asked: Asked, signal: AbortSignal) => AsyncGenerator<C, void>,
+  whole: (engine: Engine, asked: Asked, signal: AbortSignal) => Promise<W>,
+): Promise<W | CompletionStream<C>> {
+  if (options.signal?.aborted) throw aborted('generation', options.signal);
+  const controller = controllerOf(options);
+  if (!asked.stream) return whole(engine, asked, controller.signal);
+  return new CompletionStream<C>(untilLeft(chunks(engine, asked, controller.signal), controller.signal, options.signal), controller);
+}
+
+/** `engine.chat.completions`. */
+export class ChatCompletions {
+  readonly #engine: Engine;
+
+  /** @internal */
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /**
+   * Answers a chat, in OpenAI's shapes. A parameter that cannot be honoured rejects with BAD_OPTION, another model's name with NOT_FOUND; the other
+   * errors are those of `engine.generate`.
+   */
+  create(params: ChatCompletionParams & { stream: true }, options?: RequestOptions): Promise<CompletionStream<ChatCompletionChunk>>;
+  create(params: ChatCompletionParams & { stream?: false | null }, options?: RequestOptions): Promise<ChatCompletion>;
+  create(params: ChatCompletionParams, options?: RequestOptions): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>>;
+  async create(params: ChatCompletionParams, options: RequestOptions = {}): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>> {
+    return respond(this.#engine, chatAsked(params, modelName(this.#engine)), options, chatChunks, chatWhole);
+  }
+}
+
+/** `engine.completions`. */
+export class Completions {
+  readonly #engine: Engine;
+
+  /** @internal */
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** Continues a text exactly as it is, in OpenAI's shapes; 16 tokens where nothing else is said. Rejects as {@link ChatCompletions.create}. */
+  create(params: CompletionParams & { stream: true }, options?: RequestOptions): Promise<CompletionStream<Completion>>;
+  create(params: CompletionParams & { stream?: false | null }, options?: RequestOptions): Promise<Completion>;
+  create(params: CompletionParams, options?: RequestOptions): Promise<Completion | CompletionStream<Completion>>;
+  async create(params: CompletionParams, options: RequestOptions = {}): Promise<Completion | CompletionStream<Completion>> {
+    return respond(this.#engine, plainAsked(params, modelName(this.#engine)), options, plainChunks, plainWhole);
+  }
+}

@@ -1,0 +1,247 @@
+// OpenAI's shapes: parameters and answers on an engine that is told what to say, without a browser; then the official client in a page.
+import { test as plain } from '@playwright/test';
+import { build } from 'esbuild';
+import OpenAI from 'openai';
+import type { Engine } from '../../npm/engine.ts';
+import { MillraceError } from '../../npm/errors.ts';
+import { aborted, Generation } from '../../npm/generation.ts';
+import { ChatCompletions, Completions } from '../../npm/openai/create.ts';
+import { respondTo } from '../../npm/openai/fetch.ts';
+import { type Part, Splitter } from '../../npm/openai/split.ts';
+import type { ChatCompletionChunk, ChatCompletionParams } from '../../npm/openai/types.ts';
+import type { GenerateOptions, GenerateResult, Input } from '../../npm/types.ts';
+import { expect, root, test } from './support.ts';
+
+/** Adjacent parts of one kind, together; ids are left out. */
+function merged(parts: Part[]): (string | object)[] {
+  const all: [string, unknown][] = [];
+  for (const part of parts) {
+    const [kind, value] = Object.entries(part)[0]!;
+    const last = all.at(-1);
+    if (kind !== 'call' && last?.[0] === kind) last[1] = `${last[1]}${value}`;
+    else all.push([kind, kind === 'call' ? `${value.function.name} ${value.function.arguments}` : value]);
+  }
+  return all.map(([kind, value]) => ({ [kind]: value }));
+}
+
+const TOOLS = ['weather', 'time'];
+const CASES: { name: string; text: string; tools?: string[]; thinking?: boolean; parts: object[] }[] = [
+  { name: 'plain text, with what looks like a tag', text: ' a < b <thin </think> <tool_call>', parts: [{ content: ' a < b <thin </think> <tool_call>' }] },
+  { name: 'a thought first', text: '<think>\nhm, 1 < 2\n</think>\n\nYes.\n', parts: [{ reasoning: 'hm, 1 < 2' }, { content: 'Yes.\n' }] },
+  { name: 'a thought that the prompt has begun', text: 'hm\n</think>\nYes.', thinking: true, parts: [{ reasoning: 'hm' }, { content: 'Yes.' }] },
+  { name: 'an empty thought', text: '<think>\n\n</think>\n\nYes.', parts: [{ content: 'Yes.' }] },
+  { name: 'a thought that does not end', text: '<think>hm </thi', parts: [{ reasoning: 'hm </thi' }] },
+  { name: 'Hermes and Qwen', text: 'Let me look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>', tools: TOOLS, parts: [{ content: 'Let me look.' }, { call: 'weather {"city":"Bern"}' }] },
+  {
+    name: 'two calls after a thought',
+    text: '<think>both</think><tool_call>{"name":"weather","arguments":{}}</tool_call>\n<tool_call>{"name":"time","arguments":"{}"}</tool_call>',
+    tools: TOOLS,
+    parts: [{ reasoning: 'both' }, { call: 'weather {}' }, { call: 'time {}' }],
+  },
+  { name: 'a call cut off behind its JSON', text: '<tool_call>{"name":"time","arguments":{}}', tools: TOOLS, parts: [{ call: 'time {}' }] },
+  { name: 'a call that is none', text: '<tool_call>time()</tool_call> sorry', tools: TOOLS, parts: [{ content: '<tool_call>time()</tool_call> sorry' }] },
+  { name: 'Llama 3', text: '{"name": "weather", "parameters": {"city": "Bern"}}', tools: TOOLS, parts: [{ call: 'weather {"city":"Bern"}' }] },
+  { name: 'Llama 3, two calls', text: '<|python_tag|>{"name": "weather", "parameters": {}}; {"name": "time", "parameters": {}}', tools: TOOLS, parts: [{ call: 'weather {}' }, { call: 'time {}' }] },
+  { name: 'Mistral', text: '[TOOL_CALLS] [{"name": "time", "arguments": {"zone": 1}, "id": "abc"}]', tools: TOOLS, parts: [{ call: 'time {"zone":1}' }] },
+  { name: 'Granite and Phi-4', text: '<|tool_call|>[{"name": "time", "arguments": {}}]<|/tool_call|>', tools: TOOLS, parts: [{ call: 'time {}' }] },
+  { name: 'JSON that is an answer', text: '{"name": "Ada", "parameters": {}}', tools: TOOLS, parts: [{ content: '{"name": "Ada", "parameters": {}}' }] },
+  { name: 'JSON where there are no tools', text: '{"name": "time", "arguments": {}}', parts: [{ content: '{"name": "time", "arguments": {}}' }] },
+  { name: 'brackets that are a list', text: '[1] is a footnote\nand so on', tools: TOOLS, parts: [{ content: '[1] is a footnote\nand so on' }] },
+];
+for (const { name, text, tools = [], thinking = false, parts } of CASES) {
+  plain(`an answer is taken apart the same however it arrives: ${name}`, () => {
+    for (const size of [1, 2, 3, 7, text.length]) {
+      const splitter = new Splitter(tools, thinking);
+      const found: Part[] = [];
+      for (let at = 0; at < text.length; at += size) found.push(...splitter.push(text.slice(at, at + size)));
+      expect(merged([...found, ...splitter.end()]), `in pieces of ${size}`).toEqual(parts);
+    }
+  });
+}
+
+/** An engine that says what it is told to, piece by piece, and notes what it was asked. */
+function fake(says: (string[] | MillraceError)[], { thinks = false } = {}) {
+  const asked: { input: Input; options: GenerateOptions }[] = [];
+  let stopped = 0;
+  const engine = {
+    info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
+    generate(input: Input, options: GenerateOptions) {
+      const answer = says[asked.length] ?? ['.'];
+      asked.push({ input, options });
+      return new Generation((onDelta) => {
+        const halt = new AbortController();
+        const result = (async (): Promise<GenerateResult> => {
+          if (answer instanceof MillraceError) throw answer;
+          let text = '';
+          for (const piece of answer) {
+            await new Promise((go) => setTimeout(go));
+            if (options.signal?.aborted) throw aborted('generation', options.signal);
+            if (halt.signal.aborted) break;
+            text += piece;
+            onDelta(piece);
+          }
+          const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
+          return { text, tokens: answer.map((_, i) => i), prompt_tokens: 10, cached_tokens: 4, finish_reason: finish, timings: { decode_tok_s: 5 } } as unknown as GenerateResult;
+        })();
+        return {
+          result,
+          stop: () => {
+            stopped += 1;
+            halt.abort();
+          },
+        };
+      });
+    },
+  };
+  return { engine: engine as unknown as Engine, asked, stopped: () => stopped };
+}
+
+const HELLO = { messages: [{ role: 'user', content: 'Hello' }] } satisfies ChatCompletionParams;
+
+plain('a chat, whole', async () => {
+  const { engine, asked } = fake([['<think>', 'so', '</think>', 'Hi', '!']]);
+  const answer = await new ChatCompletions(engine).create({
+    model: 'Test 1B', max_completion_tokens: 9, temperature: 0.5, top_p: 0.9, top_k: 40, min_p: 0.1, seed: 7, stop: ['x'], presence_penalty: 0, frequency_penalty: 0, repetition_penalty: 1,
+    logit_bias: {}, logprobs: false, response_format: { type: 'text' }, stream: false, n: 1, user: 'me', chat_template_kwargs: { enable_thinking: true },
+    messages: [
+      { role: 'developer', content: 'Be brief.' },
+      { role: 'user', content: [{ type: 'text', text: 'Hel' }, { type: 'text', text: 'lo' }] },
+      { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: { name: 'time', arguments: '{"zone":1}' } }] },
+      { role: 'tool', content: '12:00', tool_call_id: 'c1' },
+    ],
+  });
+  expect(answer).toMatchObject({
+    object: 'chat.completion', model: 'Test 1B', choices: [{ index: 0, message: { role: 'assistant', content: 'Hi!', reasoning_content: 'so', refusal: null }, logprobs: null, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, prompt_tokens_details: { cached_tokens: 4 }, timings: { decode_tok_s: 5 } },
+  });
+  expect(asked[0]!.options).toMatchObject({ maxTokens: 9, temperature: 0.5, topP: 0.9, topK: 40, minP: 0.1, seed: 7, stop: ['x'], templateOptions: { enable_thinking: true } });
+  expect(asked[0]!.input).toEqual([
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Hello' },
+    { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: { name: 'time', arguments: { zone: 1 } } }] },
+    { role: 'tool', content: '12:00', tool_call_id: 'c1' },
+  ]);
+});
+
+plain('a chat, streamed, with usage and tools', async () => {
+  const { engine } = fake([['<tool_call>{"name":"time",', '"arguments":{}}</tool_call>']]);
+  const stream = await new ChatCompletions(engine).create({ ...HELLO, stream: true, stream_options: { include_usage: true }, tool_choice: 'auto', tools: [{ type: 'function', function: { name: 'time', parameters: {} } }] });
+  const chunks: ChatCompletionChunk[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  expect(new Set(chunks.map(({ id }) => id)).size).toBe(1);
+  expect(chunks.map(({ choices }) => choices[0]?.delta)).toMatchObject([{ role: 'assistant' }, { tool_calls: [{ index: 0, type: 'function', function: { name: 'time', arguments: '{}' } }] }, {}, undefined as never].slice(0, 3));
+  expect(chunks.at(-2)!.choices[0]!.finish_reason).toBe('tool_calls');
+  expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 12 } });
+  expect(chunks[0]!.usage).toBeNull();
+});
+
+plain('several answers, and the end by length', async () => {
+  const { engine, asked } = fake([['a', 'b'], ['c', 'd']]);
+  const answer = await new ChatCompletions(engine).create({ ...HELLO, n: 2, seed: 5, max_tokens: 2 });
+  expect(answer.choices.map(({ message, finish_reason }) => [message.content, finish_reason])).toEqual([['ab', 'length'], ['cd', 'length']]);
+  expect(asked.map(({ options }) => options.seed)).toEqual([5, 6]);
+  expect(answer.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 4 });
+});
+
+plain('plain completions: texts, tokens, several prompts, streams', async () => {
+  const { engine, asked } = fake([['x'], ['y'], ['z'], ['v', 'w']]);
+  const completions = new Completions(engine);
+  expect(await completions.create({ prompt: ['a', 'b'] })).toMatchObject({ object: 'text_completion', choices: [{ index: 0, text: 'x' }, { index: 1, text: 'y' }], usage: { prompt_tokens: 20 } });
+  expect((await completions.create({ prompt: [1, 2] })).choices[0]!.text).toBe('z');
+  expect(asked.map(({ input }) => input)).toEqual(['a', 'b', { tokens: [1, 2] }]);
+  expect(asked[0]!.options.maxTokens).toBe(16);
+  const texts: string[] = [];
+  for await (const { choices } of await completions.create({ prompt: 'c', stream: true, max_tokens: 2 })) texts.push(`${choices[0]!.text}${choices[0]!.finish_reason ?? ''}`);
+  expect(texts).toEqual(['v', 'w', 'length']);
+});
+
+plain('what cannot be honoured is an error that names it', async () => {
+  const { engine, asked } = fake([]);
+  const wrong: [object, string][] = [
+    [{ frequency_penalty: 0.5 }, 'frequency_penalty'], [{ logprobs: true }, 'logprobs'], [{ top_logprobs: 2 }, 'top_logprobs'], [{ logit_bias: { 1: 2 } }, 'logit_bias'],
+    [{ response_format: { type: 'json_object' } }, 'response_format'], [{ n: 0 }, 'n must'], [{ stream_options: { include_usage: true } }, 'stream_options'],
+    [{ tools: [{ type: 'function', function: { name: 'a' } }], tool_choice: 'required' }, 'tool_choice'], [{ parallel_tool_calls: false }, 'parallel_tool_calls'],
+    [{ audio: {} }, 'audio'], [{ max_tokens: 1, max_completion_tokens: 2 }, 'max_tokens'], [{ messages: [] }, 'messages'],
+    [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: '' } }] }] }, 'image_url'],
+  ];
+  for (const [more, named] of wrong) {
+    const error = await new ChatCompletions(engine).create({ ...HELLO, ...more } as ChatCompletionParams).then(() => null, (e: unknown) => e as MillraceError);
+    expect(error, named).toBeInstanceOf(MillraceError);
+    expect(error).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining(named) });
+  }
+  await expect(new ChatCompletions(engine).create({ ...HELLO, model: 'gpt-4o' })).rejects.toMatchObject({ code: 'NOT_FOUND', message: expect.stringContaining('Test 1B') });
+  expect(asked).toEqual([]);
+});
+
+plain('leaving the loop, its controller and a signal stop the generation', async () => {
+  const endless = Array.from({ length: 1000 }, () => 'a');
+  const { engine, stopped } = fake([endless, endless, endless]);
+  const chat = new ChatCompletions(engine);
+  for await (const { choices } of await chat.create({ ...HELLO, stream: true })) if (choices[0]?.delta.content) break;
+  expect(stopped()).toBe(1);
+  const stream = await chat.create({ ...HELLO, stream: true });
+  for await (const { choices } of stream) if (choices[0]?.delta.content) stream.controller.abort();
+  const controller = new AbortController();
+  const answer = chat.create(HELLO, { signal: controller.signal });
+  setTimeout(() => controller.abort(), 20);
+  await expect(answer).rejects.toMatchObject({ code: 'ABORTED' });
+});
+
+/** The official client on an engine. */
+const client = (engine: Engine): OpenAI => new OpenAI({ apiKey: 'none', baseURL: 'http://millrace/v1', fetch: (input, init) => respondTo(engine, input as RequestInfo, init), dangerouslyAllowBrowser: true });
+
+plain('the official client: chats, streams, completions, models, errors', async () => {
+  const { engine, stopped } = fake([['Hi'], ['a', 'b'], ['c'], Array.from({ length: 1000 }, () => 'd'), new MillraceError('CONTEXT_FULL', 'too long')]);
+  const openai = client(engine);
+  const messages = [{ role: 'user' as const, content: 'Hello' }];
+  const model = 'Test 1B';
+  expect((await openai.chat.completions.create({ model, messages })).choices[0]!.message.content).toBe('Hi');
+  let text = '';
+  for await (const chunk of await openai.chat.completions.create({ model, messages, stream: true })) text += chunk.choices[0]?.delta.content ?? '';
+  expect(text).toBe('ab');
+  expect((await openai.completions.create({ model, prompt: 'x' })).choices[0]!.text).toBe('c');
+  for await (const chunk of await openai.chat.completions.create({ model, messages, stream: true })) if (chunk.choices[0]?.delta.content) break;
+  await expect.poll(stopped).toBe(1);
+  await expect(openai.chat.completions.create({ model, messages })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded' });
+  await expect(openai.chat.completions.create({ model: 'gpt-4o', messages })).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
+  await expect(openai.chat.completions.create({ model, messages, frequency_penalty: 1 })).rejects.toMatchObject({ status: 400, param: 'frequency_penalty' });
+  expect((await openai.models.list()).data.map(({ id }) => id)).toEqual([model]);
+  expect((await openai.models.retrieve(model)).id).toBe(model);
+  await expect(openai.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({ status: 404 });
+});
+
+test('the official client in a page, over the engine’s fetch, says what the engine says', async ({ box, site }) => {
+  const { outputFiles } = await build({ stdin: { contents: "export { default } from 'openai';", resolveDir: root }, bundle: true, format: 'esm', write: false, logLevel: 'silent' });
+  site.routes.set('/openai.js', (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(outputFiles[0]!.text));
+  const result = await box.evaluate(async () => {
+    const url = '/openai.js';
+    const { default: Client } = (await import(url)) as { default: typeof OpenAI };
+    const client = new Client({ apiKey: 'none', baseURL: 'http://millrace/v1', fetch: engine.fetch as never, dangerouslyAllowBrowser: true });
+    const messages = [{ role: 'user' as const, content: 'What is the capital of France?' }];
+    const model = engine.modelName;
+    const { text, tokens } = await engine.generate(messages, { temperature: 0, maxTokens: 8 });
+    const whole = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8 });
+    let streamed = '';
+    let usage = null;
+    for await (const chunk of await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8, stream: true, stream_options: { include_usage: true } })) {
+      streamed += chunk.choices[0]?.delta.content ?? '';
+      usage = chunk.usage ?? usage;
+    }
+    const plainText = await client.completions.create({ model, prompt: 'The capital of', temperature: 0, max_tokens: 4 });
+    const direct = await engine.generate('The capital of', { temperature: 0, maxTokens: 4 });
+    const seeds = await Promise.all([1, 1, 2].map(async (seed) => (await client.chat.completions.create({ model, messages, seed, temperature: 2, max_tokens: 6 })).choices[0]!.message.content));
+    const controller = new AbortController();
+    const cut = client.chat.completions.create({ model, messages, max_tokens: 200 }, { signal: controller.signal }).then(() => 'answered', (error: Error) => error.constructor.name);
+    setTimeout(() => controller.abort(), 50);
+    const again = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8 });
+    return { text, count: tokens.length, whole: whole.choices[0]!, streamed, usage, plainText: plainText.choices[0]!.text, direct: direct.text, seeds, cut: await cut, again: again.choices[0]!.message.content };
+  });
+  expect(result.text).not.toBe('');
+  expect(result.whole.message.content).toBe(result.text);
+  expect(result.streamed).toBe(result.text);
+  expect(result.again).toBe(result.text);
+  expect(result.plainText).toBe(result.direct);
+  expect(result.usage).toMatchObject({ completion_tokens: result.count, timings: { decode_tok_s: expect.any(Number) } });
+  expect(result.seeds[0]).toBe(result.seeds[1]);
+  expect(result.cut).toBe('APIUserAbortError');
+});
