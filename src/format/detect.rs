@@ -68,6 +68,22 @@ enum Sniffed {
     Other(Option<&'static str>),
 }
 
+/// Fails with `BAD_MODEL` where one of the files, `.json` ones apart, is known to be something else: a web page, a Git LFS pointer. Shards of a
+/// manifest have hashes of their own and may begin with anything.
+#[cfg(target_arch = "wasm32")]
+pub(crate) async fn refuse_others(files: &Files) -> Result<()> {
+    if files.contains_key(MANIFEST) {
+        return Ok(());
+    }
+    for source in files.values().filter(|source| !source.is_empty() && !has_extension(source.name(), "json")) {
+        let sniffed = sniff(&**source).await?;
+        if matches!(sniffed, Sniffed::Other(Some(_))) {
+            return Err(neither(&**source, &sniffed));
+        }
+    }
+    Ok(())
+}
+
 async fn sniff(source: &dyn ByteSource) -> Result<Sniffed> {
     let head = source.read(0, source.len().min(HEAD) as usize).await?;
     let starts = |prefix: &[u8]| head.starts_with(prefix);

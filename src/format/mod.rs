@@ -31,6 +31,8 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
+#[cfg(target_arch = "wasm32")]
+pub(crate) use detect::refuse_others;
 pub use dtype::DType;
 pub use hf::{HfMetadata, TokenizerFiles};
 pub use manifest::{Manifest, Packed};

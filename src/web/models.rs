@@ -105,8 +105,14 @@ pub fn download_model(options: JsValue, on_progress: Function, signal: AbortSign
         let abort = Abort::follow(signal.clone());
         let store = Opfs::models(Some(signal.clone())).await?;
         let report = |progress: Progress| tell_progress(&on_progress, &progress);
-        fetch(remote, &store, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel).await?;
-        entry(&store, &ModelKey::new(remote.url())).await
+        let key = ModelKey::new(remote.url());
+        let (files, _) = fetch(remote, &store, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel).await?;
+        if let Err(e) = crate::format::refuse_others(&files).await {
+            drop(files);
+            store.remove(&key).await?;
+            return Err(e.at(remote.url()));
+        }
+        entry(&store, &key).await
     })
 }
 

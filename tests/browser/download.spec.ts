@@ -342,6 +342,8 @@ test.describe('the model answers as ever', () => {
   test('a web page in place of the model is said to be one, and is not kept', async ({ tab, faulty, greedy }) => {
     const model = `${faulty.url}${FILE}`;
     faulty.break(FILE, () => ({ status: 200, body: '<!doctype html><title>Sign in</title>' }));
+    expect((await download(tab, model)).error).toMatchObject({ code: 'BAD_MODEL', message: expect.stringContaining('web page') });
+    expect(await tab.evaluate(() => models.list())).toEqual([]);
     expect((await answer(tab, { model, shardBytes: SHARD })).error).toMatchObject({ code: 'BAD_MODEL', message: expect.stringContaining(FILE) });
     faulty.heal();
     expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({ error: null, tokens: greedy });
