@@ -38,10 +38,10 @@ function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage
 type Piece = { index: number; text: string } | { index: number; result: GenerateResult };
 
 /** All answers, one after the other. Whoever leaves stops the one at hand. */
-async function* answers(engine: Engine, { inputs, options, n }: Asked, signal: AbortSignal): AsyncGenerator<Piece, GenerateResult[]> {
+async function* answers(engine: Engine, { inputs, options, n }: Asked, signal: AbortSignal | undefined): AsyncGenerator<Piece, GenerateResult[]> {
   const results: GenerateResult[] = [];
   for (let index = 0; index < inputs.length * n; index += 1) {
-    const one: GenerateOptions = { ...options, signal };
+    const one: GenerateOptions = { ...options, ...(signal ? { signal } : {}) };
     if (options.seed !== undefined) one.seed = options.seed + (index % n);
     const generation = engine.generate(inputs[Math.floor(index / n)] as Input, one);
     for await (const text of generation) yield { index, text };
@@ -50,14 +50,6 @@ async function* answers(engine: Engine, { inputs, options, n }: Asked, signal: A
     yield { index, result };
   }
   return results;
-}
-
-/** A signal that follows another, and a controller that aborts it. */
-function controllerOf({ signal }: RequestOptions): AbortController {
-  const controller = new AbortController();
-  if (signal?.aborted) controller.abort(signal.reason);
-  signal?.addEventListener('abort', () => controller.abort(signal.reason), { once: true, signal: controller.signal });
-  return controller;
 }
 
 /** Collects what a generator yields and returns. */
@@ -72,7 +64,7 @@ async function collect<T, R>(items: AsyncGenerator<T, R>, each: (item: T) => voi
 const reasonOf = (result: GenerateResult, calls: boolean): FinishReason => (calls ? 'tool_calls' : result.finish_reason === 'length' ? 'length' : 'stop');
 
 /** A chat's deltas, in order, and the reason of each answer's end. */
-async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal): AsyncGenerator<{ index: number; delta: ChatDelta; reason: FinishReason | null }, GenerateResult[]> {
+async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal | undefined): AsyncGenerator<{ index: number; delta: ChatDelta; reason: FinishReason | null }, GenerateResult[]> {
   const pieces = answers(engine, asked, signal);
   let splitter = new Splitter(asked.tools, engine.info.model.thinks);
   let calls = 0;
@@ -123,7 +115,7 @@ async function* chatChunks(engine: Engine, asked: Asked, signal: AbortSignal): A
   }
 }
 
-async function chatWhole(engine: Engine, asked: Asked, signal: AbortSignal): Promise<ChatCompletion> {
+async function chatWhole(engine: Engine, asked: Asked, signal: AbortSignal | undefined): Promise<ChatCompletion> {
   const choices: ChatCompletion['choices'] = [];
   const results = await collect(chatDeltas(engine, asked, signal), ({ index, delta, reason }) => {
     const choice = (choices[index] ??= { index, message: { role: 'assistant', content: null, refusal: null }, logprobs: null, finish_reason: 'stop' });
@@ -156,7 +148,7 @@ async function* plainChunks(engine: Engine, asked: Asked, signal: AbortSignal): 
   }
 }
 
-async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal): Promise<Completion> {
+async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal | undefined): Promise<Completion> {
   const choices: Completion['choices'] = [];
   const results = await collect(answers(engine, asked, signal), (piece) => {
     const choice = (choices[piece.index] ??= { index: piece.index, text: '', logprobs: null, finish_reason: 'stop' });
@@ -166,12 +158,17 @@ async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal): Pr
   return { ...head(engine, 'text_completion', 'cmpl'), choices, usage: usageOf(results, asked.n) };
 }
 
-/** The same chunks; an abort by the stream's own controller is their end, and not an error. */
-async function* untilLeft<C>(chunks: AsyncGenerator<C, void>, own: AbortSignal, given: AbortSignal | null | undefined): AsyncGenerator<C, void> {
+/** The same chunks, which the caller's signal aborts too; an abort by the stream's own controller is their end, and not an error. */
+async function* untilLeft<C>(chunks: AsyncGenerator<C, void>, controller: AbortController, given: AbortSignal | null | undefined): AsyncGenerator<C, void> {
+  const follow = (): void => controller.abort(given?.reason);
+  if (given?.aborted) follow();
+  given?.addEventListener('abort', follow, { once: true });
   try {
     yield* chunks;
   } catch (error) {
-    if (!own.aborted || given?.aborted) throw error;
+    if (!controller.signal.aborted || given?.aborted) throw error;
+  } finally {
+    given?.removeEventListener('abort', follow);
   }
 }
 
@@ -181,12 +178,12 @@ async function respond<C, W>(
   asked: Asked,
   options: RequestOptions,
   chunks: (engine: Engine, asked: Asked, signal: AbortSignal) => AsyncGenerator<C, void>,
-  whole: (engine: Engine, asked: Asked, signal: AbortSignal) => Promise<W>,
+  whole: (engine: Engine, asked: Asked, signal: AbortSignal | undefined) => Promise<W>,
 ): Promise<W | CompletionStream<C>> {
   if (options.signal?.aborted) throw aborted('generation', options.signal);
-  const controller = controllerOf(options);
-  if (!asked.stream) return whole(engine, asked, controller.signal);
-  return new CompletionStream<C>(untilLeft(chunks(engine, asked, controller.signal), controller.signal, options.signal), controller);
+  if (!asked.stream) return whole(engine, asked, options.signal ?? undefined);
+  const controller = new AbortController();
+  return new CompletionStream<C>(untilLeft(chunks(engine, asked, controller.signal), controller, options.signal), controller);
 }
 
 /** `engine.chat.completions`. */

@@ -27,22 +27,20 @@ async function inPage(page, work, argument) {
 
 /** Measures on a blank page of the server. `cold`: from the disk instead of the system's memory. */
 export async function storageBench(page, { model, runs, cold }) {
-  const before = async () => {
+  const measured = async (work, argument) => {
     if (cold) dropCaches();
+    return inPage(page, work, argument);
   };
-  const times = (work, count) => Array.from({ length: count }).reduce(async (all) => [...(await all), await work()], Promise.resolve([]));
   const download = await inPage(page, fetchModel, model);
   // The first load compiles the kernels for the browser's own cache.
   const first = await inPage(page, load, model);
-  const pairs = await times(async () => {
-    await before();
-    const plain = await inPage(page, plainRead);
-    await before();
-    const { ms, ...rest } = await inPage(page, load, model);
-    return { plain_ms: plain.ms, load_ms: ms, ...rest };
-  }, runs);
-  await before();
-  const verify = await inPage(page, verifyModel, model);
+  const pairs = [];
+  for (let run = 0; run < runs; run += 1) {
+    const plain = await measured(plainRead);
+    const { ms, ...rest } = await measured(load, model);
+    pairs.push({ plain_ms: plain.ms, load_ms: ms, ...rest });
+  }
+  const verify = await measured(verifyModel, model);
   return { model: download.url, bytes: download.bytes, cold, download_ms: download.ms, first_load_ms: first.ms, verify_ms: verify, runs: pairs };
 }
 

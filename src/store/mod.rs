@@ -141,7 +141,14 @@ impl Store {
 
     /// The files of a model that is whole, else `None`. Waits for nobody.
     pub async fn open(&self, key: &ModelKey) -> Result<Option<Files>> {
-        let Found::Whole(state) = self.look(key.id()).await? else { return Ok(None) };
+        match self.look(key.id()).await? {
+            Found::Whole(state) => self.open_whole(key, state).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The same of what was found; `None` if it has gone since.
+    async fn open_whole(&self, key: &ModelKey, state: State) -> Result<Option<Files>> {
         let mut files = Files::new();
         for (number, file) in state.files.into_iter().enumerate() {
             let Some(source) = ShardedSource::open(&*self.medium, key.id(), number, &file).await? else { return Ok(None) };
@@ -159,10 +166,13 @@ impl Store {
         cancel.check()?;
         let lock = self.medium.lock(key.id(), cancel).await?;
         cancel.check()?;
-        if let Some(files) = self.open(key).await? {
-            return Ok(Begin::Whole(files));
+        let mut found = self.look(key.id()).await?;
+        if let Found::Whole(state) = found {
+            if let Some(files) = self.open_whole(key, state).await? {
+                return Ok(Begin::Whole(files));
+            }
+            found = self.look(key.id()).await?;
         }
-        let found = self.look(key.id()).await?;
         Ok(Begin::Write(Writer::new(self.medium.clone(), key.clone(), lock, found).await?))
     }
 
@@ -267,15 +277,16 @@ impl Store {
 async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Verified> {
     let (total, bytes) = (state.bytes(), Cell::new(0));
     progress(Progress::new(Phase::Verify, 0, total));
-    let shards = state.files.iter().enumerate().flat_map(|(number, file)| (0..file.shards.len()).map(move |shard| (number, file, shard)));
-    let differs = |(number, file, shard): (usize, &StoredFile, usize)| {
-        let (file, bytes) = (file.clone(), &bytes);
-        async move {
-            let Some(expected) = file.shards.get(shard).cloned().flatten() else { return Ok(None) };
+    let shards = state.files.iter().enumerate().flat_map(|(number, file)| {
+        let there = file.shards.iter().enumerate().filter_map(|(shard, hash)| Some((shard, hash.as_deref()?)));
+        there.map(move |(shard, expected)| (number, file.name.as_str(), shard, expected))
+    });
+    let mut looked_at = iter(shards)
+        .map(async |(number, name, shard, expected)| {
             let mut before = 0;
             let read = |at| {
                 bytes.set(bytes.get() + at - std::mem::replace(&mut before, at));
-                progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, bytes.get(), total) });
+                progress(Progress { file: Some(name.to_owned()), ..Progress::new(Phase::Verify, bytes.get(), total) });
             };
             let found = match medium.open(id, &shard_name(number, shard)).await? {
                 Some(source) => match sha256_of(&*source, medium.hasher(source.len()), cancel, read).await {
@@ -285,10 +296,9 @@ async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(P
                 },
                 None => None,
             };
-            Ok::<_, Error>((found != Some(expected)).then_some(BadShard { file: file.name, number, shard }))
-        }
-    };
-    let mut looked_at = iter(shards).map(differs).buffered(AT_ONCE);
+            Ok::<_, Error>((found.as_deref() != Some(expected)).then(|| BadShard { file: name.to_owned(), number, shard }))
+        })
+        .buffered(AT_ONCE);
     let mut bad = Vec::new();
     while let Some(found) = looked_at.next().await {
         bad.extend(found?);

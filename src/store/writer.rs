@@ -3,13 +3,14 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
+use futures_util::lock::Mutex;
+
 use super::journal::{JOURNAL, Line, STORED, State, StoredFile};
 use super::medium::{Hasher, Lock, Out};
 use super::{BadShard, Found, Medium, ModelKey, Part, SHARD, Store, check, check_name, epoch_ms, put, shard_name};
 use crate::error::{Error, Result};
 use crate::source::Files;
 use crate::stream::{Cancel, Progress};
-use futures_util::lock::Mutex;
 
 /// The writer of one model. Dropped, it leaves what was journaled, to be looked at by the next one.
 pub struct Writer {

@@ -20,7 +20,10 @@ impl Signal {
         poll_fn(|cx| match look() {
             Some(found) => Poll::Ready(found),
             None => {
-                self.0.borrow_mut().push(cx.waker().clone());
+                let mut waiting = self.0.borrow_mut();
+                if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    waiting.push(cx.waker().clone());
+                }
                 Poll::Pending
             }
         })

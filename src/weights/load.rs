@@ -360,10 +360,11 @@ fn vector(source: &VectorSource, tensors: &[Vec<u8>], checkpoint: &Checkpoint) -
     let mut values: Vec<f32> = Vec::new();
     let mut tensors = tensors.iter();
     for part in &source.parts {
-        let (Some(name), Some(raw)) = (&part.tensor, part.tensor.as_ref().and_then(|_| tensors.next())) else {
+        let Some(name) = &part.tensor else {
             values.resize(values.len() + part.len, 0.0);
             continue;
         };
+        let raw = tensors.next().ok_or_else(|| Error::internal(format!("{name} was not read")))?;
         let first = values.len();
         dequantize(checkpoint.tensor(name)?.dtype, raw, &mut values).map_err(|e| e.at(name))?;
         values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);

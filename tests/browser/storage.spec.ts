@@ -55,9 +55,11 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
     response.writeHead(204).end();
   });
   const answers: number[][] = [];
+  const warnings: string[] = [];
   for (const script of [`${counting}${worker}`, `if (self.name === 'millrace-reads') throw new Error('none');\n${worker}`]) {
     site.routes.set('/pkg/worker.js', (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript', 'Cache-Control': 'no-store' }).end(script));
     const page = await context.newPage();
+    page.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()));
     await openBlank(page, site);
     answers.push(await page.evaluate(load, BOX));
     await page.close();
@@ -65,6 +67,7 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
   const bytes = readers.map((path) => Number(path.split('?')[1])).reduce((sum, n) => sum + n, 0);
   expect(bytes).toBeGreaterThan(bytesOf(`www${BOX}`).length / 2);
   expect(answers[1]).toEqual(answers[0]);
+  expect(warnings.filter((text) => text.includes('the Worker that reads stored files'))).toHaveLength(1);
 });
 
 test('a folder of safetensors is kept, too', async ({ blank, site }) => {

@@ -148,9 +148,8 @@ impl Download {
     }
 
     /// The first answer, if it is about this file.
-    async fn take_hand(&self, number: usize) -> Option<Hand> {
-        let mut slot = self.live.hand.lock().await;
-        if slot.as_ref().is_some_and(|hand| hand.number == number) { slot.take() } else { None }
+    async fn first_answer(&self, number: usize) -> Option<Reply> {
+        self.live.hand.lock().await.take_if(|hand| hand.number == number).map(Hand::into_reply)
     }
 
     /// Whether an answer is about another version of the file; the first one's is noted.
@@ -183,13 +182,12 @@ impl Download {
             while shard.len() < length {
                 self.go().await?;
                 let at = from + shard.len();
-                let hand = if index == 0 && shard.len() == 0 { self.take_hand(number).await } else { None };
-                let (head, mut reply) = match hand {
-                    Some(hand) => (hand.head, hand.reply),
-                    None => match attempt(&*live.transport, Request { url: &url, range: Some((at, Some(from + length))) }, &mut attempts, &live.cancel, &note)
-                        .await?
-                    {
-                        Answer::Reply(reply) => (Vec::new(), reply),
+                let first = if index == 0 && shard.len() == 0 { self.first_answer(number).await } else { None };
+                let request = Request { url: &url, range: Some((at, Some(from + length))) };
+                let mut reply = match first {
+                    Some(reply) => reply,
+                    None => match attempt(&*live.transport, request, &mut attempts, &live.cancel, &note).await? {
+                        Answer::Reply(reply) => reply,
                         Answer::Refused => continue,
                         Answer::Silence => {
                             unanswered += 1;
@@ -220,19 +218,15 @@ impl Download {
                 }
                 // Some servers give less than was asked for, and say so: the rest is asked for at once.
                 let announced = reply.range.map_or(length, |range| (range.to - from).min(length));
-                let mut pieces = Some(head).filter(|head| !head.is_empty());
                 let failure = loop {
-                    let piece = match pieces.take() {
-                        Some(head) => head,
-                        None => match reply.body.next().await {
-                            Ok(Some(piece)) => piece,
-                            Ok(None) if shard.len() == length || shard.len() == announced && from + announced > at => break None,
-                            Ok(None) => {
-                                let text = format!("{url}: the connection ended after {} of {length} bytes of a piece; try again", shard.len());
-                                break Some(Error::network(text));
-                            }
-                            Err(e) => break Some(e),
-                        },
+                    let piece = match reply.body.next().await {
+                        Ok(Some(piece)) => piece,
+                        Ok(None) if shard.len() == length || shard.len() == announced && from + announced > at => break None,
+                        Ok(None) => {
+                            let text = format!("{url}: the connection ended after {} of {length} bytes of a piece; try again", shard.len());
+                            break Some(Error::network(text));
+                        }
+                        Err(e) => break Some(e),
                     };
                     live.cancel.check()?;
                     if piece.len() as u64 > length - shard.len() {
@@ -285,11 +279,10 @@ impl Download {
         let mut most = 0;
         loop {
             self.go().await?;
-            let hand = self.take_hand(number).await;
-            let (head, mut reply) = match hand {
-                Some(hand) => (hand.head, hand.reply),
+            let mut reply = match self.first_answer(number).await {
+                Some(reply) => reply,
                 None => match attempt(&*live.transport, Request::whole(&url), &mut attempts, &live.cancel, &note).await? {
-                    Answer::Reply(reply) => (Vec::new(), reply),
+                    Answer::Reply(reply) => reply,
                     Answer::Refused | Answer::Silence => continue,
                 },
             };
@@ -300,21 +293,17 @@ impl Download {
             live.let_go(number);
             live.shared.put_file(began).await?;
             let mut sequence = Sequence::new(live.shared.clone(), number);
-            let mut pieces = Some(head).filter(|head| !head.is_empty());
             let failure = loop {
-                let piece = match pieces.take() {
-                    Some(head) => head,
-                    None => match reply.body.next().await {
-                        Ok(Some(piece)) => piece,
-                        Ok(None) => match file.length.or(reply.length) {
-                            Some(length) if sequence.len() < length => {
-                                let text = format!("{url}: the connection ended after {} of {length} bytes; try again", sequence.len());
-                                break Some(Error::network(text));
-                            }
-                            _ => break None,
-                        },
-                        Err(e) => break Some(e),
+                let piece = match reply.body.next().await {
+                    Ok(Some(piece)) => piece,
+                    Ok(None) => match file.length.or(reply.length) {
+                        Some(length) if sequence.len() < length => {
+                            let text = format!("{url}: the connection ended after {} of {length} bytes; try again", sequence.len());
+                            break Some(Error::network(text));
+                        }
+                        _ => break None,
                     },
+                    Err(e) => break Some(e),
                 };
                 live.cancel.check()?;
                 if file.length.is_some_and(|length| sequence.len() + piece.len() as u64 > length) {

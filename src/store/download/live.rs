@@ -5,12 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, ready};
 use futures_util::lock::Mutex;
 
 use super::connection::ask;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::transport::{Reply, Request, Transport};
+use crate::source::transport::{Body, Reply, Request, Transport};
 use crate::source::{ByteSource, check_range};
 use crate::store::shards::{gather, gone};
 use crate::store::{Shared, shard_name};
@@ -27,6 +27,29 @@ pub(super) struct Hand {
     pub reply: Reply,
     /// How many bytes the answer will have.
     pub reach: u64,
+}
+
+impl Hand {
+    /// The answer as if nothing had been read of it.
+    pub fn into_reply(self) -> Reply {
+        let body = Whole { head: Some(self.head).filter(|head| !head.is_empty()), rest: self.reply.body };
+        Reply { body: Box::new(body), ..self.reply }
+    }
+}
+
+/// A body of which the beginning has been read.
+struct Whole {
+    head: Option<Vec<u8>>,
+    rest: Box<dyn Body>,
+}
+
+impl Body for Whole {
+    fn next(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<u8>>>> {
+        match self.head.take() {
+            Some(head) => Box::pin(ready(Ok(Some(head)))),
+            None => self.rest.next(),
+        }
+    }
 }
 
 /// What readers and the download share.

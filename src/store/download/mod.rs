@@ -13,6 +13,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use futures_util::future::{Either, ready, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
 use self::connection::{Job, Outcome};
 pub use self::control::Control;
 use self::live::{Live, LiveSource};
@@ -22,8 +25,6 @@ use super::{Begin, Memory, ModelKey, SHARD, Storage, Store, Work, full, sha256_o
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
 use crate::stream::{Cancel, Phase, Progress};
-use futures_util::future::{Either, ready, select};
-use futures_util::stream::{FuturesUnordered, StreamExt};
 
 /// Bytes between two reports of progress: a part of all of them, from so many to so many.
 const REPORT_EVERY: (u64, u64) = (16 << 10, 1 << 20);
@@ -227,17 +228,12 @@ impl Download {
 
     /// Waits while it is paused; fails with `ABORTED` once it is aborted, paused or not.
     async fn go(&self) -> Result<()> {
-        self.live.cancel.check()?;
-        if !self.options.control.is_paused() {
-            return Ok(());
-        }
-        let mut go = Box::pin(self.options.control.go());
         loop {
             self.live.cancel.check()?;
-            match select(go, self.live.transport.sleep(LOOK_FOR_ABORT_MS)).await {
-                Either::Left(_) => return Ok(()),
-                Either::Right(((), waiting)) => go = waiting,
+            if !self.options.control.is_paused() {
+                return Ok(());
             }
+            select(Box::pin(self.options.control.go()), self.live.transport.sleep(LOOK_FOR_ABORT_MS)).await;
         }
     }
 

@@ -1,8 +1,8 @@
 //! SHA-256 by the browser, which has it in the processor's own instructions and beside this thread; in wasm it is several times slower.
 
 use futures_util::future::LocalBoxFuture;
-use js_sys::{ArrayBuffer, Uint8Array};
-use wasm_bindgen::{JsCast, JsValue};
+use js_sys::Uint8Array;
+use wasm_bindgen::JsValue;
 
 use crate::error::{ErrorKind, Result};
 use crate::format::manifest::hex;
@@ -58,7 +58,7 @@ impl Hasher for Browser {
             let failed = |e: JsValue| from_js(&e, ErrorKind::Internal, "the browser's SHA-256");
             let bytes = self.bytes.subarray(0, self.length);
             let digest = js::call_async(&self.subtle, "digest", &[&"SHA-256".into(), &bytes]).await.map_err(failed)?;
-            Ok(hex(&Uint8Array::new(digest.dyn_ref::<ArrayBuffer>().unwrap_or(&ArrayBuffer::new(0))).to_vec()))
+            Ok(hex(&Uint8Array::new(&digest).to_vec()))
         })
     }
 }

@@ -66,12 +66,10 @@ impl Reader {
         options.set_name(NAME);
         let worker = Worker::new_with_options(script, &options)?;
         let answered = Closure::new(|event: JsValue| answered(&event));
-        // It could not be loaded, or a handle was not one: from now on all is read here.
         let failed = Closure::new(|event: JsValue| {
             // Otherwise it would be this Worker's error too.
             event.unchecked_ref::<Event>().prevent_default();
-            SCRIPT.set(None);
-            READER.set(None);
+            give_up("could not be started");
         });
         worker.set_onmessage(Some(answered.as_ref().unchecked_ref()));
         worker.set_onerror(Some(failed.as_ref().unchecked_ref()));
@@ -114,6 +112,13 @@ fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
             work(reader.as_mut()?).ok()
         })
     })
+}
+
+/// From now on all is read here.
+fn give_up(why: &str) {
+    web_sys::console::warn_1(&format!("millrace: the Worker that reads stored files {why}: the engine's own reads them, and loading takes longer").into());
+    SCRIPT.set(None);
+    READER.set(None);
 }
 
 fn answered(event: &JsValue) {
@@ -192,8 +197,7 @@ async fn end_when_idle() {
             _ => silent = 0,
         }
         if silent >= PATIENCE {
-            SCRIPT.set(None);
-            return READER.set(None);
+            return give_up("does not answer");
         }
     }
 }
