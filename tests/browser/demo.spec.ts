@@ -1,6 +1,7 @@
 // The chat page, as somebody uses it.
+import { join } from 'node:path';
 import AxeBuilder from '@axe-core/playwright';
-import { expect, test, TINY, type Page } from './support.ts';
+import { bytesOf, expect, test, TINY, type Page } from './support.ts';
 
 const answer = (page: Page) => page.locator('#messages .assistant').last();
 const composer = (page: Page) => page.getByLabel('Message', { exact: true });
@@ -163,7 +164,9 @@ test('a model that is not there is explained, and another one can be loaded', as
 });
 
 test('loading can be cancelled and tried again', async ({ page, site }) => {
-  site.routes.set('/slow.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': 1e9 }).write(Buffer.alloc(4096)));
+  // So little of a model's header that nothing can be said of it yet: the load waits for the rest.
+  const start = bytesOf(join('tests', TINY)).subarray(0, 100);
+  site.routes.set('/slow.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': 1e9 }).write(start));
   await page.goto(`${site.url}/?model=/slow.gguf`);
   await page.getByRole('button', { name: 'Cancel' }).click();
   await expect(page.getByRole('alert')).toContainText('Cancelled');
