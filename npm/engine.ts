@@ -231,7 +231,7 @@ export class Engine extends EventTarget {
   async #generate(conversation: number, input: Input, options: GenerateOptions, onDelta: (text: string) => void, halt: AbortController): Promise<GenerateResult> {
     const request = checkGenerate(input, options);
     if (this.#disposed) throw disposed();
-    const { signal, onProgress } = options;
+    const { signal, onProgress, onTokens } = options;
     const onAbort = (): void => halt.abort();
     if (signal?.aborted) throw aborted('generation', signal);
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -249,9 +249,12 @@ export class Engine extends EventTarget {
         if (halt.signal.aborted) return;
         if (message.type === 'progress') return onProgress?.(message.progress);
         if (message.type !== 'delta') return;
-        partial.text += message.text;
-        partial.tokens.push(...message.tokens);
-        onDelta(message.text);
+        const { text, logprobs } = message;
+        const tokens = [...message.tokens];
+        partial.text += text;
+        partial.tokens.push(...tokens);
+        onTokens?.({ text, tokens, ...(logprobs ? { logprobs } : {}) });
+        onDelta(text);
       });
       halt.signal.addEventListener('abort', () => this.#link.abort(id), { once: true });
       const { result, info } = await answer;

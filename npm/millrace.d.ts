@@ -1,7 +1,7 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
 import type { DeviceEvent } from './protocol.ts';
 import type {
-  CustomFetch, EngineInfo, GenerateResult, Lane, LoadOptions, LoadPlan, Message, ProfileRow, Progress, StorageUsage, StoredModel, Verified,
+  CustomFetch, EngineInfo, GenerateResult, Lane, LoadOptions, LoadPlan, Message, ProfileRow, Progress, StorageUsage, StoredModel, TokenLogprobs, Verified,
 } from './types.ts';
 
 export type { ProfileRow };
@@ -47,6 +47,11 @@ export interface WasmRequest {
   topP?: number;
   minP?: number;
   seed?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  repetitionPenalty?: number;
+  logitBias?: Readonly<Record<number, number>>;
+  logprobs?: number;
   stop?: string[];
   ignoreEos?: boolean;
   logits?: boolean;
@@ -82,7 +87,7 @@ export class WasmEngine {
   /** An aborted generation resolves with finish_reason `abort`. */
   generate(
     request: WasmRequest,
-    onDelta: (delta: { text: string; tokens: Uint32Array }) => void,
+    onDelta: (delta: { text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] }) => void,
     onProgress: (progress: Progress) => void,
     signal: AbortSignal,
   ): Promise<GenerateResult>;

@@ -62,6 +62,15 @@ const GENERATE: Schema<GenerateOptions> = {
   topP: number(0, 1),
   minP: number(0, 1),
   seed: integer(0),
+  presencePenalty: number(-2, 2),
+  frequencyPenalty: number(-2, 2),
+  repetitionPenalty: (value) => (typeof value === 'number' && value > 0 && value < Infinity ? null : 'must be a number above 0'),
+  logitBias: (value) =>
+    isObject(value) && Object.entries(value).every(([id, bias]) => /^\d+$/.test(id) && number(-100, 100)(bias) === null)
+      ? null
+      : 'must map token ids to numbers from -100 to 100',
+  logprobs: integer(0, 20),
+  onTokens: callback,
   stop: (value) => (text(value) === null ? null : listOf(text, 'a text or a list of texts')(value)),
   ignoreEos: boolean,
   overflow: oneOf('error', 'shift'),
@@ -140,7 +149,7 @@ export function checkName(where: string, name: unknown): void {
 /** Checks the arguments of `engine.generate` and makes of them what the Worker gets. */
 export function checkGenerate(input: Input, options: GenerateOptions): WasmRequest {
   check('engine.generate', options, GENERATE);
-  const { signal: _, onProgress: __, stop, tools, seed, temperature = 0.7, ...rest } = options;
+  const { signal: _, onProgress: __, onTokens: ___, stop, tools, seed, temperature = 0.7, ...rest } = options;
   if (rest.logitsFrom !== undefined && !rest.logits) throw bad('engine.generate: logitsFrom needs logits: true');
   return {
     ...rest,

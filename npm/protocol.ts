@@ -1,7 +1,7 @@
 // What page and Worker say to each other. One request at a time has an `id`; everything that answers it carries the same.
 import type { PackedError } from './errors.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
-import type { DeviceLost, DeviceRestored, EngineInfo, GenerateResult, Progress } from './types.ts';
+import type { DeviceLost, DeviceRestored, EngineInfo, GenerateResult, Progress, TokenLogprobs } from './types.ts';
 
 /** From the page. */
 export type ToWorker =
@@ -42,7 +42,7 @@ export type FromWorker =
   /** What came of a {@link ModelsCall}. */
   | { type: 'answer'; id: number; value: unknown }
   | { type: 'loaded'; id: number; info: EngineInfo }
-  | { type: 'delta'; id: number; text: string; tokens: Uint32Array }
+  | { type: 'delta'; id: number; text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] | undefined }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineInfo }
   | { type: 'forked'; id: number; conversation: number; info: EngineInfo }
   /** A release, save or forget. */

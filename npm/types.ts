@@ -220,6 +220,21 @@ export interface GenerateOptions {
   minP?: number;
   /** The same seed gives the same text. Default: a random one. */
   seed?: number;
+  /** Taken from the logit of each token that is in the answer, -2 to 2; 0, the default, is off. */
+  presencePenalty?: number;
+  /** Taken from the logit of a token for each time that it is in the answer, -2 to 2; 0, the default, is off. */
+  frequencyPenalty?: number;
+  /** Divides the logits of tokens of the prompt and of the answer (multiplies those below 0), above 0; 1, the default, is off. */
+  repetitionPenalty?: number;
+  /** Added to the logits of tokens, by id: -100 forbids, 100 forces. */
+  logitBias?: Readonly<Record<number, number>>;
+  /**
+   * Returns the log probability of each token, and of so many of the likeliest in its place, 0 to 20. They are the model's own, before penalties,
+   * bias and temperature. They arrive with the tokens' ids: there is no further readback.
+   */
+  logprobs?: number;
+  /** Called with each piece of the answer before it is iterated over, with its tokens; pieces of text may be empty. */
+  onTokens?: (piece: TokenPiece) => void;
   /** Ends the answer before any of these texts. */
   stop?: string | readonly string[];
   /** Continues past the model's end-of-answer token. */
@@ -247,10 +262,37 @@ export interface GenerateOptions {
   profile?: boolean;
 }
 
+/** A token and its log probability. */
+export interface ScoredToken {
+  id: number;
+  /** What it adds to the text; U+FFFD for bytes that are no whole character. */
+  text: string;
+  /** The same in bytes. */
+  bytes: number[];
+  /** Natural logarithm of its probability. */
+  logprob: number;
+}
+
+/** A token of an answer, and the likeliest tokens in its place, the likeliest first. */
+export interface TokenLogprobs extends ScoredToken {
+  top: ScoredToken[];
+}
+
+/** A piece of an answer. */
+export interface TokenPiece {
+  text: string;
+  /** Ids that became known with it. */
+  tokens: readonly number[];
+  /** Their log probabilities, where asked for; the end token has none. */
+  logprobs?: readonly TokenLogprobs[];
+}
+
 /** The whole answer. */
 export interface GenerateResult {
   text: string;
   tokens: number[];
+  /** Log probabilities of the answer's tokens, where asked for; the end token has none. */
+  logprobs?: TokenLogprobs[];
   prompt_tokens: number;
   /** Tokens of the prompt that did not have to be read. */
   cached_tokens: number;

@@ -72,7 +72,7 @@ async function answer(message: Exclude<ToWorker, { type: 'abort' | 'pause' }>): 
         if (message.type === 'forget') await engine.forget(message.name);
         return post({ type: 'settled', id, info: engine.info() });
       }
-      const onDelta = ({ text, tokens }: { text: string; tokens: Uint32Array }): void => post({ type: 'delta', id, text, tokens }, [tokens.buffer]);
+      const onDelta: Parameters<WasmEngine['generate']>[1] = (delta) => post({ type: 'delta', id, ...delta }, [delta.tokens.buffer]);
       const onProgress = (progress: Progress): void => post({ type: 'progress', id, progress });
       const result = await engine.generate(message.request, onDelta, onProgress, controller.signal);
       post({ type: 'done', id, result, info: engine.info() });

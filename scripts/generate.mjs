@@ -10,9 +10,11 @@ const HELP = `npm run generate -- OPTIONS
   --model builtin | PATH | URL   a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
   --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
   --max-tokens N   --temperature T   --top-k K   --top-p P   --min-p P   --seed S   --stop TEXT   --ignore-eos
+  --presence-penalty P   --frequency-penalty P   --repetition-penalty P   --logit-bias ID=BIAS
   --overflow error|shift
   --lane exact|f16|fast   --kv f32|f16|q8   --context N   --adapter NAME   --chunk N   --kernel OPERATION=VARIANT   --headed
   --json                 one JSON object on the last line
+  --logprobs N           with --json: also the log probability of each token, and of the N likeliest in its place
   --profile              also GPU time, bytes and busy threads of each kernel of a decode step at the end of the answer
   --logits FILE.json     the raw logits of the last prompt position
   --logits-from P        with --logits: those of all prompt positions from P on, too
@@ -30,6 +32,11 @@ const OPTIONS = {
   'top-p': { type: 'string' },
   'min-p': { type: 'string' },
   seed: { type: 'string' },
+  'presence-penalty': { type: 'string' },
+  'frequency-penalty': { type: 'string' },
+  'repetition-penalty': { type: 'string' },
+  'logit-bias': { type: 'string', multiple: true },
+  logprobs: { type: 'string' },
   stop: { type: 'string', multiple: true },
   'ignore-eos': { type: 'boolean' },
   overflow: { type: 'string' },
@@ -93,10 +100,11 @@ function parse(args) {
 
 /** The load options, the prompt and the generation options, from the command line's. */
 function jobOf(given) {
+  if (given.logprobs !== undefined && !given.json) throw bad('--logprobs needs --json');
   if (given['logits-from'] !== undefined && !given.logits) throw bad('--logits-from needs --logits FILE.json');
   const prompts = ['prompt', 'chat', 'messages', 'tokens'].filter((name) => given[name] !== undefined);
   if (prompts.length !== 1) throw bad(prompts.length === 0 ? 'nothing to continue: give --prompt, --chat, --messages or --tokens' : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`);
-  const load = { lane: given.lane, kv: given.kv, context: number(given, 'context'), adapter: given.adapter, chunk: number(given, 'chunk'), kernels: kernels(given.kernel) };
+  const load = { lane: given.lane, kv: given.kv, context: number(given, 'context'), adapter: given.adapter, chunk: number(given, 'chunk'), kernels: pairs('kernel', 'OPERATION=VARIANT', given.kernel) };
   const options = {
     maxTokens: number(given, 'max-tokens'),
     temperature: number(given, 'temperature'),
@@ -104,6 +112,11 @@ function jobOf(given) {
     topP: number(given, 'top-p'),
     minP: number(given, 'min-p'),
     seed: number(given, 'seed'),
+    presencePenalty: number(given, 'presence-penalty'),
+    frequencyPenalty: number(given, 'frequency-penalty'),
+    repetitionPenalty: number(given, 'repetition-penalty'),
+    logitBias: pairs('logit-bias', 'ID=BIAS', given['logit-bias'], Number),
+    logprobs: number(given, 'logprobs'),
     stop: given.stop,
     ignoreEos: given['ignore-eos'],
     overflow: given.overflow,
@@ -144,13 +157,13 @@ function number(given, name) {
   return Number(text);
 }
 
-function kernels(list) {
+function pairs(option, form, list, of = String) {
   if (!list) return undefined;
   return Object.fromEntries(
     list.map((text) => {
-      const [operation, variant, ...rest] = text.split('=');
-      if (!operation || !variant || rest.length > 0) throw bad(`--kernel "${text}" is not of the form OPERATION=VARIANT`);
-      return [operation, variant];
+      const [name, value, ...rest] = text.split('=');
+      if (!name || !value || rest.length > 0) throw bad(`--${option} "${text}" is not of the form ${form}`);
+      return [name, of(value)];
     }),
   );
 }

@@ -4,27 +4,19 @@
 {% set state_access = "read_write" %}
 {% include "common/state.wgsl" %}
 {% include "common/sampling.wgsl" %}
+{% include "common/best.wgsl" %}
 
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<uniform> params: Sampling;
 @group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;  // [64], from `pick`
 @group(0) @binding(3) var<storage, read_write> ring: array<u32>;  // [ring_len]
 
-const NO_TOKEN = 0xffffffffu;      // no candidate had a number for a logit
 const AFTER_END = 0xffffffffu;     // in the ring: nothing was sampled in this step
 const NOT_A_NUMBER = 0xfffffffeu;  // in the ring: there was no logit to choose from
 
-var<workgroup> best_key: atomic<u32>;
-var<workgroup> best_id: atomic<u32>;
-
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) li: u32) {
-    if (li == 0u) { atomicStore(&best_id, NO_TOKEN); }
-    let candidate = cand[li];
-    atomicMax(&best_key, candidate.x);
-    workgroupBarrier();
-    if (candidate.x == atomicLoad(&best_key)) { atomicMin(&best_id, candidate.y); }
-    workgroupBarrier();
+    let token = best_of(cand[li], li).y;
     if (li != 0u) { return; }
 
     let slot = state.step % max(params.ring_len, 1u);
@@ -33,7 +25,7 @@ fn main(@builtin(local_invocation_index) li: u32) {
         ring[slot] = AFTER_END;
         return;
     }
-    let token = atomicLoad(&best_id);
+    // No candidate had a number for a logit.
     if (token == NO_TOKEN) {
         ring[slot] = NOT_A_NUMBER;
         state.done = 1u;

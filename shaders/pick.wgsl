@@ -5,6 +5,7 @@
 {% include "common/sampling.wgsl" %}
 {% include "common/ordered.wgsl" %}
 {% include "common/hash.wgsl" %}
+{% include "common/best.wgsl" %}
 override V: u32;  // logits
 
 @group(0) @binding(1) var<uniform> params: Sampling;
@@ -12,21 +13,14 @@ override V: u32;  // logits
 @group(0) @binding(3) var<storage, read> thr: array<u32>;               // [4], from `threshold`
 @group(0) @binding(4) var<storage, read_write> cand: array<vec2<u32>>;  // [64]
 
-const NO_TOKEN = 0xffffffffu;
-
-var<workgroup> best_key: atomic<u32>;
-var<workgroup> best_id: atomic<u32>;
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    if (li == 0u) { atomicStore(&best_id, NO_TOKEN); }
     // Key 0 is NaN.
     let least = select(max(thr[0], 1u), 1u, params.temperature == 0.0);
     let top_key = thr[1];
     let position = state.pos + state.rows;  // of the token to be chosen
-    var best = 0u;
-    var id = NO_TOKEN;
+    var best = vec2<u32>(0u, NO_TOKEN);
     let step = grid.x * 256u;
     for (var first = wid.x * 256u + li; first < V; first += step * 4u) {
         // Four under way at once: what takes time is the wait for loads.
@@ -43,16 +37,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
                 key = ordered(value);
             }
             // Ids ascend, so the first of equals stays.
-            if (key > best) {
-                best = key;
-                id = i;
-            }
+            if (key > best.x) { best = vec2<u32>(key, i); }
         }
     }
-    atomicMax(&best_key, best);
-    workgroupBarrier();
-    let winner = atomicLoad(&best_key);
-    if (best == winner) { atomicMin(&best_id, id); }
-    workgroupBarrier();
-    if (li == 0u) { cand[wid.x] = vec2<u32>(winner, atomicLoad(&best_id)); }
+    let winner = best_of(best, li);
+    if (li == 0u) { cand[wid.x] = winner; }
 }

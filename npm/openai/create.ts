@@ -1,12 +1,13 @@
 // OpenAI's calls: what `openai.chat.completions.create` and `openai.completions.create` are there.
 import type { Engine } from '../engine.ts';
 import { aborted } from '../generation.ts';
-import type { GenerateOptions, GenerateResult, Input } from '../types.ts';
+import type { GenerateOptions, GenerateResult, Input, ScoredToken, TokenLogprobs } from '../types.ts';
 import { type Asked, chatAsked, plainAsked } from './params.ts';
 import { randomId, Splitter } from './split.ts';
 import { CompletionStream } from './stream.ts';
 import type {
-  ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatDelta, Completion, CompletionParams, CompletionUsage, FinishReason, RequestOptions,
+  ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatDelta, ChatLogprobs, Completion, CompletionLogprobs, CompletionParams, CompletionUsage,
+  FinishReason, RequestOptions, TokenLogprob,
 } from './types.ts';
 
 /** The model's name in OpenAI's shapes. @internal */
@@ -35,7 +36,32 @@ function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage
 }
 
 /** One answer as it arrives: its pieces of text, then its result. */
-type Piece = { index: number; text: string } | { index: number; result: GenerateResult };
+type Piece = { index: number; text: string; logprobs: readonly TokenLogprobs[] } | { index: number; result: GenerateResult };
+
+const tokenLogprob = ({ text: token, bytes, logprob }: ScoredToken): TokenLogprob => ({ token, bytes, logprob });
+
+/** Of a chat; null where nobody has asked for them. */
+function chatLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[]): ChatLogprobs | null {
+  if (options.logprobs === undefined) return null;
+  return { content: tokens.map((token) => ({ ...tokenLogprob(token), top_logprobs: token.top.map(tokenLogprob) })), refusal: null };
+}
+
+/** Of a plain completion from so many characters on; null where nobody has asked for them. */
+function plainLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[], offset = 0): CompletionLogprobs | null {
+  if (options.logprobs === undefined) return null;
+  const starts: number[] = [];
+  for (const { text } of tokens) {
+    starts.push(offset);
+    offset += text.length;
+  }
+  return {
+    tokens: tokens.map(({ text }) => text),
+    token_logprobs: tokens.map(({ logprob }) => logprob),
+    // The likeliest come first: of two with the same text they stay.
+    top_logprobs: tokens.map(({ top }) => Object.fromEntries(top.map(({ text, logprob }) => [text, logprob] as const).reverse())),
+    text_offset: starts,
+  };
+}
 
 /** All answers, one after the other. Whoever leaves stops the one at hand. */
 async function* answers(engine: Engine, { inputs, options, n }: Asked, signal: AbortSignal | undefined): AsyncGenerator<Piece, GenerateResult[]> {
@@ -43,8 +69,11 @@ async function* answers(engine: Engine, { inputs, options, n }: Asked, signal: A
   for (let index = 0; index < inputs.length * n; index += 1) {
     const one: GenerateOptions = { ...options, ...(signal ? { signal } : {}) };
     if (options.seed !== undefined) one.seed = options.seed + (index % n);
+    // One for each piece of text.
+    const scored: (readonly TokenLogprobs[])[] = [];
+    one.onTokens = ({ logprobs = [] }) => scored.push(logprobs);
     const generation = engine.generate(inputs[Math.floor(index / n)] as Input, one);
-    for await (const text of generation) yield { index, text };
+    for await (const text of generation) yield { index, text, logprobs: scored.shift() ?? [] };
     const result = await generation;
     results.push(result);
     yield { index, result };
@@ -64,29 +93,33 @@ async function collect<T, R>(items: AsyncGenerator<T, R>, each: (item: T) => voi
 const reasonOf = (result: GenerateResult, calls: boolean): FinishReason => (calls ? 'tool_calls' : result.finish_reason === 'length' ? 'length' : 'stop');
 
 /** A chat's deltas, in order, and the reason of each answer's end. */
-async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal | undefined): AsyncGenerator<{ index: number; delta: ChatDelta; reason: FinishReason | null }, GenerateResult[]> {
+async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal | undefined): AsyncGenerator<{ index: number; delta: ChatDelta; logprobs: ChatLogprobs | null; reason: FinishReason | null }, GenerateResult[]> {
   const pieces = answers(engine, asked, signal);
   let splitter = new Splitter(asked.tools, engine.info.model.thinks);
   let calls = 0;
   let begun = false;
+  // Of text that the splitter holds back.
+  let scored: TokenLogprobs[] = [];
+  const logprobs = (): ChatLogprobs | null => chatLogprobs(asked, scored.splice(0));
   const deltas = function* (index: number, parts: ReturnType<Splitter['push']>) {
     for (const part of parts) {
       const delta: ChatDelta = 'content' in part ? { content: part.content } : 'reasoning' in part ? { reasoning_content: part.reasoning } : { tool_calls: [{ index: calls++, ...part.call }] };
-      yield { index, delta, reason: null };
+      yield { index, delta, logprobs: logprobs(), reason: null };
     }
   };
   try {
     for (;;) {
       const { done, value } = await pieces.next();
       if (done) return value;
-      if (!begun) yield { index: value.index, delta: { role: 'assistant', content: '' }, reason: null };
+      if (!begun) yield { index: value.index, delta: { role: 'assistant', content: '' }, logprobs: null, reason: null };
       begun = true;
       if ('text' in value) {
+        scored.push(...value.logprobs);
         yield* deltas(value.index, splitter.push(value.text));
         continue;
       }
       yield* deltas(value.index, splitter.end());
-      yield { index: value.index, delta: {}, reason: reasonOf(value.result, calls > 0) };
+      yield { index: value.index, delta: {}, logprobs: scored.length > 0 ? logprobs() : null, reason: reasonOf(value.result, calls > 0) };
       splitter = new Splitter(asked.tools, engine.info.model.thinks);
       calls = 0;
       begun = false;
@@ -108,7 +141,7 @@ async function* chatChunks(engine: Engine, asked: Asked, signal: AbortSignal): A
         if (asked.usage) yield { ...about, choices: [], usage: usageOf(value, asked.n) };
         return;
       }
-      yield { ...about, choices: [{ index: value.index, delta: value.delta, logprobs: null, finish_reason: value.reason }], ...extra };
+      yield { ...about, choices: [{ index: value.index, delta: value.delta, logprobs: value.logprobs, finish_reason: value.reason }], ...extra };
     }
   } finally {
     await deltas.return([]);
@@ -117,8 +150,9 @@ async function* chatChunks(engine: Engine, asked: Asked, signal: AbortSignal): A
 
 async function chatWhole(engine: Engine, asked: Asked, signal: AbortSignal | undefined): Promise<ChatCompletion> {
   const choices: ChatCompletion['choices'] = [];
-  const results = await collect(chatDeltas(engine, asked, signal), ({ index, delta, reason }) => {
-    const choice = (choices[index] ??= { index, message: { role: 'assistant', content: null, refusal: null }, logprobs: null, finish_reason: 'stop' });
+  const results = await collect(chatDeltas(engine, asked, signal), ({ index, delta, logprobs, reason }) => {
+    const choice = (choices[index] ??= { index, message: { role: 'assistant', content: null, refusal: null }, logprobs: chatLogprobs(asked, []), finish_reason: 'stop' });
+    if (logprobs) choice.logprobs!.content.push(...logprobs.content);
     const { message } = choice;
     if (delta.content) message.content = (message.content ?? '') + delta.content;
     if (delta.reasoning_content) message.reasoning_content = (message.reasoning_content ?? '') + delta.reasoning_content;
@@ -133,6 +167,7 @@ async function* plainChunks(engine: Engine, asked: Asked, signal: AbortSignal): 
   const about = head(engine, 'text_completion', 'cmpl');
   const extra = asked.usage ? { usage: null } : {};
   const pieces = answers(engine, asked, signal);
+  let offset = 0;
   try {
     for (;;) {
       const { done, value } = await pieces.next();
@@ -141,7 +176,10 @@ async function* plainChunks(engine: Engine, asked: Asked, signal: AbortSignal): 
         return;
       }
       const ended = 'result' in value ? (value.result.finish_reason === 'length' ? ('length' as const) : ('stop' as const)) : null;
-      yield { ...about, choices: [{ index: value.index, text: 'text' in value ? value.text : '', logprobs: null, finish_reason: ended }], ...extra };
+      const { text, logprobs } = 'text' in value ? value : { text: '', logprobs: [] };
+      if (ended) offset = 0;
+      yield { ...about, choices: [{ index: value.index, text, logprobs: ended ? null : plainLogprobs(asked, logprobs, offset), finish_reason: ended }], ...extra };
+      offset += logprobs.reduce((length, token) => length + token.text.length, 0);
     }
   } finally {
     await pieces.return([]);
@@ -152,8 +190,12 @@ async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal | un
   const choices: Completion['choices'] = [];
   const results = await collect(answers(engine, asked, signal), (piece) => {
     const choice = (choices[piece.index] ??= { index: piece.index, text: '', logprobs: null, finish_reason: 'stop' });
-    if ('text' in piece) choice.text += piece.text;
-    else if (piece.result.finish_reason === 'length') choice.finish_reason = 'length';
+    if ('text' in piece) {
+      choice.text += piece.text;
+    } else {
+      choice.logprobs = plainLogprobs(asked, piece.result.logprobs ?? []);
+      if (piece.result.finish_reason === 'length') choice.finish_reason = 'length';
+    }
   });
   return { ...head(engine, 'text_completion', 'cmpl'), choices, usage: usageOf(results, asked.n) };
 }

@@ -35,11 +35,6 @@ const PLAIN = [...COMMON, 'prompt', 'echo', 'suffix', 'best_of'];
 
 /** The values at which an option changes nothing. */
 const NEUTRAL: Record<string, (value: unknown) => boolean> = {
-  presence_penalty: (value) => value === 0,
-  frequency_penalty: (value) => value === 0,
-  repetition_penalty: (value) => value === 1,
-  logit_bias: (value) => typeof value === 'object' && Object.keys(value as object).length === 0,
-  top_logprobs: (value) => value === 0,
   parallel_tool_calls: (value) => value === true,
   store: (value) => value === false,
   service_tier: (value) => value === 'auto' || value === 'default',
@@ -81,6 +76,10 @@ function common(where: string, params: Partial<Omit<ChatCompletionParams, 'logpr
   if (params.top_k !== undefined) options.topK = params.top_k!;
   if (params.min_p !== undefined) options.minP = params.min_p!;
   if (seed !== undefined) options.seed = seed!;
+  if (params.presence_penalty !== undefined) options.presencePenalty = params.presence_penalty!;
+  if (params.frequency_penalty !== undefined) options.frequencyPenalty = params.frequency_penalty!;
+  if (params.repetition_penalty !== undefined) options.repetitionPenalty = params.repetition_penalty!;
+  if (params.logit_bias !== undefined) options.logitBias = params.logit_bias!;
   if (stop !== undefined && !(Array.isArray(stop) && stop.length === 0)) options.stop = stop as string | readonly string[];
   return { options, n: n!, stream, usage: about?.include_usage ?? false };
 }
@@ -90,10 +89,13 @@ export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
   const where = 'chat.completions.create';
   const params = known(where, given, CHAT);
   if (!Array.isArray(params.messages) || params.messages.length === 0) throw bad(where, 'messages', 'must be a list of at least one message');
-  if (params.logprobs !== undefined && params.logprobs !== false) throw bad(where, 'logprobs', 'cannot be had in this version: leave it out');
+  const { logprobs = false, top_logprobs: top, ...others } = params;
+  if (typeof logprobs !== 'boolean') throw bad(where, 'logprobs', 'must be true or false');
+  if (top !== undefined && !logprobs) throw bad(where, 'top_logprobs', 'goes with logprobs: true');
   const format = params.response_format;
   if (format && format.type !== 'text') throw bad(where, 'response_format', `of type ${JSON.stringify(format.type)} cannot be had in this version: ask for JSON in the prompt`);
-  const asked = common(where, params, loaded);
+  const asked = common(where, others, loaded);
+  if (logprobs) asked.options.logprobs = top ?? 0;
   const tools = toolsOf(where, params);
   if (tools.length > 0) asked.options.tools = tools;
   if (params.chat_template_kwargs) asked.options.templateOptions = params.chat_template_kwargs;
@@ -105,7 +107,6 @@ export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
 export function plainAsked(given: CompletionParams, loaded: string): Asked {
   const where = 'completions.create';
   const params = known(where, given, PLAIN);
-  if (params.logprobs !== undefined) throw bad(where, 'logprobs', 'cannot be had in this version: leave it out');
   const { prompt } = params;
   const isTokens = (list: unknown): list is number[] => Array.isArray(list) && list.length > 0 && list.every((id) => typeof id === 'number');
   const one = (item: unknown): Input => {
@@ -115,8 +116,9 @@ export function plainAsked(given: CompletionParams, loaded: string): Asked {
   };
   const inputs = Array.isArray(prompt) && !isTokens(prompt) ? prompt.map(one) : [one(prompt)];
   if (inputs.length === 0) throw bad(where, 'prompt', 'is an empty list');
-  const { logprobs: _, ...rest } = params;
+  const { logprobs, ...rest } = params;
   const asked = common(where, rest, loaded);
+  if (logprobs !== undefined) asked.options.logprobs = logprobs!;
   // So it is with OpenAI.
   asked.options.maxTokens ??= 16;
   return { ...asked, inputs, tools: [] };

@@ -54,10 +54,13 @@ interface CommonParams {
   stop?: string | readonly string[] | null;
   /** The same seed gives the same text; answer i of `n` has seed + i. Default: a random one. */
   seed?: number | null;
-  /** Only what changes nothing is accepted: 0, 0, 1, {}. */
+  /** Taken from the logit of each token that is in the answer, -2 to 2. Default 0. */
   presence_penalty?: number | null;
+  /** Taken from the logit of a token for each time that it is in the answer, -2 to 2. Default 0. */
   frequency_penalty?: number | null;
+  /** Divides the logits of tokens of the prompt and of the answer, above 0. Default 1. Not among OpenAI's. */
   repetition_penalty?: number | null;
+  /** Added to the logits of tokens, by id, -100 to 100. */
   logit_bias?: Record<string, number> | null;
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
@@ -77,8 +80,9 @@ export interface ChatCompletionParams extends CommonParams {
   tool_choice?: string | object | null;
   /** Only true. */
   parallel_tool_calls?: boolean | null;
-  /** Only false. */
+  /** Returns the log probability of each token. */
   logprobs?: boolean | null;
+  /** With `logprobs`: also those of so many of the likeliest tokens in its place, 0 to 20. */
   top_logprobs?: number | null;
   /** Further variables for the chat template, such as `enable_thinking`. Not among OpenAI's. */
   chat_template_kwargs?: Record<string, unknown> | null;
@@ -91,7 +95,8 @@ export interface CompletionParams extends CommonParams {
   echo?: false | null;
   suffix?: null;
   best_of?: number | null;
-  logprobs?: null;
+  /** Returns the log probability of each token, and of so many of the likeliest in its place, 0 to 20. */
+  logprobs?: number | null;
 }
 
 /** What an answer cost. */
@@ -126,9 +131,33 @@ export interface AssistantMessage {
   tool_calls?: ChatToolCall[];
 }
 
+/** A token and its log probability. */
+export interface TokenLogprob {
+  token: string;
+  /** The token in bytes: one need not be whole characters. */
+  bytes: number[];
+  logprob: number;
+}
+
+/** Log probabilities of a chat's answer, of all its tokens: of thoughts and calls too. A stream has them with the piece that they complete. */
+export interface ChatLogprobs {
+  content: (TokenLogprob & { top_logprobs: TokenLogprob[] })[];
+  refusal: null;
+}
+
+/** Log probabilities of a plain completion. */
+export interface CompletionLogprobs {
+  tokens: string[];
+  token_logprobs: number[];
+  /** By text; of tokens with the same text the likeliest. */
+  top_logprobs: Record<string, number>[];
+  /** Where each token begins in the text, in UTF-16 code units. */
+  text_offset: number[];
+}
+
 /** A chat's whole answer. */
 export interface ChatCompletion extends Head<'chat.completion'> {
-  choices: { index: number; message: AssistantMessage; logprobs: null; finish_reason: FinishReason }[];
+  choices: { index: number; message: AssistantMessage; logprobs: ChatLogprobs | null; finish_reason: FinishReason }[];
   usage: CompletionUsage;
 }
 
@@ -142,13 +171,13 @@ export interface ChatDelta {
 
 /** A piece of a chat's answer. */
 export interface ChatCompletionChunk extends Head<'chat.completion.chunk'> {
-  choices: { index: number; delta: ChatDelta; logprobs: null; finish_reason: FinishReason | null }[];
+  choices: { index: number; delta: ChatDelta; logprobs: ChatLogprobs | null; finish_reason: FinishReason | null }[];
   usage?: CompletionUsage | null;
 }
 
 /** A plain completion, whole or a piece of one. */
 export interface Completion extends Head<'text_completion'> {
-  choices: { index: number; text: string; logprobs: null; finish_reason: 'stop' | 'length' | null }[];
+  choices: { index: number; text: string; logprobs: CompletionLogprobs | null; finish_reason: 'stop' | 'length' | null }[];
   usage?: CompletionUsage | null;
 }
 

@@ -1,4 +1,4 @@
-// How the next token is chosen. The same 96 bytes as `Sampling` in src/sample/mod.rs, where the order of the steps is said.
+// How the next token is chosen. The same 112 bytes as `Sampling` in src/sample/mod.rs, where the order of the steps is said.
 struct Sampling {
     temperature: f32,  // 0: greedy
     top_p: f32,        // 1: off
@@ -8,5 +8,9 @@ struct Sampling {
     seed_hi: u32,
     n_stop: u32,       // how many of `stop` count
     ring_len: u32,     // length of the ring of sampled tokens
+    presence: f32,     // 0: off
+    frequency: f32,    // 0: off
+    repetition: f32,   // 1: off
+    top_logprobs: u32, // how many of the likeliest tokens' log probabilities are wanted
     stop: array<vec4<u32>, 4>,
 }

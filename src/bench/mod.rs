@@ -7,7 +7,7 @@ pub use quality::{Quality, quality};
 
 use serde::Serialize;
 
-use crate::decode::{self, KernelRow, PrefillRow, ProfileRow, RowsTime, Run, Session, Tuned};
+use crate::decode::{self, Extras, KernelRow, PrefillRow, ProfileRow, RowsTime, Run, Session, Tuned};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::{Caps, Snapshot};
@@ -292,10 +292,10 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
         for (turn, times) in &mut measured {
             cancel.check()?;
             let mut text: Vec<u32> = (0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect();
-            let first = Run { prompt: &text, sampling, limit: TURN, afresh: true, resumed: false, chunk: options.load.chunk };
+            let first = Run { prompt: &text, sampling, limit: TURN, afresh: true, resumed: false, extras: Extras::default(), chunk: options.load.chunk };
             text.extend(session.generate(first, cancel, &mut |_| true).await?.tokens);
             text.extend((0..TURN).map(|i| (i + 7).wrapping_mul(40_503) % vocab));
-            let second = Run { prompt: &text, sampling, limit: TURN, afresh: false, resumed: false, chunk: options.load.chunk };
+            let second = Run { prompt: &text, sampling, limit: TURN, afresh: false, resumed: false, extras: Extras::default(), chunk: options.load.chunk };
             let outcome = session.generate(second, cancel, &mut |_| true).await?;
             turn.cached = outcome.known;
             if run > 0 {
@@ -310,10 +310,10 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &
     cancel.check()?;
     let sampling = Sampling::new(&SamplingOptions::default(), &[], decode::RING)?;
     let mut arrivals: Vec<(f64, usize)> = Vec::new();
-    let run = Run { prompt, sampling, limit: options.gen_tokens, afresh: true, resumed: false, chunk: options.load.chunk };
+    let run = Run { prompt, sampling, limit: options.gen_tokens, afresh: true, resumed: false, extras: Extras::default(), chunk: options.load.chunk };
     let outcome = session
         .generate(run, cancel, &mut |step| {
-            if let decode::Progress::Tokens(ids) = step {
+            if let decode::Progress::Tokens { ids, .. } = step {
                 arrivals.push((now_ms(), ids.len()));
             }
             true

@@ -9,8 +9,10 @@ mod embed;
 mod qk_norm;
 mod kv;
 mod logit_stats;
+mod logprobs;
 mod merge;
 mod norm;
+mod penalize;
 mod pick;
 mod product;
 pub(crate) mod quantize;
@@ -57,6 +59,9 @@ const TWINS: &[(&str, Twin)] = &[
     ("threshold", threshold::run),
     ("pick", pick::run),
     ("advance", advance::run),
+    ("penalize", penalize::run),
+    ("logprobs", logprobs::run),
+    ("logprobs_append", logprobs::append),
     ("stream_read", stream_read::run),
     ("random", random::run),
 ];

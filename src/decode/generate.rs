@@ -7,18 +7,41 @@ use serde::Serialize;
 
 use super::chunk::{ChunkPolicy, MOST};
 use super::history::History;
-use super::session::Session;
+use super::session::{Encoded, Session, TAIL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Pending, Snapshot};
 use crate::kernels::State;
 use crate::plan::labels;
-use crate::sample::{AFTER_END, NOT_A_NUMBER, Sampling};
+use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
 use crate::stream::{Cancel, now_ms};
 
 /// Chunks recorded ahead of the one being read.
 const AHEAD: usize = 2;
 /// Most tokens of one submission: several small submissions in flight beat one giant one.
 const PER_SUBMIT: u32 = 4;
+
+/// Bytes of a token's log probabilities: its own, and ids and those of the likeliest.
+pub(super) const LOGPROBS_ROW: u64 = (2 * MAX_TOP_LOGPROBS as u64 + 1) * 4;
+
+/// The log probability of a sampled token, and of the likeliest in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logprobs {
+    /// The token's own.
+    pub chosen: f32,
+    /// (token id, log probability), the likeliest first.
+    pub likeliest: Vec<(u32, f32)>,
+}
+
+/// What is asked of each token beyond the parameters of sampling.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extras<'a> {
+    /// Token ids, each once, and what is added to their logits.
+    pub bias: &'a [(u32, f32)],
+    /// How many of the prompt's last tokens are the answer's so far.
+    pub answered: usize,
+    /// Whether log probabilities are wanted.
+    pub logprobs: bool,
+}
 
 /// One generation, ready to run.
 pub struct Run<'a> {
@@ -33,6 +56,8 @@ pub struct Run<'a> {
     /// Whether the prompt ends with a token that was sampled just before: the text goes on as if it had never been interrupted. Holds only
     /// where the cache holds all before it.
     pub resumed: bool,
+    /// Bias, log probabilities, and what penalties count.
+    pub extras: Extras<'a>,
     /// Tokens between two readbacks; as many as the measured speed allows where it is not given.
     pub chunk: Option<u32>,
 }
@@ -47,7 +72,12 @@ pub enum Progress<'a> {
         total: usize,
     },
     /// Sampled these.
-    Tokens(&'a [u32]),
+    Tokens {
+        /// Their ids.
+        ids: &'a [u32],
+        /// Their log probabilities, if asked for.
+        logprobs: &'a [Logprobs],
+    },
 }
 
 /// Wall-clock times, ms, and speeds, tokens a second.
@@ -72,6 +102,8 @@ pub struct Timings {
 pub struct Outcome {
     /// Sampled ids, the stop id included.
     pub tokens: Vec<u32>,
+    /// Their log probabilities, if asked for.
+    pub logprobs: Vec<Logprobs>,
     /// Tokens of the prompt that the cache held already.
     pub known: usize,
     /// Times.
@@ -93,6 +125,7 @@ impl Outcome {
         }
         self.timings.decode_ms += later.timings.prefill_ms + later.timings.decode_ms;
         self.tokens.extend(later.tokens);
+        self.logprobs.extend(later.logprobs);
         self.timings.decode_tok_s = rate(self.tokens.len().saturating_sub(1), self.timings.decode_ms);
         self.counters = self.counters.and(later.counters);
         self.prefill_submits += later.prefill_submits;
@@ -101,9 +134,32 @@ impl Outcome {
     }
 }
 
+/// Which steps of a decode plan a generation needs.
+#[derive(Clone, Copy)]
+struct Needs {
+    /// Filters, which greedy sampling does without.
+    filter: bool,
+    /// Penalties and bias; they also keep the logits that log probabilities are computed from.
+    penalize: bool,
+    logprobs: bool,
+}
+
+impl Needs {
+    fn of(run: &Run<'_>) -> Self {
+        let logprobs = run.extras.logprobs;
+        Self { filter: run.sampling.temperature != 0.0, penalize: run.sampling.penalizes() || !run.extras.bias.is_empty() || logprobs, logprobs }
+    }
+
+    /// Bytes that a token's readback takes.
+    fn bytes(self) -> u64 {
+        if self.logprobs { 4 + LOGPROBS_ROW } else { 4 }
+    }
+}
+
 struct Flight {
     staging: usize,
     tokens: u32,
+    bytes: u64,
     pending: Pending,
 }
 
@@ -111,6 +167,10 @@ impl Session {
     /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_step`, which hears of each, returns false.
     pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
+        let needs = Needs::of(&run);
+        if needs.penalize {
+            self.prepare_extras().await?;
+        }
         let before = self.gpu.counters().snapshot();
         let held = (self.cached.clone(), self.missing, self.long);
         self.interrupted = None;
@@ -141,11 +201,15 @@ impl Session {
         let prompt = run.prompt.len() as u32;
         let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token);
         self.put(labels::SAMPLING, bytes_of(&run.sampling))?;
+        if needs.penalize {
+            self.put(labels::TALLIES, cast_slice(&self.tallies(run.prompt, run.extras)))?;
+        }
         let token = run.prompt.last().copied().unwrap_or_default();
         self.put(labels::STATE, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, ..State::default() }))?;
 
         let mut flights: VecDeque<Flight> = VecDeque::new();
         let mut tokens = Vec::new();
+        let mut logprobs = Vec::new();
         let mut recorded = 0u32;
         let mut staging = 0;
         let mut going = true;
@@ -154,7 +218,6 @@ impl Session {
         let mut last_read = prefilled;
         let mut failure = None;
         let mut record_ms = 0.0;
-        let greedy = run.sampling.temperature == 0.0;
         loop {
             while going && flights.len() < AHEAD && recorded < run.limit {
                 let n = policy.next().min(run.limit - recorded);
@@ -166,7 +229,7 @@ impl Session {
                 }
                 self.written = self.written.max(prompt + recorded + n - 1);
                 let recording = now_ms();
-                let flight = self.record(recorded, n, staging, greedy, resumed);
+                let flight = self.record(recorded, n, staging, needs, resumed);
                 record_ms += now_ms() - recording;
                 match flight {
                     Ok(flight) => flights.push_back(flight),
@@ -188,7 +251,7 @@ impl Session {
                 on_step(Progress::Read { read: total, total });
             }
             let Some(flight) = flights.pop_front() else { break };
-            let bytes = match self.gpu.take(&self.staging[flight.staging], u64::from(flight.tokens) * 4, flight.pending).await {
+            let bytes = match self.gpu.take(&self.staging[flight.staging], flight.bytes, flight.pending).await {
                 Ok(bytes) => bytes,
                 Err(e) => {
                     // What comes after the end is nobody's loss; whoever comes next will hear of it.
@@ -209,7 +272,7 @@ impl Session {
             }
             last_read = now;
             first_at.get_or_insert(now);
-            let ids: &[u32] = cast_slice(&bytes);
+            let (ids, rest) = cast_slice::<u8, u32>(&bytes).split_at(flight.tokens as usize);
             let fresh: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
             let ended = fresh.len() < ids.len();
             if fresh.contains(&NOT_A_NUMBER) {
@@ -218,7 +281,11 @@ impl Session {
                 continue;
             }
             tokens.extend_from_slice(&fresh);
-            if !on_step(Progress::Tokens(&fresh)) || ended || cancel.is_cancelled() {
+            let about = logprobs.len();
+            if needs.logprobs {
+                logprobs.extend(read_logprobs(rest, flight.tokens as usize, fresh.len(), run.sampling.top_logprobs as usize));
+            }
+            if !on_step(Progress::Tokens { ids: &fresh, logprobs: &logprobs[about..] }) || ended || cancel.is_cancelled() {
                 (going, complete) = (false, true);
             }
             complete |= tokens.len() as u32 == run.limit;
@@ -249,8 +316,15 @@ impl Session {
             prefill_tok_s: rate(run.prompt.len() - known, prefilled - started),
             decode_tok_s: rate(tokens.len().saturating_sub(1), decode_ms),
         };
-        let outcome =
-            Outcome { tokens, known, timings, counters: counters.since(after_prefill), prefill_submits: after_prefill.since(before).submits, record_ms };
+        let outcome = Outcome {
+            tokens,
+            logprobs,
+            known,
+            timings,
+            counters: counters.since(after_prefill),
+            prefill_submits: after_prefill.since(before).submits,
+            record_ms,
+        };
         match failure {
             Some(e) => {
                 self.interrupted = Some(outcome);
@@ -268,8 +342,7 @@ impl Session {
 
     /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill, unless
     /// there was none: `resumed`.
-    /// Greedy sampling looks at the logits only once: what filters need is left out.
-    fn record(&self, at: u32, n: u32, staging: usize, greedy: bool, resumed: bool) -> Result<Flight> {
+    fn record(&self, at: u32, n: u32, staging: usize, needs: Needs, resumed: bool) -> Result<Flight> {
         let mut left = n;
         let mut first = at == 0 && !resumed;
         loop {
@@ -278,31 +351,83 @@ impl Session {
             {
                 let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 for _ in 0..now {
-                    let steps = if first { &self.tail } else { &self.decode };
+                    let layers = if first { &[] } else { &self.decode[..self.decode.len() - TAIL] };
                     first = false;
-                    for step in steps.iter().filter(|s| !(greedy && s.filter)) {
-                        self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
-                    }
+                    self.step(layers, needs).for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1)));
                 }
             }
             left -= now;
             if left == 0 {
-                let bytes = u64::from(n) * 4;
-                let ring = self.buffer(labels::RING)?;
-                // The ring may wrap within the chunk.
-                let start = u64::from(at % MOST) * 4;
-                let before_wrap = bytes.min(u64::from(MOST) * 4 - start);
-                encoder.copy_buffer_to_buffer(ring.raw(), start, self.staging[staging].raw(), 0, before_wrap);
-                if before_wrap < bytes {
-                    encoder.copy_buffer_to_buffer(ring.raw(), 0, self.staging[staging].raw(), before_wrap, bytes - before_wrap);
+                let mut to = self.copy_ring(&mut encoder, labels::RING, 4, (at, n), staging, 0)?;
+                if needs.logprobs {
+                    to = self.copy_ring(&mut encoder, labels::LIKELIEST, MAX_TOP_LOGPROBS as u64 * 4, (at, n), staging, to)?;
+                    self.copy_ring(&mut encoder, labels::LOGPROBS, (MAX_TOP_LOGPROBS as u64 + 1) * 4, (at, n), staging, to)?;
                 }
+                let bytes = u64::from(n) * needs.bytes();
                 let submission = self.gpu.submit(encoder);
                 let pending = self.gpu.map(&self.staging[staging], bytes, submission);
-                return Ok(Flight { staging, tokens: n, pending });
+                return Ok(Flight { staging, tokens: n, bytes, pending });
             }
             self.gpu.submit(encoder);
         }
     }
+
+    /// `layers`, then what sampling needs.
+    fn step<'a>(&'a self, layers: &'a [Encoded], needs: Needs) -> impl Iterator<Item = &'a Encoded> {
+        let extras = self.extras.as_ref().map(|(_, encoded)| encoded);
+        let extra = move |i: usize, wanted: bool| extras.filter(|_| wanted).map(|encoded| &encoded[i]);
+        let (choose, advance) = self.tail.split_at(TAIL - 1);
+        layers
+            .iter()
+            .chain(extra(0, needs.penalize))
+            .chain(extra(1, needs.logprobs))
+            .chain(choose.iter().filter(move |step| needs.filter || !step.filter))
+            .chain(extra(2, needs.logprobs))
+            .chain(advance)
+    }
+
+    /// Copies slots `at .. at + n` of a ring of rows of so many bytes into a staging buffer, from `to` on: where they end there.
+    fn copy_ring(&self, encoder: &mut wgpu::CommandEncoder, ring: &str, row: u64, (at, n): (u32, u32), staging: usize, to: u64) -> Result<u64> {
+        let ring = self.buffer(ring)?;
+        let (start, bytes) = (u64::from(at % MOST) * row, u64::from(n) * row);
+        // The ring may wrap within the chunk.
+        let before_wrap = bytes.min(u64::from(MOST) * row - start);
+        encoder.copy_buffer_to_buffer(ring.raw(), start, self.staging[staging].raw(), to, before_wrap);
+        if before_wrap < bytes {
+            encoder.copy_buffer_to_buffer(ring.raw(), 0, self.staging[staging].raw(), to + before_wrap, bytes - before_wrap);
+        }
+        Ok(to + bytes)
+    }
+
+    /// Of each token whether it is in the prompt and how often in the answer, and its bias. Ids beyond the vocabulary have no logit.
+    fn tallies(&self, prompt: &[u32], Extras { bias, answered, .. }: Extras<'_>) -> Vec<[u32; 2]> {
+        let mut tallies = vec![[0; 2]; self.model().config().vocab];
+        let (asked, answer) = prompt.split_at(prompt.len() - answered.min(prompt.len()));
+        for id in asked {
+            tallies.get_mut(*id as usize).into_iter().for_each(|tally| tally[0] |= IN_PROMPT);
+        }
+        for id in answer {
+            tallies.get_mut(*id as usize).into_iter().for_each(|tally| tally[0] += 1);
+        }
+        for (id, bias) in bias {
+            tallies.get_mut(*id as usize).into_iter().for_each(|tally| tally[1] = bias.to_bits());
+        }
+        tallies
+    }
+}
+
+/// The first `fresh` of a chunk's log probabilities: ids of the likeliest of all its steps, then (chosen, likeliest) of all.
+fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<Logprobs> {
+    let (ids, values) = words.split_at(steps * MAX_TOP_LOGPROBS);
+    let number = |bits: &u32| f32::from_bits(*bits);
+    ids.chunks_exact(MAX_TOP_LOGPROBS)
+        .zip(values.chunks_exact(MAX_TOP_LOGPROBS + 1))
+        .take(fresh)
+        .map(|(ids, values)| {
+            let likeliest = ids.iter().zip(&values[1..]).take(top).filter(|(id, _)| **id != AFTER_END);
+            Logprobs { chosen: number(&values[0]), likeliest: likeliest.map(|(id, value)| (*id, number(value))).collect() }
+        })
+        .collect()
 }
 
 fn not_a_number() -> Error {

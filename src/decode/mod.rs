@@ -16,7 +16,7 @@ mod tune;
 
 pub use chunk::MOST as RING;
 pub use conversation::FIRST;
-pub use generate::{Outcome, Progress, Run, Timings};
+pub use generate::{Extras, Logprobs, Outcome, Progress, Run, Timings};
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 pub use rebuild::Decided;
 pub use reference::TwinSession;

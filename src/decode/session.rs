@@ -17,7 +17,7 @@ use crate::weights::Sink;
 
 use super::chunk::MOST;
 use super::conversation::{FIRST, Parked};
-use super::generate::Outcome;
+use super::generate::{LOGPROBS_ROW, Outcome};
 use super::history::History;
 
 /// Readbacks under way at one time, and one to spare.
@@ -48,6 +48,8 @@ pub struct Session {
     /// Short passes and passes of few rows, once somebody has had time to compile them.
     pub(super) few: Option<[Vec<Encoded>; 2]>,
     pub(super) tail: Vec<Encoded>,
+    /// Penalties, bias and log probabilities, once somebody has asked for one of them.
+    pub(super) extras: Option<(Plan, [Encoded; 3])>,
     pub(super) staging: Vec<Buffer>,
     /// Where passes of prefill tell that they have run.
     pub(super) fences: [Buffer; 2],
@@ -117,7 +119,7 @@ impl Session {
         let weights = layout.specs().len();
         let sizes = Self::sizes_of(rows, context, cache_start);
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * 4, usage)).collect::<Result<_>>()?;
+        let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * (4 + LOGPROBS_ROW), usage)).collect::<Result<_>>()?;
         let fence = || gpu.buffer("fence", 4, usage);
         let mut session = Self {
             fences: [fence()?, fence()?],
@@ -134,6 +136,7 @@ impl Session {
             prefill: Vec::new(),
             few: None,
             tail: Vec::new(),
+            extras: None,
             staging,
             self_tested: false,
             ms_a_token: None,
@@ -146,9 +149,7 @@ impl Session {
             parked: BTreeMap::new(),
             next_conversation: FIRST + 1,
         };
-        for spec in session.layout.specs() {
-            session.buffers.push(session.gpu.buffer(&spec.label, spec.bytes, usage_of(spec))?);
-        }
+        session.make_buffers()?;
         session.lay_out(sizes)?;
         session.select.finish()?;
         Ok(session)
@@ -160,11 +161,54 @@ impl Session {
         self.buffers.truncate(self.weights);
         self.sizes = sizes;
         self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, sizes)?;
-        for spec in &self.layout.specs()[self.weights..] {
+        self.make_buffers()?;
+        self.put_rotations()?;
+        self.encode_plans()?;
+        if self.extras.take().is_some() {
+            self.make_extras()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the layout's buffers that are not there yet.
+    fn make_buffers(&mut self) -> Result<()> {
+        for spec in &self.layout.specs()[self.buffers.len()..] {
             self.buffers.push(self.gpu.buffer(&spec.label, spec.bytes, usage_of(spec))?);
         }
-        self.put_rotations()?;
-        self.encode_plans()
+        Ok(())
+    }
+
+    fn make_extras(&mut self) -> Result<()> {
+        let mut b = Builder::new(&mut self.layout, &self.select, self.sizes, Pass::Decode);
+        b.sample_extras(self.model.config().vocab)?;
+        let plan = b.finish();
+        self.make_buffers()?;
+        let encoded = self.encode(&plan)?.try_into().map_err(|_| Error::internal("penalties and log probabilities are three steps"))?;
+        self.extras = Some((plan, encoded));
+        Ok(())
+    }
+
+    /// Compiles what penalties, bias and log probabilities need, if it is not there yet, and tests it where the other kernels were tested.
+    pub(super) async fn prepare_extras(&mut self) -> Result<()> {
+        if self.extras.is_some() {
+            return Ok(());
+        }
+        self.make_extras()?;
+        if !self.self_tested {
+            return Ok(());
+        }
+        let test = self.self_test().await;
+        match test {
+            Ok(test) if test.wrong.is_empty() => return Ok(()),
+            _ => self.extras = None,
+        }
+        let wrong: Vec<_> = test?.wrong.into_iter().map(|(variant, how)| format!("{variant}: {how}")).collect();
+        Err(Error::gpu(format!("this GPU or its driver computes penalties or log probabilities wrongly, leave them out: {}", wrong.join("; "))))
+    }
+
+    /// Their plan, once somebody has asked for one of them.
+    pub fn extras(&self) -> Option<&Plan> {
+        self.extras.as_ref().map(|(plan, _)| plan)
     }
 
     fn put_rotations(&self) -> Result<()> {
@@ -245,7 +289,7 @@ impl Session {
         self.self_tested = true;
         let mut variants: Vec<&'static Variant> = Vec::new();
         let used = if self.few.is_some() { 4 } else { 2 };
-        for step in self.plans[..used].iter().flat_map(|p| &p.steps) {
+        for step in self.plans[..used].iter().chain(self.extras()).flat_map(|p| &p.steps) {
             if !variants.contains(&step.variant) && !self.select.known().proven.contains(&step.variant.to_string()) {
                 variants.push(step.variant);
             }

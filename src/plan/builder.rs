@@ -3,7 +3,7 @@
 use super::{Act, Bindings, BufferId, Chosen, Extent, Grid, Lane, Layout, Mlp, Norm, Overrides, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
 use crate::kernels::{State, Variant};
-use crate::sample::{SLICES, Sampling};
+use crate::sample::{MAX_TOP_LOGPROBS, SLICES, Sampling};
 use crate::weights::{BLOCK, Matrix, Part};
 
 /// Sizes that the plan is made for.
@@ -60,6 +60,12 @@ pub mod labels {
     pub const RING: &str = "ring";
     /// Logits of the last row.
     pub const LOGITS: &str = "logits";
+    /// Of each token whether it is in the prompt, how often in the answer, and its bias.
+    pub const TALLIES: &str = "sample.tallies";
+    /// The likeliest tokens of each step between two readbacks.
+    pub const LIKELIEST: &str = "sample.likeliest";
+    /// The log probabilities of the token of each step, and of those.
+    pub const LOGPROBS: &str = "sample.logprobs";
     /// What unused bindings are bound to.
     pub const ZEROS: &str = "zeros";
     /// What outputs that nobody reads are bound to.
@@ -468,14 +474,46 @@ impl<'a> Builder<'a> {
         self.product("matvec", head, x, Sums { y: logits, stride: head.n, add: false, cap })
     }
 
+    /// What sampling reads: the logits, the parameters, and the candidates among which `advance` decides.
+    fn sampled(&mut self, vocab: usize) -> (BufferId, BufferId, BufferId) {
+        (
+            self.layout.shared(labels::LOGITS, vocab as u64 * 4, Role::Activation),
+            self.layout.shared(labels::SAMPLING, Sampling::BYTES as u64, Role::State),
+            self.layout.shared("sample.candidates", u64::from(SLICES) * 8, Role::Activation),
+        )
+    }
+
+    /// What only penalties, bias and log probabilities need, in this order: penalties and bias, which come before sampling, and log probabilities,
+    /// of which the last step comes right before `advance`.
+    pub fn sample_extras(&mut self, vocab: usize) -> Result<()> {
+        let (logits, params, cand) = self.sampled(vocab);
+        let words = |n: usize| n as u64 * 4;
+        let ring = self.sizes.ring as usize;
+        let tallies = self.layout.shared(labels::TALLIES, words(2 * vocab), Role::State);
+        let raw = self.layout.shared("sample.raw", words(vocab), Role::Activation);
+        let sums = self.layout.shared("sample.sums", words(2 * SLICES as usize), Role::Activation);
+        let tops = self.layout.shared("sample.tops", words(2 * SLICES as usize * MAX_TOP_LOGPROBS), Role::Activation);
+        let ids = self.layout.shared(labels::LIKELIEST, words(ring * MAX_TOP_LOGPROBS), Role::State);
+        let logprobs = self.layout.shared(labels::LOGPROBS, words(ring * (MAX_TOP_LOGPROBS + 1)), Role::State);
+        let v = vec![("V", vocab as f64)];
+        let wide = Grid(Extent::Fixed(SLICES), Extent::Fixed(1));
+        let chosen = self.select.choose("penalize", &[])?;
+        let bindings = vec![("params", params), ("logits", logits), ("tallies", tallies), ("raw", raw)];
+        self.push("sample.penalize", chosen, v.clone(), bindings, wide, 3 * words(vocab));
+        let chosen = self.select.choose("logprobs", &[])?;
+        self.push("sample.logprobs", chosen, v, vec![("params", params), ("raw", raw), ("sums", sums), ("tops", tops)], wide, words(vocab));
+        let chosen = self.select.choose("logprobs_append", &[])?;
+        let bindings = vec![("params", params), ("cand", cand), ("raw", raw), ("sums", sums), ("tops", tops), ("ids", ids), ("logprobs", logprobs)];
+        self.push("sample.logprobs_append", chosen, vec![], bindings, Grid::folded(1), 0);
+        Ok(())
+    }
+
     /// Samples from the logits, appends the token to the ring and advances the decode loop's state.
     pub fn sample(&mut self, vocab: usize) -> Result<()> {
-        let logits = self.layout.shared(labels::LOGITS, vocab as u64 * 4, Role::Activation);
-        let params = self.layout.shared(labels::SAMPLING, Sampling::BYTES as u64, Role::State);
+        let (logits, params, cand) = self.sampled(vocab);
         let ring = self.layout.shared(labels::RING, u64::from(self.sizes.ring) * 4, Role::State);
         let part = self.layout.shared("sample.max", u64::from(SLICES) * 4, Role::Activation);
         let thr = self.layout.shared("sample.threshold", 16, Role::Activation);
-        let cand = self.layout.shared("sample.candidates", u64::from(SLICES) * 8, Role::Activation);
         let v = vec![("V", vocab as f64)];
         let wide = Grid(Extent::Fixed(SLICES), Extent::Fixed(1));
         let one = Grid::folded(1);

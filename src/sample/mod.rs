@@ -1,8 +1,10 @@
-//! How the next token is chosen from the logits. The choice itself is made on the GPU, by the kernels `logit_stats`,
+//! How the next token is chosen from the logits. The choice itself is made on the GPU, by the kernels `penalize`, `logit_stats`,
 //! `threshold`, `pick` and `advance`; here are their parameters.
 //!
 //! The steps, in this order:
 //!
+//! 0. penalties and bias: the logit of a token that is in the prompt or in the answer is divided by the repetition penalty (multiplied, where it
+//!    is negative); from that of a token of the answer go the frequency penalty for each time and the presence penalty once; its bias is added;
 //! 1. temperature: logits are divided by it; 0 takes the largest logit (the lowest id among equals) and skips the rest;
 //! 2. top-k: the k largest stay, and with the k-th every token that equals it;
 //! 3. top-p: of the probabilities of what is left, renormalised, the smallest set of the largest that adds up to p or
@@ -12,6 +14,8 @@
 //!
 //! The draw hashes (seed, position, token id) and carries no state: the same seed gives the same text on the same
 //! device, and a resumed generation continues it.
+//!
+//! Log probabilities (`logprobs`, `logprobs_append`) are the model's own: of the logits before all of these steps.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -23,7 +27,11 @@ pub const AFTER_END: u32 = 0xffff_ffff;
 pub const NOT_A_NUMBER: u32 = 0xffff_fffe;
 /// How many stop ids fit.
 pub const MAX_STOP: usize = 16;
-/// Workgroups of `logit_stats` and `pick`, which is the length of `part` and `cand`.
+/// Most tokens whose log probabilities come with each sampled one.
+pub const MAX_TOP_LOGPROBS: usize = 20;
+/// In a tally: the token is in the prompt.
+pub const IN_PROMPT: u32 = 1 << 31;
+/// Workgroups of the kernels that look at all logits, which is the length of `part` and `cand`.
 pub const SLICES: u32 = 64;
 
 /// What a caller may ask for.
@@ -39,12 +47,30 @@ pub struct SamplingOptions {
     pub min_p: f32,
     /// The same seed gives the same text.
     pub seed: u64,
+    /// Taken from the logits of tokens that are in the answer, -2 to 2; 0 is off.
+    pub presence_penalty: f32,
+    /// Taken from the logits of tokens of the answer for each time that they are in it, -2 to 2; 0 is off.
+    pub frequency_penalty: f32,
+    /// Divides the logits of tokens of the prompt and of the answer (multiplies negative ones), above 0; 1 is off.
+    pub repetition_penalty: f32,
+    /// How many of the likeliest tokens' log probabilities come with each token, up to [`MAX_TOP_LOGPROBS`].
+    pub top_logprobs: u32,
 }
 
 impl Default for SamplingOptions {
     /// Greedy, with every filter off.
     fn default() -> Self {
-        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 }
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            seed: 0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            repetition_penalty: 1.0,
+            top_logprobs: 0,
+        }
     }
 }
 
@@ -62,6 +88,10 @@ pub struct Sampling {
     pub n_stop: u32,
     /// Length of the ring of sampled tokens.
     pub ring_len: u32,
+    pub presence: f32,
+    pub frequency: f32,
+    pub repetition: f32,
+    pub top_logprobs: u32,
     /// Ids that end the generation; they are appended to the ring all the same.
     pub stop: [u32; MAX_STOP],
 }
@@ -75,7 +105,7 @@ impl Sampling {
     /// # Errors
     /// [`crate::ErrorKind::BadOption`], naming the option and the values that it takes.
     pub fn new(options: &SamplingOptions, stop: &[u32], ring_len: u32) -> Result<Self> {
-        let SamplingOptions { temperature, top_k, top_p, min_p, seed } = *options;
+        let SamplingOptions { temperature, top_k, top_p, min_p, seed, presence_penalty, frequency_penalty, repetition_penalty, top_logprobs } = *options;
         // Written so that NaN fails.
         let check = |name: &str, value: f32, fits: bool, range: &str| {
             if fits { Ok(()) } else { Err(Error::bad_option(format!("{name} is {value}; it must be {range}"))) }
@@ -83,6 +113,11 @@ impl Sampling {
         check("temperature", temperature, temperature.is_finite() && temperature >= 0.0, "a finite number of 0 or more")?;
         check("top_p", top_p, top_p > 0.0 && top_p <= 1.0, "above 0 and at most 1 (1 is off)")?;
         check("min_p", min_p, (0.0..=1.0).contains(&min_p), "between 0 (off) and 1")?;
+        check("presence_penalty", presence_penalty, (-2.0..=2.0).contains(&presence_penalty), "between -2 and 2 (0 is off)")?;
+        check("frequency_penalty", frequency_penalty, (-2.0..=2.0).contains(&frequency_penalty), "between -2 and 2 (0 is off)")?;
+        let positive = repetition_penalty.is_finite() && repetition_penalty > 0.0;
+        check("repetition_penalty", repetition_penalty, positive, "a finite number above 0 (1 is off)")?;
+        check("top_logprobs", top_logprobs as f32, top_logprobs as usize <= MAX_TOP_LOGPROBS, "0 to 20")?;
         if ring_len == 0 {
             return Err(Error::internal("the ring of sampled tokens has no slots"));
         }
@@ -101,8 +136,17 @@ impl Sampling {
             seed_hi: (seed >> 32) as u32,
             n_stop: stop.len() as u32,
             ring_len,
+            presence: presence_penalty,
+            frequency: frequency_penalty,
+            repetition: repetition_penalty,
+            top_logprobs,
             stop: ids,
         })
+    }
+
+    /// Whether what has been said so far changes the logits.
+    pub fn penalizes(&self) -> bool {
+        (self.presence, self.frequency, self.repetition) != (0.0, 0.0, 1.0)
     }
 
     /// The parameters as the words of a buffer.
@@ -122,11 +166,22 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_shaders() {
-        assert_eq!(Sampling::BYTES, 96);
-        let options = SamplingOptions { temperature: 0.5, top_k: 7, top_p: 0.25, min_p: 0.125, seed: 0x1_0000_0002 };
+        assert_eq!(Sampling::BYTES, 112);
+        let options = SamplingOptions {
+            temperature: 0.5,
+            top_k: 7,
+            top_p: 0.25,
+            min_p: 0.125,
+            seed: 0x1_0000_0002,
+            presence_penalty: -1.0,
+            frequency_penalty: 2.0,
+            repetition_penalty: 1.5,
+            top_logprobs: 3,
+        };
         let words = Sampling::new(&options, &[11, 12], 32).unwrap().words();
         assert_eq!(words[..8], [0.5f32.to_bits(), 0.25f32.to_bits(), 0.125f32.to_bits(), 7, 2, 1, 2, 32]);
-        assert_eq!(words[8..11], [11, 12, 0]);
+        assert_eq!(words[8..12], [(-1.0f32).to_bits(), 2.0f32.to_bits(), 1.5f32.to_bits(), 3]);
+        assert_eq!(words[12..15], [11, 12, 0]);
         assert_eq!(Sampling::from_words(&words).unwrap().words(), words);
         assert_eq!(Sampling::from_words(&words[1..]), None);
     }
@@ -144,6 +199,13 @@ mod tests {
             ("min_p", SamplingOptions { min_p: -0.5, ..good }),
             ("min_p", SamplingOptions { min_p: 1.5, ..good }),
             ("min_p", SamplingOptions { min_p: f32::NAN, ..good }),
+            ("presence_penalty", SamplingOptions { presence_penalty: 2.1, ..good }),
+            ("presence_penalty", SamplingOptions { presence_penalty: f32::NAN, ..good }),
+            ("frequency_penalty", SamplingOptions { frequency_penalty: -2.1, ..good }),
+            ("repetition_penalty", SamplingOptions { repetition_penalty: 0.0, ..good }),
+            ("repetition_penalty", SamplingOptions { repetition_penalty: f32::INFINITY, ..good }),
+            ("repetition_penalty", SamplingOptions { repetition_penalty: f32::NAN, ..good }),
+            ("top_logprobs", SamplingOptions { top_logprobs: 21, ..good }),
         ];
         for (name, options) in bad {
             let error = Sampling::new(&options, &[], 1).unwrap_err();

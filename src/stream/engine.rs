@@ -2,13 +2,16 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::clock::now_ms;
 use super::load::{check, describe, open_session};
 use super::recover::{Losses, Recovery};
-use super::request::{Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, ModelInfo, Overflow, Prompt, Request, SelfTestInfo};
+use super::request::{
+    Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, ModelInfo, Overflow, Prompt, Request, Scored, SelfTestInfo, TokenLogprobs,
+};
 use super::{Cancel, Phase, Progress, StopScanner};
-use crate::decode::{self, Outcome, ProfileRow, Run, Session, Timings, Tuned};
+use crate::decode::{self, Extras, Logprobs, Outcome, ProfileRow, Run, Session, Timings, Tuned};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Checkpoint;
 use crate::plan;
@@ -22,7 +25,7 @@ use crate::weights::LoadTimes;
 /// A loaded model.
 pub struct Engine {
     pub(super) session: Session,
-    pub(super) tokenizer: Tokenizer,
+    pub(super) tokenizer: Rc<Tokenizer>,
     template: Result<ChatTemplate>,
     pub(super) options: LoadOptions,
     model: ModelInfo,
@@ -54,7 +57,18 @@ impl Engine {
         let fingerprint = checkpoint.fingerprint().await?;
         let recovery = Recovery::new(files, session.gpu());
         let load_ms = now_ms() - started;
-        Ok(Self { session, tokenizer, template, options: options.clone(), model: about, fingerprint, self_test, recovery, load_times, load_ms })
+        Ok(Self {
+            session,
+            tokenizer: Rc::new(tokenizer),
+            template,
+            options: options.clone(),
+            model: about,
+            fingerprint,
+            self_test,
+            recovery,
+            load_times,
+            load_ms,
+        })
     }
 
     /// The tokenizer.
@@ -126,7 +140,18 @@ impl Engine {
             None => random_seed()?,
         };
         let stop = if request.ignore_eos { Vec::new() } else { self.tokenizer.eos_ids().to_vec() };
-        let wanted = SamplingOptions { temperature: request.temperature, top_k: request.top_k, top_p: request.top_p, min_p: request.min_p, seed };
+        let wanted = SamplingOptions {
+            temperature: request.temperature,
+            top_k: request.top_k,
+            top_p: request.top_p,
+            min_p: request.min_p,
+            seed,
+            presence_penalty: request.presence_penalty,
+            frequency_penalty: request.frequency_penalty,
+            repetition_penalty: request.repetition_penalty,
+            top_logprobs: request.logprobs.unwrap_or(0),
+        };
+        let bias = self.bias(request)?;
         let sampling = Sampling::new(&wanted, &stop, decode::RING)?;
         let (logits, all_logits) = loop {
             match self.score(request, &prompt, cancel).await {
@@ -135,12 +160,15 @@ impl Engine {
             }
         };
 
+        let tokenizer = self.tokenizer.clone();
         let mut out = Output {
-            decoder: self.tokenizer.stream(),
+            decoder: tokenizer.stream(),
             scanner: StopScanner::new(&request.stop)?,
             text: String::new(),
             failure: None,
             stop: &stop,
+            tokenizer: &tokenizer,
+            logprobs: request.logprobs.map(|_| Vec::new()),
             on_event: &on_event,
         };
         let prompt_tokens = prompt.len();
@@ -152,7 +180,8 @@ impl Engine {
             // Where positions beyond are rotated otherwise, everything is read again before they are.
             let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
             let limit = wanted.min(room).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX));
-            let run = Run { prompt: &prompt, sampling, limit, afresh: request.afresh, resumed, chunk: self.options.chunk };
+            let extras = Extras { bias: &bias, answered: outcome.tokens.len(), logprobs: request.logprobs.is_some() };
+            let run = Run { prompt: &prompt, sampling, limit, afresh: request.afresh, resumed, extras, chunk: self.options.chunk };
             let started = now_ms();
             let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
                 Err(e) if e.kind() == ErrorKind::Aborted => break,
@@ -201,7 +230,7 @@ impl Engine {
         } else {
             FinishReason::Length
         };
-        let text = out.text;
+        let (text, logprobs) = (out.text, out.logprobs);
         let profile = match request.profile {
             true => {
                 let position = (prompt.len() as u32).min(context - 1);
@@ -217,6 +246,7 @@ impl Engine {
         Ok(Generation {
             text,
             tokens: outcome.tokens,
+            logprobs,
             prompt_tokens,
             cached_tokens: outcome.known,
             shifts,
@@ -231,6 +261,20 @@ impl Engine {
             logits,
             all_logits,
         })
+    }
+
+    /// The bias of a request, where it can be applied.
+    fn bias(&self, request: &Request) -> Result<Vec<(u32, f32)>> {
+        let vocab = self.session.model().config().vocab;
+        for (id, bias) in &request.logit_bias {
+            if *id as usize >= vocab {
+                return Err(Error::bad_option(format!("logit_bias names token {id}, but the model has only {vocab}")));
+            }
+            if !(-100.0..=100.0).contains(bias) {
+                return Err(Error::bad_option(format!("logit_bias of token {id} is {bias}; it must be between -100 and 100")));
+            }
+        }
+        Ok(request.logit_bias.iter().map(|(id, bias)| (*id, *bias)).collect())
     }
 
     /// A new conversation that begins as another is now: both go on from what was read and written until here.
@@ -362,6 +406,7 @@ impl Engine {
             plan.extend(plan::rows("few", few, plan::FEW));
         }
         plan.extend(plan::rows("decode", decode, 1));
+        plan.extend(self.session.extras().into_iter().flat_map(|extras| plan::rows("extras", extras, 1)));
         let counters = self.session.gpu().counters();
         let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, self.session.sizes(), self.session.context());
         info.memory.total = counters.snapshot().gpu_bytes;
@@ -429,6 +474,9 @@ struct Output<'a> {
     text: String,
     failure: Option<Error>,
     stop: &'a [u32],
+    tokenizer: &'a Tokenizer,
+    /// Those of all tokens, where they are asked for.
+    logprobs: Option<Vec<TokenLogprobs>>,
     on_event: &'a dyn Fn(Event<'_>),
 }
 
@@ -436,14 +484,14 @@ impl Output<'_> {
     /// Hears what the session does; false ends the generation.
     fn hear(&mut self, step: decode::Progress<'_>) -> bool {
         match step {
-            decode::Progress::Tokens(ids) => return self.push(ids),
+            decode::Progress::Tokens { ids, logprobs } => return self.push(ids, logprobs),
             decode::Progress::Read { read, total } => (self.on_event)(Event::Progress(Progress::new(Phase::Prompt, read as u64, total as u64))),
         }
         true
     }
 
     /// Takes new ids; false ends the generation.
-    fn push(&mut self, ids: &[u32]) -> bool {
+    fn push(&mut self, ids: &[u32], logprobs: &[Logprobs]) -> bool {
         let mut piece = String::new();
         for id in ids.iter().take_while(|id| !self.stop.contains(id)) {
             match self.decoder.push(*id) {
@@ -455,7 +503,9 @@ impl Output<'_> {
             }
         }
         let text = self.scanner.push(&piece);
-        self.emit(text, ids.to_vec());
+        let of_text = ids.iter().zip(logprobs).take_while(|(id, _)| !self.stop.contains(id));
+        let logprobs = of_text.map(|(id, logprobs)| self.scored(*id, logprobs)).collect();
+        self.emit(text, ids.to_vec(), logprobs);
         !self.stopped()
     }
 
@@ -468,7 +518,7 @@ impl Output<'_> {
             let mut text = self.scanner.push(&rest);
             text.push_str(&self.scanner.finish());
             if !text.is_empty() {
-                self.emit(text, Vec::new());
+                self.emit(text, Vec::new(), Vec::new());
             }
         }
         Ok(())
@@ -478,9 +528,20 @@ impl Output<'_> {
         self.scanner.stopped_by().is_some()
     }
 
-    fn emit(&mut self, text: String, tokens: Vec<u32>) {
+    fn scored(&self, id: u32, logprobs: &Logprobs) -> TokenLogprobs {
+        let scored = |id: u32, logprob: f32| {
+            let bytes = self.tokenizer.bytes(id);
+            Scored { id, text: String::from_utf8_lossy(bytes).into_owned(), bytes: bytes.to_vec(), logprob }
+        };
+        TokenLogprobs { token: scored(id, logprobs.chosen), top: logprobs.likeliest.iter().map(|&(id, logprob)| scored(id, logprob)).collect() }
+    }
+
+    fn emit(&mut self, text: String, tokens: Vec<u32>, logprobs: Vec<TokenLogprobs>) {
         self.text.push_str(&text);
-        (self.on_event)(Event::Delta(&Delta { text, tokens }));
+        if let Some(all) = &mut self.logprobs {
+            all.extend_from_slice(&logprobs);
+        }
+        (self.on_event)(Event::Delta(&Delta { text, tokens, logprobs }));
     }
 }
 

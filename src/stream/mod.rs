@@ -22,7 +22,8 @@ pub(crate) use load::{describe, open_empty, open_session};
 pub use progress::{Phase, Progress};
 pub use recover::{Device, DeviceEvent, Listener};
 pub use request::{
-    AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, SelfTestInfo,
+    AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Info, LoadOptions, MemoryInfo, ModelInfo, Overflow, Prompt, Request, Scored,
+    SelfTestInfo, TokenLogprobs,
 };
 pub use signal::Signal;
 pub use stops::StopScanner;

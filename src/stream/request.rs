@@ -81,6 +81,16 @@ pub struct Request {
     pub min_p: f32,
     /// Same seed, same text; random if `None`.
     pub seed: Option<u64>,
+    /// Makes tokens that are in the answer less likely, -2 to 2; 0 is off.
+    pub presence_penalty: f32,
+    /// Makes tokens less likely for each time that they are in the answer, -2 to 2; 0 is off.
+    pub frequency_penalty: f32,
+    /// Makes tokens of the prompt and of the answer less likely, above 0; 1 is off.
+    pub repetition_penalty: f32,
+    /// Added to the logits of tokens, -100 to 100, by id.
+    pub logit_bias: BTreeMap<u32, f32>,
+    /// Also return the log probability of each token, and of so many (up to 20) of the likeliest in its place.
+    pub logprobs: Option<u32>,
     /// Texts that end the answer; they are not part of it.
     pub stop: Vec<String>,
     /// Go on after the model's end token.
@@ -112,6 +122,11 @@ impl Request {
             top_p: 1.0,
             min_p: 0.0,
             seed: None,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            repetition_penalty: 1.0,
+            logit_bias: BTreeMap::new(),
+            logprobs: None,
             stop: Vec::new(),
             ignore_eos: false,
             logits: false,
@@ -153,13 +168,38 @@ pub enum Event<'a> {
     Delta(&'a Delta),
 }
 
+/// A token and its log probability: the model's own, before penalties, bias and temperature.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scored {
+    /// Id.
+    pub id: u32,
+    /// What it adds to the text; U+FFFD for bytes that are no whole characters.
+    pub text: String,
+    /// The same in bytes.
+    pub bytes: Vec<u8>,
+    /// Natural logarithm of its probability.
+    pub logprob: f32,
+}
+
+/// A token of the answer, and the likeliest in its place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TokenLogprobs {
+    /// The token.
+    #[serde(flatten)]
+    pub token: Scored,
+    /// The likeliest first.
+    pub top: Vec<Scored>,
+}
+
 /// A piece of the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Delta {
     /// Whole characters only; may be empty while one is incomplete or may begin a stop text.
     pub text: String,
     /// Ids that became known with this piece.
     pub tokens: Vec<u32>,
+    /// Their log probabilities, if asked for; the end token has none.
+    pub logprobs: Vec<TokenLogprobs>,
 }
 
 /// Why a generation ended.
@@ -234,6 +274,9 @@ pub struct Generation {
     pub text: String,
     /// Its ids, the end token included.
     pub tokens: Vec<u32>,
+    /// The log probabilities of its tokens, if asked for; the end token has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<Vec<TokenLogprobs>>,
     /// Length of the prompt, tokens.
     pub prompt_tokens: usize,
     /// Tokens of it that did not have to be read: the cache held them from before.

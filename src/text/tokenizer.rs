@@ -84,6 +84,11 @@ impl Tokenizer {
         self.inner.id_to_token(id)
     }
 
+    /// What a token adds to a text, in bytes: of a special token its name; nothing where there is no such token.
+    pub fn bytes(&self, id: u32) -> &[u8] {
+        self.pieces.get(id).unwrap_or_default()
+    }
+
     /// The id of a token as the vocabulary spells it.
     pub fn token_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)

@@ -562,7 +562,8 @@ pub(super) fn tell_progress(function: &Function, progress: &Progress) {
 }
 
 fn delta_value(delta: &Delta) -> JsValue {
-    js::object(&[("text", delta.text.as_str().into()), ("tokens", Uint32Array::from(delta.tokens.as_slice()).into())])
+    let logprobs = if delta.logprobs.is_empty() { JsValue::UNDEFINED } else { to_value(&delta.logprobs).unwrap_or_default() };
+    js::object(&[("text", delta.text.as_str().into()), ("tokens", Uint32Array::from(delta.tokens.as_slice()).into()), ("logprobs", logprobs)])
 }
 
 /// The contract's object; logits as typed arrays, which are moved rather than copied between threads.

@@ -1,5 +1,6 @@
 //! Options from JavaScript, read property by property, so that an error names the one that is wrong. An unknown one is an error.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use js_sys::{Array, Function, Object};
@@ -138,7 +139,7 @@ fn download_options(fields: &mut Fields<'_>) -> Result<Fetching> {
 fn load_options(fields: &mut Fields<'_>) -> Result<LoadOptions> {
     let lane = fields.get::<String>("lane")?.map(|name| Lane::parse(&name)).transpose()?.unwrap_or_default();
     let kv = fields.get::<String>("kv")?.map(|name| Kv::parse(&name)).transpose()?;
-    let kernels: std::collections::BTreeMap<String, String> = fields.get("kernels")?.unwrap_or_default();
+    let kernels: BTreeMap<String, String> = fields.get("kernels")?.unwrap_or_default();
     Ok(LoadOptions {
         lane,
         kv,
@@ -213,6 +214,13 @@ pub(super) fn source(model: &JsValue) -> Result<Source> {
     Ok(Source::Files(files))
 }
 
+/// What is added to logits, by token id: an object, whose keys are always text.
+fn logit_bias(fields: &mut Fields<'_>) -> Result<BTreeMap<u32, f32>> {
+    let given: BTreeMap<String, f32> = fields.get("logitBias")?.unwrap_or_default();
+    let id = |text: &String| text.parse().map_err(|_| fields.bad("logitBias", format!("{text:?} is no token id")));
+    given.iter().map(|(text, bias)| Ok((id(text)?, *bias))).collect()
+}
+
 /// Reads a request of `generate`.
 pub(super) fn request(object: &JsValue) -> Result<Request> {
     let mut fields = Fields::new("generate", object)?;
@@ -239,6 +247,11 @@ pub(super) fn request(object: &JsValue) -> Result<Request> {
         top_p: fields.get("topP")?.unwrap_or(defaults.top_p),
         min_p: fields.get("minP")?.unwrap_or(defaults.min_p),
         seed: fields.get("seed")?,
+        presence_penalty: fields.get("presencePenalty")?.unwrap_or(defaults.presence_penalty),
+        frequency_penalty: fields.get("frequencyPenalty")?.unwrap_or(defaults.frequency_penalty),
+        repetition_penalty: fields.get("repetitionPenalty")?.unwrap_or(defaults.repetition_penalty),
+        logit_bias: logit_bias(&mut fields)?,
+        logprobs: fields.get("logprobs")?,
         stop: fields.get("stop")?.unwrap_or_default(),
         ignore_eos: fields.get("ignoreEos")?.unwrap_or(false),
         logits: fields.get("logits")?.unwrap_or(false),
@@ -267,7 +280,7 @@ mod tests {
     fn a_whole_request() {
         let r = request(&parse(
             r#"{"messages":[{"role":"user","content":"hi"}],"tools":[{}],"maxTokens":4,"temperature":0.5,"topK":3,"topP":0.9,"minP":0.1,
-                "seed":9007199254740991,"stop":["x"],"ignoreEos":true,"logits":true,"logitsFrom":2,"overflow":"shift","reuse":false,"conversation":3,"templateOptions":{"enable_thinking":false}}"#,
+                "seed":9007199254740991,"presencePenalty":1,"frequencyPenalty":-1,"repetitionPenalty":1.5,"logitBias":{"7":-100,"9":1.5},"logprobs":3,"stop":["x"],"ignoreEos":true,"logits":true,"logitsFrom":2,"overflow":"shift","reuse":false,"conversation":3,"templateOptions":{"enable_thinking":false}}"#,
         ))
         .unwrap();
         assert!(matches!(r.prompt, Prompt::Messages(Value::Array(_))));
@@ -276,6 +289,8 @@ mod tests {
             (r.seed, r.stop.as_slice(), r.ignore_eos, r.logits, r.logits_from),
             (Some(9_007_199_254_740_991), &["x".to_owned()][..], true, true, Some(2))
         );
+        assert_eq!((r.presence_penalty, r.frequency_penalty, r.repetition_penalty, r.logprobs), (1.0, -1.0, 1.5, Some(3)));
+        assert_eq!(r.logit_bias, BTreeMap::from([(7, -100.0), (9, 1.5)]));
         assert_eq!((r.overflow, r.afresh, r.conversation), (Overflow::Shift, true, 3));
         assert_eq!(r.template["enable_thinking"], false);
         assert!(matches!(request(&parse(r#"{"tokens":[1,2]}"#)).unwrap().prompt, Prompt::Tokens(t) if t == [1, 2]));
@@ -289,6 +304,10 @@ mod tests {
             (r#"{"prompt":"a","topK":-1}"#, "topK"),
             (r#"{"prompt":"a","maxTokens":"4"}"#, "maxTokens"),
             (r#"{"prompt":"a","seed":-1}"#, "seed"),
+            (r#"{"prompt":"a","logitBias":{"hello":1}}"#, "hello"),
+            (r#"{"prompt":"a","logitBias":{"-1":1}}"#, "-1"),
+            (r#"{"prompt":"a","logitBias":{"1":"x"}}"#, "logitBias"),
+            (r#"{"prompt":"a","logprobs":true}"#, "logprobs"),
             (r#"{"prompt":"a","stop":"x"}"#, "stop"),
             (r#"{"prompt":"a","overflow":"wrap"}"#, "wrap"),
             (r#"{"prompt":"a","tokens":[1]}"#, "2 were given"),

@@ -9,7 +9,7 @@ import { ChatCompletions, Completions } from '../../npm/openai/create.ts';
 import { respondTo } from '../../npm/openai/fetch.ts';
 import { type Part, Splitter } from '../../npm/openai/split.ts';
 import type { ChatCompletionChunk, ChatCompletionParams } from '../../npm/openai/types.ts';
-import type { GenerateOptions, GenerateResult, Input } from '../../npm/types.ts';
+import type { GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
 import { expect, root, test } from './support.ts';
 
 /** Adjacent parts of one kind, together; ids are left out. */
@@ -73,15 +73,20 @@ function fake(says: (string[] | MillraceError)[], { thinks = false } = {}) {
         const result = (async (): Promise<GenerateResult> => {
           if (answer instanceof MillraceError) throw answer;
           let text = '';
-          for (const piece of answer) {
+          const logprobs: TokenLogprobs[] = [];
+          for (const [id, piece] of answer.entries()) {
             await new Promise((go) => setTimeout(go));
             if (options.signal?.aborted) throw aborted('generation', options.signal);
             if (halt.signal.aborted) break;
             text += piece;
+            // Each piece is a token.
+            const token = { id, text: piece, bytes: [...Buffer.from(piece)], logprob: -id };
+            logprobs.push({ ...token, top: Array.from({ length: options.logprobs ?? 0 }, (_, n) => ({ ...token, text: `${n}`, logprob: -n })) });
+            options.onTokens?.({ text: piece, tokens: [id], ...(options.logprobs === undefined ? {} : { logprobs: logprobs.slice(-1) }) });
             onDelta(piece);
           }
           const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
-          return { text, tokens: answer.map((_, i) => i), prompt_tokens: 10, cached_tokens: 4, finish_reason: finish, timings: { decode_tok_s: 5 } } as unknown as GenerateResult;
+          return { text, tokens: answer.map((_, i) => i), ...(options.logprobs === undefined ? {} : { logprobs }), prompt_tokens: 10, cached_tokens: 4, finish_reason: finish, timings: { decode_tok_s: 5 } } as unknown as GenerateResult;
         })();
         return {
           result,
@@ -155,10 +160,31 @@ plain('plain completions: texts, tokens, several prompts, streams', async () => 
   expect(texts).toEqual(['v', 'w', 'length']);
 });
 
+plain('penalties, bias and log probabilities', async () => {
+  const { engine, asked } = fake([['<think>a', 'b</think>', 'c'], ['<think>a', 'b</think>', 'c'], ['x', 'yz'], ['x', 'yz'], ['x', 'yz']]);
+  const params = { ...HELLO, presence_penalty: 0.5, frequency_penalty: -1, repetition_penalty: 1.1, logit_bias: { 7: -100 }, logprobs: true, top_logprobs: 2 };
+  const whole = await new ChatCompletions(engine).create(params);
+  expect(asked[0]!.options).toMatchObject({ presencePenalty: 0.5, frequencyPenalty: -1, repetitionPenalty: 1.1, logitBias: { 7: -100 }, logprobs: 2 });
+  const { content } = whole.choices[0]!.logprobs!;
+  expect(whole.choices[0]!.message).toMatchObject({ content: 'c', reasoning_content: 'ab' });
+  expect(content.map(({ token, logprob }) => [token, logprob])).toEqual([['<think>a', -0], ['b</think>', -1], ['c', -2]]);
+  expect(content[2]).toEqual({ token: 'c', bytes: [99], logprob: -2, top_logprobs: [{ token: '0', bytes: [99], logprob: -0 }, { token: '1', bytes: [99], logprob: -1 }] });
+  const streamed: unknown[] = [];
+  for await (const { choices } of await new ChatCompletions(engine).create({ ...params, stream: true })) streamed.push(...(choices[0]?.logprobs?.content ?? []));
+  expect(streamed).toEqual(content);
+  const plainText = await new Completions(engine).create({ prompt: 'a', logprobs: 2 });
+  expect(plainText.choices[0]!.logprobs).toEqual({ tokens: ['x', 'yz'], token_logprobs: [-0, -1], top_logprobs: [{ 0: -0, 1: -1 }, { 0: -0, 1: -1 }], text_offset: [0, 1] });
+  const offsets: number[] = [];
+  for await (const { choices } of await new Completions(engine).create({ prompt: ['a', 'b'], logprobs: 0, stream: true })) offsets.push(...(choices[0]?.logprobs?.text_offset ?? []));
+  expect(offsets).toEqual([0, 1, 0, 1]);
+  // Without being asked for, there are none.
+  expect((await new ChatCompletions(fake([['a']]).engine).create(HELLO)).choices[0]!.logprobs).toBeNull();
+});
+
 plain('what cannot be honoured is an error that names it', async () => {
   const { engine, asked } = fake([]);
   const wrong: [object, string][] = [
-    [{ frequency_penalty: 0.5 }, 'frequency_penalty'], [{ logprobs: true }, 'logprobs'], [{ top_logprobs: 2 }, 'top_logprobs'], [{ logit_bias: { 1: 2 } }, 'logit_bias'],
+    [{ top_logprobs: 2 }, 'top_logprobs'], [{ logprobs: 3 }, 'logprobs'],
     [{ response_format: { type: 'json_object' } }, 'response_format'], [{ n: 0 }, 'n must'], [{ stream_options: { include_usage: true } }, 'stream_options'],
     [{ tools: [{ type: 'function', function: { name: 'a' } }], tool_choice: 'required' }, 'tool_choice'], [{ parallel_tool_calls: false }, 'parallel_tool_calls'],
     [{ audio: {} }, 'audio'], [{ max_tokens: 1, max_completion_tokens: 2 }, 'max_tokens'], [{ messages: [] }, 'messages'],
@@ -204,7 +230,7 @@ plain('the official client: chats, streams, completions, models, errors', async 
   await expect.poll(stopped).toBe(1);
   await expect(openai.chat.completions.create({ model, messages })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded' });
   await expect(openai.chat.completions.create({ model: 'gpt-4o', messages })).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
-  await expect(openai.chat.completions.create({ model, messages, frequency_penalty: 1 })).rejects.toMatchObject({ status: 400, param: 'frequency_penalty' });
+  await expect(openai.chat.completions.create({ model, messages, parallel_tool_calls: false })).rejects.toMatchObject({ status: 400, param: 'parallel_tool_calls' });
   expect((await openai.models.list()).data.map(({ id }) => id)).toEqual([model]);
   expect((await openai.models.retrieve(model)).id).toBe(model);
   await expect(openai.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({ status: 404 });

@@ -36,7 +36,7 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 }
 
 /// Runs a request and destroys the device each time so many tokens have come; the deltas must make up the result.
-fn disturbed(engine: &mut Engine, request: &Request, losses: &[usize]) -> Result<Generation> {
+pub fn disturbed(engine: &mut Engine, request: &Request, losses: &[usize]) -> Result<Generation> {
     let device = engine.device();
     let (mut text, mut tokens, mut losses) = (String::new(), Vec::new(), losses.to_vec());
     let result = block_on(engine.generate(

@@ -14,6 +14,7 @@ mod kernels;
 mod long_context;
 mod memory;
 mod parity;
+mod penalties;
 mod quantize;
 mod quants;
 mod sampler;

@@ -237,7 +237,7 @@ fn the_gpu_samples_as_defined() {
     every_property(&gpu, 500);
     // The same tokens as the twins', position by position.
     let mut random = Random::new("tokens");
-    let options = SamplingOptions { temperature: 0.9, top_k: 100, top_p: 0.95, min_p: 0.01, seed: 0 };
+    let options = SamplingOptions { temperature: 0.9, top_k: 100, top_p: 0.95, min_p: 0.01, seed: 0, ..SamplingOptions::default() };
     let logits = random_logits(&mut random, 4096, 4.0);
     let (mut on_gpu, mut on_twins) = (Sampler::new(&gpu, options, &logits), Sampler::new(&Twins, options, &logits));
     for pos in 0..100 {

@@ -103,6 +103,21 @@ struct Generate {
     /// Same seed, same text; random if not given.
     #[arg(long)]
     seed: Option<u64>,
+    /// Makes tokens that are in the answer less likely, -2 to 2.
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    presence_penalty: f32,
+    /// Makes tokens less likely for each time that they are in the answer, -2 to 2.
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    frequency_penalty: f32,
+    /// Makes tokens of the prompt and of the answer less likely, above 0; 1 is off.
+    #[arg(long, default_value_t = 1.0)]
+    repetition_penalty: f32,
+    /// Add to a token's logit, ID=BIAS, -100 to 100; may be given several times.
+    #[arg(long, value_name = "ID=BIAS", value_parser = id_bias)]
+    logit_bias: Vec<(u32, f32)>,
+    /// With --json: also the log probability of each token, and of the N likeliest in its place, up to 20.
+    #[arg(long, value_name = "N", requires = "json")]
+    logprobs: Option<u32>,
     /// A text that ends the answer; may be given several times.
     #[arg(long)]
     stop: Vec<String>,
@@ -289,6 +304,11 @@ fn request(args: &Generate) -> Result<Request> {
         top_p: args.top_p,
         min_p: args.min_p,
         seed: args.seed,
+        presence_penalty: args.presence_penalty,
+        frequency_penalty: args.frequency_penalty,
+        repetition_penalty: args.repetition_penalty,
+        logit_bias: args.logit_bias.iter().copied().collect(),
+        logprobs: args.logprobs,
         stop: args.stop.clone(),
         ignore_eos: args.ignore_eos,
         overflow: args.overflow,
@@ -297,6 +317,11 @@ fn request(args: &Generate) -> Result<Request> {
         logits_from: args.logits_from,
         ..Request::new(prompt)
     })
+}
+
+fn id_bias(text: &str) -> std::result::Result<(u32, f32), String> {
+    let parsed = text.split_once('=').and_then(|(id, bias)| Some((id.parse().ok()?, bias.parse().ok()?)));
+    parsed.ok_or_else(|| format!("{text} is not ID=BIAS, a token's id and a number"))
 }
 
 async fn generate(args: Generate) -> Result<()> {

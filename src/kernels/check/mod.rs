@@ -81,6 +81,9 @@ const CASES: &[(&str, Cases)] = &[
     ("threshold", sampler::threshold),
     ("pick", sampler::pick),
     ("advance", sampler::advance),
+    ("penalize", sampler::penalize),
+    ("logprobs", sampler::logprobs),
+    ("logprobs_append", sampler::logprobs_append),
     ("stream_read", stream_read::cases),
     ("random", weights::random),
 ];

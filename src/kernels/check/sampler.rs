@@ -2,10 +2,23 @@ use super::random::{Random, untouched, words};
 use super::{Case, Compare};
 use crate::cpu::sampling::ordered;
 use crate::kernels::{State, Variant};
-use crate::sample::{AFTER_END, SLICES, Sampling};
+use crate::sample::{AFTER_END, IN_PROMPT, MAX_STOP, MAX_TOP_LOGPROBS as TOP, SLICES, Sampling};
 
-const OFF: Sampling =
-    Sampling { temperature: 1.0, top_p: 1.0, min_p: 0.0, top_k: 0, seed_lo: 7, seed_hi: 9, n_stop: 0, ring_len: 8, stop: [0; crate::sample::MAX_STOP] };
+const OFF: Sampling = Sampling {
+    temperature: 1.0,
+    top_p: 1.0,
+    min_p: 0.0,
+    top_k: 0,
+    seed_lo: 7,
+    seed_hi: 9,
+    n_stop: 0,
+    ring_len: 8,
+    presence: 0.0,
+    frequency: 0.0,
+    repetition: 1.0,
+    top_logprobs: 0,
+    stop: [0; MAX_STOP],
+};
 
 /// What the logits look like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -158,4 +171,113 @@ pub fn advance(_: &'static Variant, random: &mut Random) -> Vec<Case> {
             }
         })
         .collect()
+}
+
+/// (V, parameters, logits, tokens sampled so far)
+fn penalties() -> Vec<(usize, Sampling, Kind, u32)> {
+    let all = Sampling { presence: 0.5, frequency: 0.25, repetition: 1.3, ..OFF };
+    vec![
+        (301, OFF, Kind::Odd, 0),
+        (1, all, Kind::Flat, 1),
+        (255, Sampling { presence: -2.0, ..OFF }, Kind::Steps, 3),
+        (301, Sampling { frequency: 2.0, ..OFF }, Kind::Steps, 3),
+        (4096, Sampling { repetition: 0.7, temperature: 0.0, ..OFF }, Kind::Odd, 9),
+        (128_256, all, Kind::Steps, 100),
+    ]
+}
+
+pub fn penalize(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let make = |(v, params, kind, step): (usize, Sampling, Kind, u32)| {
+        let tally = |random: &mut Random| {
+            let seen = [0, 0, 1, 2, 700, IN_PROMPT, IN_PROMPT | 1, IN_PROMPT | 3][random.below(8) as usize];
+            let bias = [0.0, 0.0, -100.0, 7.5][random.below(4) as usize];
+            [seen, f32::to_bits(bias)]
+        };
+        let tallies = (0..v).flat_map(|_| tally(random)).collect();
+        // The last token sampled.
+        let token = random.below(v as u32);
+        Case {
+            name: format!("V={v} presence={} frequency={} repetition={} step={step} {kind:?}", params.presence, params.frequency, params.repetition),
+            overrides: vec![("V", v as f64)],
+            grid: [SLICES, 1, 1],
+            buffers: vec![
+                ("state", State { pos: 41, rows: 1, step, token, ..State::default() }.words()),
+                ("params", params.words()),
+                ("logits", padded(&logits(random, v, kind))),
+                ("tallies", tallies),
+                ("raw", untouched(v)),
+            ],
+            outputs: vec![("logits", super::compare::F32), ("tallies", Compare::Exact), ("raw", Compare::Exact)],
+        }
+    };
+    penalties().into_iter().map(make).collect()
+}
+
+/// (V, how many of the likeliest, logits)
+fn likeliest() -> Vec<(usize, u32, Kind)> {
+    vec![
+        (301, 5, Kind::Steps),
+        (1, 3, Kind::Steps),
+        (4096, 0, Kind::Steps),
+        (4096, 20, Kind::Odd),
+        (700, 20, Kind::Flat),
+        (300, 2, Kind::Nan),
+        (128_256, 20, Kind::Steps),
+        (16_385, 1, Kind::Odd),
+    ]
+}
+
+pub fn logprobs(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let make = |(v, top_logprobs, kind): (usize, u32, Kind)| Case {
+        name: format!("V={v} top={top_logprobs} {kind:?}"),
+        overrides: vec![("V", v as f64)],
+        grid: [SLICES, 1, 1],
+        buffers: vec![
+            ("state", State { pos: 41, rows: 1, ..State::default() }.words()),
+            ("params", Sampling { top_logprobs, ..OFF }.words()),
+            ("raw", padded(&logits(random, v, kind))),
+            ("sums", untouched(2 * SLICES as usize)),
+            ("tops", untouched(2 * TOP * SLICES as usize)),
+        ],
+        outputs: vec![("sums", Compare::Chosen), ("tops", Compare::Exact)],
+    };
+    likeliest().into_iter().map(make).collect()
+}
+
+pub fn logprobs_append(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (how many of the likeliest, slices that have tokens, step)
+    let shapes = [(0, 64, 0), (5, 64, 3), (20, 64, 7), (20, 1, 9), (3, 2, 100), (2, 0, 1)];
+    let make = |(wanted, slices, step): (usize, usize, u32)| {
+        let raw: Vec<f32> = (0..64 * TOP).map(|_| random.f32() * 8.0).collect();
+        // Slice w has the tokens 20 w to 20 w + 19; those beyond `slices` have none.
+        let of = |w: usize| {
+            let mut best: Vec<[u32; 2]> = (w * TOP..(w + 1) * TOP).map(|id| [ordered(raw[id]), id as u32]).collect();
+            best.sort_unstable_by_key(|&[key, id]| (std::cmp::Reverse(key), id));
+            if w < slices { best } else { vec![[0, AFTER_END]; TOP] }
+        };
+        let tops: Vec<[u32; 2]> = (0..64).flat_map(of).collect();
+        let sums: Vec<u32> = (0..64).flat_map(|w| [tops[w * TOP][0], if w < slices { (1.0 + w as f32).to_bits() } else { 0 }]).collect();
+        let mut cand = vec![[0, AFTER_END]; 64];
+        if slices > 0 {
+            cand[slices - 1] = [ordered(1.0), ((slices - 1) * TOP) as u32 + 3];
+        }
+        let ring = OFF.ring_len as usize;
+        Case {
+            name: format!("top={wanted} slices={slices} step={step}"),
+            overrides: Vec::new(),
+            grid: [1, 1, 1],
+            buffers: vec![
+                ("state", State { pos: 41, rows: 1, step, ..State::default() }.words()),
+                ("params", Sampling { top_logprobs: wanted as u32, ..OFF }.words()),
+                ("cand", cand.concat()),
+                ("raw", words(&raw)),
+                ("sums", sums),
+                ("tops", tops.concat()),
+                ("ids", untouched(ring * TOP)),
+                ("logprobs", untouched(ring * (TOP + 1))),
+            ],
+            outputs: vec![("ids", Compare::Exact), ("logprobs", super::compare::F32)],
+        }
+    };
+    shapes.into_iter().map(make).collect()
 }
