@@ -191,7 +191,7 @@ fn what_is_out_of_range_is_named() {
         ("token 3 is 101", Request { logit_bias: BTreeMap::from([(3, 101.0)]), ..ask(1) }),
         ("token 3 is NaN", Request { logit_bias: BTreeMap::from([(3, f32::NAN)]), ..ask(1) }),
     ] {
-        let error = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).err().expect(named);
+        let error = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect_err(named);
         assert_eq!(error.kind(), ErrorKind::BadOption);
         assert!(error.message().contains(named), "{error}");
     }
