@@ -319,7 +319,7 @@ test.describe('the model answers as ever', () => {
     { name: 'a split GGUF file with faults in each part', model: SPLIT, faults: { '/split/model-00001-of-00003.gguf': [null, { reset: 1000 }], [SPLIT]: [{ status: 429, headers: { 'Retry-After': '0' } }], '/split/model-00003-of-00003.gguf': [{ truncate: 9999 }] } },
   ];
   // A GPU in software takes ten seconds for each: the others run with the long tests.
-  const quick = ['resets', 'no ranges', 'the file becomes', 'shards, one', 'a folder'];
+  const quick = ['resets', 'shards, one', 'a folder'];
   for (const { name, model = FILE, faults } of cases.filter(({ name }) => LONG || quick.some((begin) => name.startsWith(begin)))) {
     test(name, async ({ tab, site, faulty, greedy }) => {
       hurry(site, 10);

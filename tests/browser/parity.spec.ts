@@ -20,7 +20,7 @@ const TOLERANCE = 1e-3;
 
 // Natively all of them run always. Here, where a GPU in software takes a second for a pipeline, those that between them use every kind of step; the
 // others with the long tests.
-const QUICK = ['gemma2-gguf', 'gguf-mixed', 'gguf-q4_k_m', 'gpt2-gguf', 'granitemoe-gguf', 'hf-biases', 'hf-sharded', 'hf-window', 'phi3-gguf', 'qwen3-gguf'];
+const QUICK = ['gemma2-gguf', 'gguf-mixed', 'gpt2-gguf', 'granitemoe-gguf', 'qwen3-gguf'];
 const fixtures = readdirSync(join(root, 'tests', 'data', 'oracle')).filter((name) => LONG || QUICK.includes(name));
 
 for (const name of fixtures) {

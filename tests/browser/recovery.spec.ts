@@ -1,6 +1,7 @@
 // What a download leaves behind and goes on from: pauses, aborts, closed pages, damaged storage; and what `models` does with what is stored.
 import { answer, before, damage, download, expect, expectWhole, exported, FILE, MANIFEST, MODEL, openPage, PIECES, piecesAsked, SHARD, storedFiles, test, type Damage } from './downloads.ts';
 import { generated, sha256 } from './faulty.ts';
+import { LONG } from './support.ts';
 
 const MB = 1 << 20;
 /** A file that takes a second, and its pieces. */
@@ -201,7 +202,8 @@ test.describe('a stored model that is damaged', () => {
     await expectWhole(tab, model);
   });
 
-  for (const how of ['remove', 'half', 'empty'] satisfies Damage[]) {
+  // A GPU in software takes ten seconds for each: the others run with the long tests.
+  for (const how of ['remove', ...(LONG ? (['half', 'empty'] as const) : [])] satisfies Damage[]) {
     test(`a piece is gone or shorter (${how}): the next load fetches it alone, without being asked to verify`, async ({ tab, faulty, greedy }) => {
       const model = `${faulty.url}${FILE}`;
       await download(tab, model);
