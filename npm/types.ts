@@ -123,7 +123,7 @@ export interface Verified {
  * where it is not known yet.
  */
 export interface Progress {
-  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'prompt';
+  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'queue' | 'prompt';
   loaded: number;
   total: number;
   /** The file at hand. */
@@ -134,6 +134,8 @@ export interface Progress {
   reason?: string;
   /** What is waited for, for people: another attempt, another tab. */
   note?: string;
+  /** Phase `queue` alone: how many requests to this engine come first, the one at work counted; 0 as the turn comes. */
+  ahead?: number;
 }
 
 /** Options of {@link Engine.load}. */
@@ -202,8 +204,9 @@ export type Input = string | readonly Message[] | { tokens: readonly number[] };
 /** Options of {@link Engine.generate}. */
 export interface GenerateOptions {
   /**
-   * Called as the prompt is read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU device is lost on the way, the
-   * phases of loading come as well.
+   * Called while others come first, phase `queue`: at once, and whenever `ahead` changes, in order, the last time with 0. Then as the prompt is
+   * read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU device is lost on the way, the phases of loading come as
+   * well.
    */
   onProgress?: (progress: Progress) => void;
   /** Aborts the generation: iteration and promise reject with code ABORTED. */

@@ -1,5 +1,5 @@
 // OpenAI's shapes, as far as they can be honoured here. https://platform.openai.com/docs/api-reference
-import type { GenerateResult } from '../types.ts';
+import type { GenerateResult, Progress } from '../types.ts';
 
 /** A piece of a message's content. Only text can be read. */
 export interface ContentPart {
@@ -156,4 +156,6 @@ export interface Completion extends Head<'text_completion'> {
 export interface RequestOptions {
   /** Aborts the call: promise and iteration reject with code ABORTED. */
   signal?: AbortSignal | null;
+  /** As that of {@link GenerateOptions}, for each answer. Not among OpenAI's. */
+  onProgress?: (progress: Progress) => void;
 }
