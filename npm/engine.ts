@@ -15,7 +15,7 @@ import { missingWebGpu } from './webgpu.ts';
 const ABORT_GRACE_MS = 1000;
 
 /**
- * A loaded model. It lives in a Worker of its own; several engines can share a page.
+ * A loaded model. It lives in a Worker of its own, or in one of yours ({@link LoadOptions.worker}); several engines can share a page.
  *
  * ```js
  * const engine = await Engine.load({ model: 'https://example.com/model.gguf' });
@@ -76,7 +76,7 @@ export class Engine extends EventTarget {
     const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
     let evicted = false;
     let asked = false;
-    const link = new Link();
+    const link = new Link(options.worker === false);
     const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked, tune: options.tune, ownFetch: fetch !== undefined }, (message) => {
       if (message.type === 'fetch' && fetch) return void serve(fetch, message.url, message.headers, message.port);
       if (message.type !== 'progress' || signal?.aborted) return;
@@ -127,7 +127,7 @@ export class Engine extends EventTarget {
     const missing = missingWebGpu();
     if (missing) throw missing;
     const { signal, fetch } = options;
-    return call<LoadPlan>({ name: 'plan', options: checked }, { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}) });
+    return call<LoadPlan>({ name: 'plan', options: checked }, { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}) }, options.worker === false);
   }
 
   /** The model's name in OpenAI's shapes. */
@@ -184,7 +184,7 @@ export class Engine extends EventTarget {
     return this.#settle({ type: 'forget', name });
   }
 
-  /** Frees the GPU memory and ends the Worker. Whatever is pending, and all later calls, reject with DISPOSED. */
+  /** Frees the GPU memory and ends the engine's Worker, if it has one of its own. Whatever is pending, and all later calls, reject with DISPOSED. */
   dispose(): void {
     this.#disposed = true;
     this.#queue.close(disposed());

@@ -176,6 +176,12 @@ export interface LoadOptions extends FetchingOptions {
    * switch it off. Default: true, but not on GPUs in software.
    */
   tune?: boolean;
+  /**
+   * Whether the engine gets a Worker of its own. Default true. `false` runs it in the thread that calls, which must be a dedicated Worker of yours
+   * (elsewhere BAD_OPTION): for those who generate in a Worker anyhow. Repacking weights keeps that thread busy for tens of milliseconds at a time.
+   * Engines of one such Worker share the WebAssembly memory, which does not shrink before the Worker ends, and a crash of one ends them all.
+   */
+  worker?: boolean;
 }
 
 /** A kernel of a decode step, as used for one kind of step. */
