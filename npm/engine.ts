@@ -324,11 +324,13 @@ for (const { prototype } of [Engine, Conversation]) {
   }
 }
 export interface Engine extends Disposable, AsyncDisposable {
+  /** Calls `listener` with each of the events in {@link EngineEventMap}. */
   addEventListener<K extends keyof EngineEventMap>(
     type: K,
     listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
+  /** Calls it no more. */
   removeEventListener<K extends keyof EngineEventMap>(
     type: K,
     listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,

@@ -29,7 +29,9 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
  * An aborted operation has the name `AbortError`, as with `fetch`; all others have `MillraceError`.
  */
 export class MillraceError extends Error {
+  /** What went wrong, as a stable code: docs/ERRORS.md says of each when it comes and what to do. */
   readonly code: ErrorCode;
+  /** Particulars, by code; an empty object where there are none. */
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, message: string, { cause, data = {} }: { cause?: unknown; data?: Record<string, unknown> } = {}) {
