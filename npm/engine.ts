@@ -8,13 +8,14 @@ import { ChatCompletions, Completions, modelName } from './openai/create.ts';
 import { respondTo } from './openai/fetch.ts';
 import { checkGenerate, checkLoad, checkName, checkPlan } from './options.ts';
 import type { CustomFetch, DeviceLost, DeviceRestored, EngineEventMap, EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions, LoadPlan, PlanOptions } from './types.ts';
+import { Queue } from './queue.ts';
 import { missingWebGpu } from './webgpu.ts';
 
 /** How long an aborted load may take to leave the browser's storage in order before its Worker is ended, in milliseconds. */
 const ABORT_GRACE_MS = 1000;
 
 /**
- * A loaded model. It lives in a Worker of its own; several engines can share a page.
+ * A loaded model. It lives in a Worker of its own, or in one of yours ({@link LoadOptions.worker}); several engines can share a page.
  *
  * ```js
  * const engine = await Engine.load({ model: 'https://example.com/model.gguf' });
@@ -28,8 +29,7 @@ const ABORT_GRACE_MS = 1000;
 export class Engine extends EventTarget {
   readonly #link: Link;
   #info: EngineInfo;
-  /** Settles when the last generation that was asked for has ended. */
-  #tail: Promise<unknown> = Promise.resolve();
+  readonly #queue = new Queue();
   #disposed = false;
   /** OpenAI's chats: `engine.chat.completions.create({ messages, stream: true })`. */
   readonly chat: { readonly completions: ChatCompletions } = { completions: new ChatCompletions(this) };
@@ -76,7 +76,7 @@ export class Engine extends EventTarget {
     const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
     let evicted = false;
     let asked = false;
-    const link = new Link();
+    const link = new Link(options.worker === false);
     const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked, tune: options.tune, ownFetch: fetch !== undefined }, (message) => {
       if (message.type === 'fetch' && fetch) return void serve(fetch, message.url, message.headers, message.port);
       if (message.type !== 'progress' || signal?.aborted) return;
@@ -127,7 +127,7 @@ export class Engine extends EventTarget {
     const missing = missingWebGpu();
     if (missing) throw missing;
     const { signal, fetch } = options;
-    return call<LoadPlan>({ name: 'plan', options: checked }, { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}) });
+    return call<LoadPlan>({ name: 'plan', options: checked }, { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}) }, options.worker === false);
   }
 
   /** The model's name in OpenAI's shapes. */
@@ -141,8 +141,10 @@ export class Engine extends EventTarget {
   }
 
   /**
-   * Continues a text, a conversation or tokens. Begins at once, or when the generations asked for before have ended. A text is
-   * continued exactly as it is; only messages go through the model's chat template.
+   * Continues a text, a conversation or tokens. A text is continued exactly as it is; only messages go through the model's chat template.
+   *
+   * Begins at once, or when all that was asked of this engine before has ended, whichever conversation it was for: first come, first served.
+   * `onProgress` tells how many are ahead; an aborted one leaves the queue at once.
    *
    * Wrong arguments reject with BAD_OPTION, a prompt that is too long with CONTEXT_FULL, the second loss of the GPU device within a minute with
    * DEVICE_LOST.
@@ -182,9 +184,10 @@ export class Engine extends EventTarget {
     return this.#settle({ type: 'forget', name });
   }
 
-  /** Frees the GPU memory and ends the Worker. Whatever is pending, and all later calls, reject with DISPOSED. */
+  /** Frees the GPU memory and ends the engine's Worker, if it has one of its own. Whatever is pending, and all later calls, reject with DISPOSED. */
   dispose(): void {
     this.#disposed = true;
+    this.#queue.close(disposed());
     this.#link.close(disposed());
   }
 
@@ -198,7 +201,7 @@ export class Engine extends EventTarget {
   /** A conversation of its own, from another or from storage. */
   async #enter(request: { type: 'fork'; from: number } | { type: 'restore'; name: string }): Promise<Conversation> {
     if (this.#disposed) throw disposed();
-    const { conversation, info } = await this.#inTurn(() => this.#link.request<'forked'>(request).answer);
+    const { conversation, info } = await this.#queue.run(() => this.#link.request<'forked'>(request).answer);
     this.#info = info;
     return new Conversation({
       generate: (input, options) => this.#start(conversation, input, options),
@@ -216,15 +219,8 @@ export class Engine extends EventTarget {
 
   async #settle(request: { type: 'release'; conversation: number } | { type: 'save'; conversation: number; name: string } | { type: 'forget'; name: string }): Promise<void> {
     if (this.#disposed) throw disposed();
-    const { info } = await this.#inTurn(() => this.#link.request<'settled'>(request).answer);
+    const { info } = await this.#queue.run(() => this.#link.request<'settled'>(request).answer);
     this.#info = info;
-  }
-
-  /** When the generations asked for before have ended. */
-  #inTurn<T>(body: () => Promise<T>): Promise<T> {
-    const answer = this.#tail.then(body);
-    this.#tail = answer.catch(() => {});
-    return answer;
   }
 
   /** `halt` ends the generation for either reason: the consumer's `stop()` or the caller's signal. */
@@ -236,15 +232,8 @@ export class Engine extends EventTarget {
     if (signal?.aborted) throw aborted('generation', signal);
     signal?.addEventListener('abort', onAbort, { once: true });
 
-    const before = this.#tail;
-    let finish = (): void => {};
-    this.#tail = new Promise<void>((resolve) => {
-      finish = resolve;
-    });
     const partial = { text: '', tokens: [] as number[], seed: request.seed! };
-    try {
-      await Promise.race([before, new Promise((halted) => halt.signal.addEventListener('abort', halted, { once: true }))]);
-      if (halt.signal.aborted) return this.#cutShort(signal, partial);
+    const work = async (): Promise<GenerateResult> => {
       const { id, answer } = this.#link.request<'done'>({ type: 'generate', request: { ...request, conversation } }, (message) => {
         if (halt.signal.aborted) return;
         if (message.type === 'progress') return onProgress?.(message.progress);
@@ -261,12 +250,15 @@ export class Engine extends EventTarget {
       this.#info = info;
       if (result.finish_reason === 'abort' && signal?.aborted) throw aborted('generation', signal, result);
       return result;
+    };
+    const onPlace = onProgress && ((ahead: number) => onProgress({ phase: 'queue', ahead, loaded: 0, total: 0, cached: false }));
+    try {
+      return await this.#queue.run(work, { signal: halt.signal, ...(onPlace ? { onPlace } : {}) });
     } catch (error) {
       if (halt.signal.aborted && error instanceof MillraceError && error.code === 'ABORTED' && !error.data.result) return this.#cutShort(signal, partial);
       throw error;
     } finally {
       signal?.removeEventListener('abort', onAbort);
-      void before.then(finish);
     }
   }
 
@@ -335,11 +327,13 @@ for (const { prototype } of [Engine, Conversation]) {
   }
 }
 export interface Engine extends Disposable, AsyncDisposable {
+  /** Calls `listener` with each of the events in {@link EngineEventMap}. */
   addEventListener<K extends keyof EngineEventMap>(
     type: K,
     listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
+  /** Calls it no more. */
   removeEventListener<K extends keyof EngineEventMap>(
     type: K,
     listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,

@@ -29,7 +29,9 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
  * An aborted operation has the name `AbortError`, as with `fetch`; all others have `MillraceError`.
  */
 export class MillraceError extends Error {
+  /** What went wrong, as a stable code: docs/ERRORS.md says of each when it comes and what to do. */
   readonly code: ErrorCode;
+  /** Particulars, by code; an empty object where there are none. */
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, message: string, { cause, data = {} }: { cause?: unknown; data?: Record<string, unknown> } = {}) {
@@ -46,51 +48,87 @@ export interface PackedError {
   name: string;
   message: string;
   stack: string | null;
+  /** Whether it is one of the browser's own (DOMException). */
+  dom: boolean;
+  /** Of ours; of others, what else they carry. */
   data: Record<string, unknown>;
-  cause: PackedError | null;
+  cause: PackedCause | null;
 }
 
-/** Takes an error apart for `postMessage`. Data that cannot be cloned becomes text. @internal */
-export function packError(error: unknown, depth = 4): PackedError {
-  if (!(error instanceof Error)) return { code: null, name: 'Error', message: String(error), stack: null, data: {}, cause: null };
-  const { code, data } = error as { code?: unknown; data?: unknown };
+/** What was thrown or given as a reason need not be an error. */
+type PackedCause = { error: PackedError } | { value: unknown };
+
+/** Causes of causes, at most. What lies behind becomes text. */
+const DEPTH = 8;
+
+/** Takes an error apart for `postMessage`. What cannot be cloned becomes text. @internal */
+export function packError(error: unknown, depth = DEPTH): PackedError {
+  if (!(error instanceof Error)) {
+    return { code: null, name: 'Error', message: textOf(error), stack: null, dom: false, data: {}, cause: typeof error === 'object' && error !== null ? { value: cloneable(error) } : null };
+  }
+  // They may be properties like others, where somebody has set them.
+  const { code, data, cause, name: _, message: __, stack: ___, ...rest } = error as Error & { code?: unknown; data?: unknown };
+  const ours = isCode(code);
   return {
-    code: isCode(code) ? code : null,
+    code: ours ? code : null,
     name: error.name,
     message: error.message,
     stack: error.stack ?? null,
-    data: cloneable(data),
-    cause: error.cause === undefined || depth === 0 ? null : packError(error.cause, depth - 1),
+    dom: typeof DOMException !== 'undefined' && error instanceof DOMException,
+    data: fields(ours ? data : { ...rest, ...(Object.hasOwn(error, 'code') ? { code } : {}), ...(data === undefined ? {} : { data }) }),
+    cause: cause === undefined || cause === null ? null : depth === 0 ? { value: textOf(cause) } : cause instanceof Error ? { error: packError(cause, depth - 1) } : { value: cloneable(cause) },
   };
 }
 
-/** Puts a packed error together again. Whatever has no code is INTERNAL. @internal */
+/** Puts a packed error together again. Whatever has no code is INTERNAL, and has what it was as its cause. @internal */
 export function unpackError(packed: PackedError): MillraceError {
-  const cause = packed.cause && (packed.cause.code ? unpackError(packed.cause) : foreign(packed.cause));
-  const error = new MillraceError(packed.code ?? 'INTERNAL', packed.code ? packed.message : `unexpected ${packed.name}: ${packed.message}`, {
-    data: packed.data,
-    ...(cause ? { cause } : {}),
-  });
+  if (!packed.code) return new MillraceError('INTERNAL', `unexpected ${packed.name}: ${packed.message}`, { cause: foreign(packed) });
+  const error = new MillraceError(packed.code, packed.message, { data: packed.data, ...(packed.cause ? { cause: unpackCause(packed.cause) } : {}) });
   if (packed.stack) error.stack = packed.stack;
   return error;
 }
 
+function unpackCause(packed: PackedCause): unknown {
+  if ('value' in packed) return packed.value;
+  return packed.error.code ? unpackError(packed.error) : foreign(packed.error);
+}
+
+const NATIVE: Record<string, ErrorConstructor> = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
+
 function foreign(packed: PackedError): Error {
-  const error = new Error(packed.message, packed.cause ? { cause: foreign(packed.cause) } : undefined);
-  error.name = packed.name;
+  if (packed.dom) return new DOMException(packed.message, packed.name);
+  const error = new (NATIVE[packed.name] ?? Error)(packed.message, packed.cause ? { cause: unpackCause(packed.cause) } : undefined);
+  if (error.name !== packed.name) error.name = packed.name;
   if (packed.stack) error.stack = packed.stack;
-  return error;
+  return Object.assign(error, packed.data);
 }
 
 function isCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && CODES.has(code);
 }
 
-function cloneable(data: unknown): Record<string, unknown> {
-  if (typeof data !== 'object' || data === null) return {};
+function fields(data: unknown): Record<string, unknown> {
+  if (typeof data !== 'object' || data === null) return data === undefined || data === null ? {} : { value: cloneable(data) };
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, cloneable(value)]));
+}
+
+/** The value, with text in place of what in it cannot be cloned. */
+function cloneable(value: unknown, depth = 4): unknown {
   try {
-    return structuredClone(data) as Record<string, unknown>;
+    return structuredClone(value);
   } catch {
-    return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, String(value)]));
+    if (Array.isArray(value) && depth > 0) return value.map((item) => cloneable(item, depth - 1));
+    // Only plain objects have nothing but their entries.
+    if (depth === 0 || typeof value !== 'object' || value === null || ![Object.prototype, null].includes(Object.getPrototypeOf(value))) return textOf(value);
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cloneable(item, depth - 1)]));
+  }
+}
+
+function textOf(value: unknown): string {
+  try {
+    const text = String(value);
+    return text === '[object Object]' ? (JSON.stringify(value) ?? text) : text;
+  } catch {
+    return Object.prototype.toString.call(value);
   }
 }

@@ -17,6 +17,7 @@ import type { GenerateResult } from './types.ts';
  * stream. Return it from a function that is not `async`, or inside an object: `return { stream: engine.generate(messages) }`.
  */
 export class Generation implements AsyncIterable<string>, PromiseLike<GenerateResult> {
+  /** `Generation`. */
   readonly [Symbol.toStringTag] = 'Generation';
   readonly #deltas: string[] = [];
   readonly #result: Promise<GenerateResult>;
@@ -83,6 +84,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<GenerateRe
     };
   }
 
+  /** As a promise's: of the whole result. */
   // biome-ignore lint/suspicious/noThenProperty: being awaitable is the point
   then<A = GenerateResult, B = never>(
     onfulfilled?: ((result: GenerateResult) => A | PromiseLike<A>) | null,
@@ -92,10 +94,12 @@ export class Generation implements AsyncIterable<string>, PromiseLike<GenerateRe
     return this.#result.then(onfulfilled, onrejected);
   }
 
+  /** As a promise's. */
   catch<B = never>(onrejected?: ((reason: unknown) => B | PromiseLike<B>) | null): Promise<GenerateResult | B> {
     return this.then(null, onrejected);
   }
 
+  /** As a promise's. */
   finally(onfinally?: (() => void) | null): Promise<GenerateResult> {
     this.#observed = true;
     return this.#result.finally(onfinally);

@@ -1,10 +1,11 @@
-// The page's end of the Worker: starts it, matches answers with requests, and fails whatever is pending when it goes away.
+// The near end of an engine's host: matches answers with requests, and fails whatever is pending when the host goes away. The host is in a Worker
+// of its own, or in this thread; either way the two know each other by messages alone.
 import { MillraceError, unpackError } from './errors.ts';
 import type { DeviceEvent, FromWorker, ToWorker } from './protocol.ts';
 import type { EngineInfo } from './types.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'end' }>;
 /** A request without its id, which the link gives it. */
 type Unsent = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
 
@@ -14,33 +15,58 @@ interface Pending {
   reject: (error: MillraceError) => void;
 }
 
+/** A Worker, or one end of a channel. */
+interface Far {
+  onmessage: ((event: MessageEvent<FromWorker>) => void) | null;
+  postMessage(message: ToWorker): void;
+}
+
 export class Link {
-  readonly #worker: Worker;
+  readonly #far: Far;
+  /** Ends the host. */
+  readonly #end: () => void;
   readonly #pending = new Map<number, Pending>();
   #next = 1;
-  /** Why the Worker is gone; null while it is not. */
+  /** Why the host is gone; null while it is not. */
   #gone: MillraceError | null = null;
   /** Called when the tuner has ended. */
   onTuned: (info: EngineInfo) => void = () => {};
   /** Called when the GPU device was lost, and when another has taken its place. */
   onDevice: (event: DeviceEvent) => void = () => {};
 
-  constructor() {
+  /** `here`: in this thread, which is a dedicated Worker. */
+  constructor(here = false) {
+    const { far, end }: { far: Far; end: () => void } = here ? this.#inThisThread() : this.#inWorker();
+    this.#far = far;
+    this.#end = end;
+    far.onmessage = ({ data }) => this.#receive(data);
+  }
+
+  #inWorker(): { far: Worker; end: () => void } {
     const url = new URL('./worker.js', import.meta.url);
-    try {
-      this.#worker = url.origin === globalThis.location?.origin || url.protocol === 'blob:'
-        ? new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace' })
-        : foreignWorker(url);
-    } catch (error) {
-      throw new MillraceError('INTERNAL', `a Worker could not be started from ${url}: the page's content security policy must allow it`, { cause: error });
-    }
-    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => this.#receive(data));
-    this.#worker.addEventListener('error', (event) => {
+    const worker = startWorker(url, () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace' }), 'millrace');
+    worker.addEventListener('error', (event) => {
       const message = event.message
         ? `the engine's Worker failed: ${event.message}`
         : `the engine's Worker could not be loaded from ${url}: serve all files of the package from one folder`;
       this.close(new MillraceError('INTERNAL', message, { cause: event.error ?? undefined }));
     });
+    return { far: worker, end: () => worker.terminate() };
+  }
+
+  #inThisThread(): { far: MessagePort; end: () => void } {
+    const { port1, port2 } = new MessageChannel();
+    const startReads = (): Worker =>
+      startWorker(new URL('./worker.js', import.meta.url), () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }), 'millrace-reads');
+    // What is sent before it is there waits in the channel.
+    import('./host.js').then(
+      ({ host }) => host(port2, startReads),
+      (error) => {
+        const message = `host.js could not be loaded from beside ${import.meta.url}: serve all files of the package from one folder`;
+        this.close(new MillraceError('INTERNAL', message, { cause: error }));
+      },
+    );
+    return { far: port1, end: () => port1.postMessage({ type: 'end' } satisfies ToWorker) };
   }
 
   /** Sends a request; `on` sees what comes before the answer. */
@@ -49,26 +75,32 @@ export class Link {
     const answer = new Promise<Answer<T>>((resolve, reject) => {
       if (this.#gone) return reject(this.#gone);
       this.#pending.set(id, { on, resolve, reject });
-      this.#worker.postMessage({ ...request, id } satisfies ToWorker);
+      try {
+        this.#far.postMessage({ ...request, id } satisfies ToWorker);
+      } catch (error) {
+        this.#pending.delete(id);
+        const message = `${request.type}: an option holds something that cannot be sent to a Worker (${(error as Error).message}): pass plain data`;
+        reject(new MillraceError('BAD_OPTION', message, { cause: error }));
+      }
     });
     return { id, answer };
   }
 
-  /** Asks the Worker to abort a request, which then answers soon. */
+  /** Asks the host to abort a request, which then answers soon. */
   abort(id: number): void {
-    if (this.#pending.has(id)) this.#worker.postMessage({ type: 'abort', id } satisfies ToWorker);
+    if (this.#pending.has(id)) this.#far.postMessage({ type: 'abort', id } satisfies ToWorker);
   }
 
   /** Has the download of a request wait, or go on. */
   pause(id: number, paused: boolean): void {
-    if (this.#pending.has(id)) this.#worker.postMessage({ type: 'pause', id, paused } satisfies ToWorker);
+    if (this.#pending.has(id)) this.#far.postMessage({ type: 'pause', id, paused } satisfies ToWorker);
   }
 
-  /** Ends the Worker, and with it its GPU device and memory. Everything pending, and all later requests, fail with `reason`. */
+  /** Ends the host, and with it its GPU device and memory. Everything pending, and all later requests, fail with `reason`. */
   close(reason: MillraceError): void {
     if (this.#gone) return;
     this.#gone = reason;
-    this.#worker.terminate();
+    this.#end();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
   }
@@ -87,9 +119,17 @@ export class Link {
   }
 }
 
-/** A Worker's script must come from the page's origin; where the package comes from elsewhere, a script of one line imports it. */
-function foreignWorker(url: URL): Worker {
-  const script = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' }));
-  // The address stays: the Worker starts another one from it, to read stored files.
-  return new Worker(script, { type: 'module', name: 'millrace' });
+/**
+ * Starts a Worker with the script at `url`. `start` does it as bundlers know it. A Worker's script must come from the page's origin; where the
+ * package comes from elsewhere, a script of one line imports it.
+ */
+function startWorker(url: URL, start: () => Worker, name: string): Worker {
+  try {
+    if (url.origin === globalThis.location?.origin || url.protocol === 'blob:') return start();
+    // The address stays: the Worker starts another one from it, to read stored files.
+    const script = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' }));
+    return new Worker(script, { type: 'module', name });
+  } catch (error) {
+    throw new MillraceError('INTERNAL', `a Worker could not be started from ${url}: the page's content security policy must allow it`, { cause: error });
+  }
 }

@@ -71,8 +71,8 @@ export class WasmControl {
 }
 
 export function planModel(options: WasmLoadOptions & { memory?: number }, signal: AbortSignal): Promise<LoadPlan>;
-/** Names the script of a Worker that reads stored files beside this one, where its name is `millrace-reads`. */
-export function readBeside(script: string): void;
+/** Takes what starts a Worker that reads stored files beside this one (`reads.ts`). */
+export function readBeside(start: () => Worker): void;
 export function listModels(): Promise<StoredModel[]>;
 export function storageUsage(): Promise<StorageUsage>;
 export function downloadModel(options: WasmDownloadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal, control: WasmControl): Promise<StoredModel>;
@@ -109,7 +109,10 @@ export class WasmEngine {
   /** Loads the model onto another device where this one is lost. */
   recover(): Promise<void>;
   info(): EngineInfo;
+  /** Frees the GPU memory; what is under way ends with DISPOSED. */
   dispose(): void;
+  /** Frees the wasm memory, when what is under way has ended. */
+  free(): void;
 }
 
 /** `gone`: at once when the device is lost; `lost`: the engine has noticed. */

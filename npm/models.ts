@@ -15,13 +15,15 @@ let link: Link | null = null;
 let calls = 0;
 let ending: ReturnType<typeof setTimeout> | undefined;
 
-/** Has the Worker of stored models do something. @internal */
-export async function call<T>(request: ModelsCall, { signal, onProgress, fetch, download }: Partial<DownloadOptions> = {}): Promise<T> {
+/** Has the Worker of stored models do something; `here`, this thread. @internal */
+export async function call<T>(request: ModelsCall, { signal, onProgress, fetch, download }: Partial<DownloadOptions> = {}, here = false): Promise<T> {
   if (signal?.aborted) throw aborted(request.name, signal);
-  clearTimeout(ending);
-  calls += 1;
-  link ??= new Link();
-  const used = link;
+  // One in this thread is for this call alone.
+  const used = here ? new Link(true) : (link ??= new Link());
+  if (!here) {
+    clearTimeout(ending);
+    calls += 1;
+  }
   const { id, answer } = used.request<'answer'>({ type: 'models', call: request, ownFetch: fetch !== undefined }, (message) => {
     if (message.type === 'progress' && !signal?.aborted) onProgress?.(message.progress as Progress);
     if (message.type === 'fetch' && fetch) void serve(fetch, message.url, message.headers, message.port);
@@ -39,8 +41,8 @@ export async function call<T>(request: ModelsCall, { signal, onProgress, fetch, 
   } finally {
     signal?.removeEventListener('abort', onAbort);
     unfollow?.();
-    calls -= 1;
-    if (calls === 0) ending = setTimeout(() => end(used), IDLE_MS);
+    if (here) end(used);
+    else if (--calls === 0) ending = setTimeout(() => end(used), IDLE_MS);
   }
 }
 

@@ -36,6 +36,8 @@ const FETCHING: Schema<FetchingOptions> = {
 
 const MODELS: Schema<ModelsOptions> = { onProgress: callback, signal };
 
+const NOT_HERE = 'may be false only in a dedicated Worker, whose thread then runs the engine: call Engine.load there, or leave the option out';
+
 const LOAD: Schema<LoadOptions> = {
   ...FETCHING,
   model: anything,
@@ -51,6 +53,7 @@ const LOAD: Schema<LoadOptions> = {
   subgroups: boolean,
   cache: boolean,
   tune: boolean,
+  worker: (value) => boolean(value) ?? (value || 'DedicatedWorkerGlobalScope' in globalThis ? null : NOT_HERE),
 };
 
 const GENERATE: Schema<GenerateOptions> = {
@@ -94,7 +97,7 @@ const MESSAGE: Schema<Message> = {
 /** Checks the options of `Engine.load` and makes of them what the Worker gets. */
 export function checkLoad(options: LoadOptions): WasmLoadOptions {
   check('Engine.load', options, LOAD);
-  const { onProgress: _, signal: __, tune: ___, fetch: ____, download: _____, model, ...rest } = options;
+  const { onProgress: _, signal: __, tune: ___, fetch: ____, download: _____, worker: ______, model, ...rest } = options;
   // A Response can be read once: there is nothing to go on with, and nothing to keep it under.
   if (model instanceof Response) return { ...rest, cache: false, model: responseUrl(model) };
   return { ...rest, model: modelSource('Engine.load', model) };

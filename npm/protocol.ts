@@ -18,7 +18,9 @@ export type ToWorker =
   | { type: 'save'; id: number; conversation: number; name: string }
   | { type: 'restore'; id: number; name: string }
   | { type: 'forget'; id: number; name: string }
-  | { type: 'abort'; id: number };
+  | { type: 'abort'; id: number }
+  /** Frees everything, where no Worker is ended with it. */
+  | { type: 'end' };
 
 /** What can be done with the models that are kept. */
 export type ModelsCall =

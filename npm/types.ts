@@ -5,6 +5,7 @@ export type Lane = 'exact' | 'f16' | 'fast';
 
 /** One message of a conversation; it goes through the model's own chat template. */
 export interface Message {
+  /** Who speaks. */
   role: 'system' | 'user' | 'assistant' | 'tool';
   /** Text. An assistant's message that only calls tools may have null. */
   content: string | null;
@@ -20,8 +21,11 @@ export interface Message {
 
 /** A call of a tool by the assistant. */
 export interface ToolCall {
+  /** Names the call, for templates and for the message that answers it. */
   id?: string;
+  /** Only functions. */
   type?: 'function';
+  /** Its name, and its arguments as JSON or as an object: as the template wants them. */
   function: { name: string; arguments: string | Record<string, unknown> };
 }
 
@@ -42,7 +46,7 @@ export interface FetchingOptions {
   connections?: number;
   /** Bytes of a piece that is stored, hashed and fetched again as one, 65536 to 67108864. Default 33554432. */
   shardBytes?: number;
-  /** Sent as `Authorization: Bearer` to the model's own origin, and never stored. */
+  /** Sent as `Authorization: Bearer` to the model's own origin, and never stored. Default: none is sent. */
   token?: string;
   /** Takes the place of the browser's `fetch`. */
   fetch?: CustomFetch;
@@ -54,7 +58,7 @@ export interface FetchingOptions {
 export interface ModelsOptions {
   /** Called as it proceeds. */
   onProgress?: (progress: Progress) => void;
-  /** Aborts it. */
+  /** Aborts it: it rejects with ABORTED. */
   signal?: AbortSignal;
 }
 
@@ -71,9 +75,11 @@ export interface StoredModel {
   total: number | null;
   /** Whether all of it is here. */
   complete: boolean;
+  /** Its files: bytes that are here, and in all (null where the server did not say). */
   files: { name: string; bytes: number; total: number | null }[];
-  /** When its first byte arrived, and when it was last opened: milliseconds since 1970. */
+  /** When its first byte arrived, in milliseconds since 1970. */
   created: number;
+  /** When it was last opened, in milliseconds since 1970; null where it never was. */
   lastUsed: number | null;
 }
 
@@ -83,9 +89,11 @@ export interface LoadPlan {
   fits: boolean;
   /** What does not fit, for people. */
   problems: string[];
-  /** Positions that were asked for (the model's own where nothing was), and how the cache holds them. */
+  /** Positions that were asked for, or the model's own where nothing was. */
   context: number;
+  /** How the cache holds keys and values. */
   kv: 'f32' | 'f16' | 'q8';
+  /** What the header says of the model: as {@link EngineInfo}. */
   model: EngineInfo['model'];
   /** Of all files; of those that are stored already; what is to be fetched and stored. */
   download: { total: number; stored: number; missing: number };
@@ -93,8 +101,9 @@ export interface LoadPlan {
   storage: { kind: string; available: number | null; reason?: string };
   /** GPU memory with a full context. */
   memory: { weights: number; kv: number; activations: number; total: number };
-  /** The largest buffer, and what the GPU allows. Browsers do not tell how much memory a GPU has: `memory` is what you allowed. */
+  /** The largest buffer. */
   largest: { name: string; bytes: number };
+  /** Bytes: the largest buffer and the largest binding of this GPU. Browsers do not tell how much memory a GPU has: `memory` is what you allowed. */
   limits: { buffer: number; binding: number; memory: number | null };
   /** Where it does not fit: what would. */
   alternatives: { context: number; kv: 'f32' | 'f16' | 'q8'; total: number }[];
@@ -102,19 +111,25 @@ export interface LoadPlan {
 
 /** Options of {@link Engine.plan}: those of a load, and how much GPU memory it may take, in bytes. */
 export interface PlanOptions extends LoadOptions {
+  /** GPU memory that the model may take, in bytes. Default: no limit but those of the GPU's buffers. */
   memory?: number;
 }
 
 /** How full the browser's storage is: bytes of models, bytes that can still be written as far as it tells, and whether it promises to keep them. */
 export interface StorageUsage {
+  /** Bytes of models. */
   used: number;
+  /** Bytes that can still be written; null where the browser does not say. */
   available: number | null;
+  /** Whether the browser promises to keep them. */
   persistent: boolean;
 }
 
 /** How a look at all bytes of a stored model went: bytes, and the pieces that were not what they were and have been removed. */
 export interface Verified {
+  /** Bytes that were read and compared. */
   bytes: number;
+  /** Pieces that were not what they were, and have been removed. */
   bad: { file: string; shard: number }[];
 }
 
@@ -123,8 +138,11 @@ export interface Verified {
  * where it is not known yet.
  */
 export interface Progress {
-  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'prompt';
+  /** What is being done: `upload` is onto the GPU, `queue` and `prompt` belong to {@link Engine.generate}. */
+  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'queue' | 'prompt';
+  /** How much is done. */
   loaded: number;
+  /** How much there is; 0 where that is not known yet. */
   total: number;
   /** The file at hand. */
   file?: string;
@@ -134,6 +152,8 @@ export interface Progress {
   reason?: string;
   /** What is waited for, for people: another attempt, another tab. */
   note?: string;
+  /** Phase `queue` alone: how many requests to this engine come first, the one at work counted; 0 as the turn comes. */
+  ahead?: number;
 }
 
 /** Options of {@link Engine.load}. */
@@ -142,7 +162,7 @@ export interface LoadOptions extends FetchingOptions {
   model: ModelSource;
   /** Called as loading proceeds. */
   onProgress?: (progress: Progress) => void;
-  /** Aborts the loading. */
+  /** Aborts the loading: it rejects with ABORTED. */
   signal?: AbortSignal;
   /** Default: the fastest lane that the device has. */
   lane?: Lane;
@@ -151,18 +171,18 @@ export interface LoadOptions extends FetchingOptions {
    * `f16` in the others.
    */
   kv?: 'f32' | 'f16' | 'q8';
-  /** Tokens of context to allow, at most what the model was trained for. */
+  /** Positions to allow, prompt and answer together: at most, and by default, what the model was trained for. */
   context?: number;
   /** Tokens a readback, 1 to 32. Default: follows the measured speed. */
   chunk?: number;
-  /** A part of the name of the GPU to use. */
+  /** A part of the name of the GPU to use. Default: what the browser takes for fast. NO_ADAPTER where none matches. */
   adapter?: string;
   /**
    * Quantizes weights that are f32, f16 or bf16 while loading, as llama.cpp's quantizer does: `q4_k` is its Q4_K_M. An error where the model is
-   * quantized already. It takes time at every load: convert a model that many will load.
+   * quantized already. It takes time at every load: convert a model that many will load. Default: as they are.
    */
   quantize?: 'q4_0' | 'q4_k' | 'q8_0' | 'f16';
-  /** Kernel variants to force, by operation. */
+  /** Kernel variants to force, by operation. UNKNOWN_KERNEL where there is no such one. Default: `info.plan` says of each why it was chosen. */
   kernels?: Record<string, string>;
   /** Whether to use subgroup operations where the GPU has them. Default true; false is for finding faults in a driver. */
   subgroups?: boolean;
@@ -174,23 +194,35 @@ export interface LoadOptions extends FetchingOptions {
    * switch it off. Default: true, but not on GPUs in software.
    */
   tune?: boolean;
+  /**
+   * Whether the engine gets a Worker of its own. Default true. `false` runs it in the thread that calls, which must be a dedicated Worker of yours
+   * (elsewhere BAD_OPTION): for those who generate in a Worker anyhow. Repacking weights, reading a tokenizer and recording steps take their time there.
+   * Engines of one such Worker share the WebAssembly memory, which does not shrink before the Worker ends, and a crash of one ends them all.
+   */
+  worker?: boolean;
 }
 
 /** A kernel of a decode step, as used for one kind of step. */
 export interface ProfileRow {
   /** What it does in a layer, e.g. `qkv`. */
   step: string;
+  /** The shader. */
   kernel: string;
+  /** Which text of it. */
   variant: string;
   /** Dispatches a token. */
   calls: number;
-  /** GPU time of one dispatch in microseconds, of a token in milliseconds, and its share. */
+  /** GPU time of one dispatch, in microseconds. */
   us: number;
+  /** GPU time of a token, in milliseconds. */
   ms: number;
+  /** Share of a token's GPU time. */
   percent: number;
-  /** Bytes of weights and cache read a token, the speed of that, and its share of what this GPU streams. */
+  /** Bytes of weights and cache read a token. */
   bytes: number;
+  /** Speed at which they are read, in 10^9 bytes a second. */
   gb_s: number;
+  /** That speed as a share of what this GPU streams. */
   percent_of_streaming: number;
   /** Threads with something to do, of those launched. */
   active: number;
@@ -202,21 +234,22 @@ export type Input = string | readonly Message[] | { tokens: readonly number[] };
 /** Options of {@link Engine.generate}. */
 export interface GenerateOptions {
   /**
-   * Called as the prompt is read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU device is lost on the way, the
-   * phases of loading come as well.
+   * Called while others come first, phase `queue`: at once, and whenever `ahead` changes, in order, the last time with 0. Then as the prompt is
+   * read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU device is lost on the way, the phases of loading come as
+   * well.
    */
   onProgress?: (progress: Progress) => void;
   /** Aborts the generation: iteration and promise reject with code ABORTED. */
   signal?: AbortSignal;
   /** Tokens to generate at most. Default: what the context has room for. */
   maxTokens?: number;
-  /** 0 is greedy. Default 0.7. */
+  /** 0 is greedy; at most 100. Default 0.7. */
   temperature?: number;
-  /** Only the k likeliest tokens; 0 is all of them. */
+  /** Only the k likeliest tokens; 0, the default, is all of them. */
   topK?: number;
-  /** Only the likeliest tokens that together reach this probability; 1 is all of them. */
+  /** Only the likeliest tokens that together reach this probability; 1, the default, is all of them. */
   topP?: number;
-  /** Only tokens at least this likely relative to the likeliest; 0 is all of them. */
+  /** Only tokens at least this likely relative to the likeliest; 0, the default, is all of them. */
   minP?: number;
   /** The same seed gives the same text. Default: a random one. */
   seed?: number;
@@ -235,9 +268,9 @@ export interface GenerateOptions {
   logprobs?: number;
   /** Called with each piece of the answer before it is iterated over, with its tokens; pieces of text may be empty. */
   onTokens?: (piece: TokenPiece) => void;
-  /** Ends the answer before any of these texts. */
+  /** Ends the answer before any of these texts. Default: none. */
   stop?: string | readonly string[];
-  /** Continues past the model's end-of-answer token. */
+  /** Continues past the model's end-of-answer token. Default false. */
   ignoreEos?: boolean;
   /**
    * What happens when prompt and answer fill the context. `error`, the default: a prompt that leaves no room rejects with CONTEXT_FULL, an
@@ -254,16 +287,17 @@ export interface GenerateOptions {
   tools?: readonly object[];
   /** Further variables for the chat template. */
   templateOptions?: Record<string, unknown>;
-  /** Returns the raw logits of the last prompt position. */
+  /** Returns the raw logits of the last prompt position. Default false. */
   logits?: boolean;
-  /** With `logits`: returns those of every prompt position from this one on, as `all_logits`. */
+  /** With `logits`: returns those of every prompt position from this one on, as `all_logits`. Default: none of them. */
   logitsFrom?: number;
-  /** Also measure each kernel of a decode step at the end of the answer. */
+  /** Also measure each kernel of a decode step at the end of the answer. Default false. */
   profile?: boolean;
 }
 
 /** A token and its log probability. */
 export interface ScoredToken {
+  /** Its id in the vocabulary. */
   id: number;
   /** What it adds to the text; U+FFFD for bytes that are no whole character. */
   text: string;
@@ -275,11 +309,13 @@ export interface ScoredToken {
 
 /** A token of an answer, and the likeliest tokens in its place, the likeliest first. */
 export interface TokenLogprobs extends ScoredToken {
+  /** As many as were asked for. */
   top: ScoredToken[];
 }
 
 /** A piece of an answer. */
 export interface TokenPiece {
+  /** Whole characters; empty while one is incomplete or may begin a stop text. */
   text: string;
   /** Ids that became known with it. */
   tokens: readonly number[];
@@ -289,10 +325,13 @@ export interface TokenPiece {
 
 /** The whole answer. */
 export interface GenerateResult {
+  /** The answer, without what stopped it. */
   text: string;
+  /** Its token ids. */
   tokens: number[];
   /** Log probabilities of the answer's tokens, where asked for; the end token has none. */
   logprobs?: TokenLogprobs[];
+  /** Tokens of the prompt. */
   prompt_tokens: number;
   /** Tokens of the prompt that did not have to be read. */
   cached_tokens: number;
@@ -308,6 +347,7 @@ export interface GenerateResult {
   timings: { load_ms: number; prefill_ms: number; ttft_ms: number; decode_ms: number; prefill_tok_s: number; decode_tok_s: number };
   /** What this generation alone cost, prefill apart. `created`: buffers, bind groups and pipelines made while decoding. */
   counters: { submits: number; dispatches: number; readbacks: number; readback_bytes: number; prefill_submits: number; gpu_bytes: number; created: number };
+  /** The GPU that it was made on. */
   adapter: AdapterInfo;
   /** Name of the lane and the variants. */
   plan: string;
@@ -321,8 +361,11 @@ export interface GenerateResult {
 
 /** The GPU. */
 export interface AdapterInfo {
+  /** Who made it, as the browser says. */
   vendor: string;
+  /** Its name, or what the browser tells instead. */
   name: string;
+  /** Optional features of WebGPU that the engine uses of it. */
   features: string[];
   /** Smallest and largest subgroup. */
   subgroup: [number, number];
@@ -334,13 +377,17 @@ export interface PlanStep {
   pass: 'prefill' | 'short' | 'few' | 'decode';
   /** Where in the model. */
   step: string;
+  /** The shader. */
   kernel: string;
+  /** Which text of it. */
   variant: string;
+  /** Workgroups in x, y and z. */
   grid: [number, number, number];
   /** Bytes of weights and cache that the step reads. */
   bytes: number;
   /** Why this variant was chosen. */
   reason: string;
+  /** Which processor runs it. */
   where: 'gpu' | 'cpu';
 }
 
@@ -373,6 +420,7 @@ export interface EngineEventMap {
 
 /** What is loaded, on what, and how it runs. */
 export interface EngineInfo {
+  /** Of the package. */
   version: string;
   /** `types`: how many tensors have each type. `chat`: whether there is a chat template. `thinks`: whether an answer begins within a thought. */
   model: {
@@ -391,6 +439,7 @@ export interface EngineInfo {
   };
   /** `software`: it computes on the CPU. */
   adapter: AdapterInfo & { software: boolean };
+  /** The lane in use. */
   lane: Lane;
   /** The lanes that this device offers. */
   lanes: Lane[];
@@ -406,6 +455,7 @@ export interface EngineInfo {
   self_test: { checked: number; ms: number; wrong: string[]; skipped?: string };
   /** What is not as it should be, for people: empty on a GPU that computes as it should. The console shows them as well. */
   warnings: string[];
+  /** Every dispatch of a pass and of a decode step, in order. */
   plan: PlanStep[];
   /** Where the model is kept: `opfs`, `local` (your own files), or not at all. `cached`: this load needed no network. `reason`: why it is not kept. `evicted`: it
    * was stored, and the browser has removed it since to free space. */

@@ -51,21 +51,21 @@ async function wasm(profile, out, env) {
   });
 }
 
-/** The TypeScript of npm/ into the package: index.js, worker.js, type definitions, package.json. */
+/** The TypeScript of npm/ into the package: index.js, worker.js, host.js, type definitions, package.json. */
 async function javascript(out) {
   const sources = join(root, 'npm');
   const hash = hashOf([sources, join(root, 'package.json'), join(root, 'package-lock.json'), join(root, 'tsconfig.json'), join(root, 'README.md'), join(root, 'scripts', 'build.mjs')]);
   await once(join(out, '.stamp-js'), hash, async () => {
     const esbuild = await import('esbuild');
     await esbuild.build({
-      entryPoints: [join(sources, 'index.ts'), join(sources, 'worker.ts')],
+      entryPoints: ['index.ts', 'worker.ts', 'host.ts'].map((name) => join(sources, name)),
       outdir: out,
       bundle: true,
       format: 'esm',
       target: 'es2022',
       sourcemap: true,
-      // The wasm glue stays a file of its own: it finds the .wasm file beside itself.
-      external: ['./millrace.js'],
+      // The wasm glue stays a file of its own: it finds the .wasm file beside itself. So does what only an engine in the caller's Worker needs.
+      external: ['./millrace.js', './host.js'],
       logLevel: 'warning',
     });
     await types(out);

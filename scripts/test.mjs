@@ -14,6 +14,7 @@ const WASM = 'wasm32-unknown-unknown';
 const RUNNERS = {
   format: () => check('cargo', ['fmt', '--check']),
   types: () => check(process.execPath, [tsc, '-p', root]),
+  docs: () => check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
   clippy: () => check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', 'cli', '--', '-D', 'warnings']),
   native: ({ native, long, more }) =>
     cargoTests('cargo', ['test', '--locked', '--no-fail-fast', '--features', 'cli', ...more, ...(long ? ['--', '--include-ignored'] : [])], native),

@@ -223,6 +223,7 @@ async function respond<C, W>(
   whole: (engine: Engine, asked: Asked, signal: AbortSignal | undefined) => Promise<W>,
 ): Promise<W | CompletionStream<C>> {
   if (options.signal?.aborted) throw aborted('generation', options.signal);
+  if (options.onProgress) asked.options.onProgress = options.onProgress;
   if (!asked.stream) return whole(engine, asked, options.signal ?? undefined);
   const controller = new AbortController();
   return new CompletionStream<C>(untilLeft(chunks(engine, asked, controller.signal), controller, options.signal), controller);

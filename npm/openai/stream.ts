@@ -3,6 +3,7 @@
  * `controller.abort()`.
  */
 export class CompletionStream<T> implements AsyncIterable<T> {
+  /** Aborting it ends the stream, which then is over without an error. */
   readonly controller: AbortController;
   readonly #chunks: AsyncGenerator<T, void>;
 
@@ -12,6 +13,7 @@ export class CompletionStream<T> implements AsyncIterable<T> {
     this.controller = controller;
   }
 
+  /** The chunks, once: leaving the loop ends them. */
   [Symbol.asyncIterator](): AsyncIterator<T, void> {
     return this.#chunks;
   }

@@ -1,9 +1,11 @@
 // OpenAI's shapes, as far as they can be honoured here. https://platform.openai.com/docs/api-reference
-import type { GenerateResult } from '../types.ts';
+import type { GenerateResult, Progress } from '../types.ts';
 
 /** A piece of a message's content. Only text can be read. */
 export interface ContentPart {
+  /** What kind of part it is. */
   type: 'text';
+  /** What it says. */
   text: string;
 }
 
@@ -11,18 +13,25 @@ export interface ContentPart {
 export interface ChatMessage {
   /** `developer` is what newer models call `system`. */
   role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
+  /** Text, or parts of text that are read one behind the other; null beside `tool_calls`. */
   content?: string | readonly ContentPart[] | null;
+  /** Name of the speaker, for templates that know one. */
   name?: string;
+  /** Functions that the assistant called in this message. */
   tool_calls?: readonly ChatToolCall[];
+  /** Which call a message of role `tool` answers. */
   tool_call_id?: string;
   /** What the assistant thought: goes to chat templates that know it. */
   reasoning_content?: string | null;
+  /** As in answers; anything but null is BAD_OPTION. */
   refusal?: null;
 }
 
 /** A call of a function that the model asks for. */
 export interface ChatToolCall {
+  /** Names the call, for the message that answers it. */
   id: string;
+  /** Only functions. */
   type: 'function';
   /** `arguments` is JSON, as the model wrote it. */
   function: { name: string; arguments: string };
@@ -30,7 +39,9 @@ export interface ChatToolCall {
 
 /** A function that the model may ask for. */
 export interface ChatTool {
+  /** Only functions. */
   type: 'function';
+  /** Its name, what it does, and its parameters as a JSON schema. `strict: true` is BAD_OPTION. */
   function: { name: string; description?: string; parameters?: Record<string, unknown>; strict?: boolean | null };
 }
 
@@ -62,7 +73,9 @@ interface CommonParams {
   repetition_penalty?: number | null;
   /** Added to the logits of tokens, by id, -100 to 100. */
   logit_bias?: Record<string, number> | null;
+  /** Whether the answer comes in pieces, as a {@link CompletionStream}. Default false. */
   stream?: boolean | null;
+  /** `include_usage`: whether a last piece says what the answer cost. Goes with `stream: true`. */
   stream_options?: { include_usage?: boolean } | null;
   /** For whoever keeps logs: changes nothing. */
   user?: string;
@@ -70,11 +83,13 @@ interface CommonParams {
 
 /** Parameters of {@link ChatCompletions.create}. */
 export interface ChatCompletionParams extends CommonParams {
+  /** The conversation, at least one message. It goes through the model's own chat template. */
   messages: readonly ChatMessage[];
   /** The same as `max_tokens`. */
   max_completion_tokens?: number | null;
   /** Only `text`. */
   response_format?: { type: string } | null;
+  /** Functions that the model may ask for, where its template knows tools. */
   tools?: readonly ChatTool[] | null;
   /** `auto`, the default with tools, or `none`. */
   tool_choice?: string | object | null;
@@ -92,8 +107,11 @@ export interface ChatCompletionParams extends CommonParams {
 export interface CompletionParams extends CommonParams {
   /** A text, or tokens; or several of either, each of which is completed `n` times. */
   prompt: string | readonly string[] | readonly number[] | readonly (readonly number[])[];
+  /** Only false. */
   echo?: false | null;
+  /** Not to be had. */
   suffix?: null;
+  /** Only 1. */
   best_of?: number | null;
   /** Returns the log probability of each token, and of so many of the likeliest in its place, 0 to 20. */
   logprobs?: number | null;
@@ -101,8 +119,11 @@ export interface CompletionParams extends CommonParams {
 
 /** What an answer cost. */
 export interface CompletionUsage {
+  /** Tokens of the prompts; one that is answered `n` times counts once. */
   prompt_tokens: number;
+  /** Tokens of all answers. */
   completion_tokens: number;
+  /** Both together. */
   total_tokens: number;
   /** Tokens of the prompt that did not have to be read again. */
   prompt_tokens_details: { cached_tokens: number };
@@ -110,44 +131,59 @@ export interface CompletionUsage {
   timings: GenerateResult['timings'];
 }
 
+/** Why an answer ended: by itself or a stop text, at its limit or that of the context, or with a call of a tool. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
 interface Head<T extends string> {
+  /** Another one for each call; the same in all pieces of a stream. */
   id: string;
+  /** What kind of object it is. */
   object: T;
   /** Seconds since 1970. */
   created: number;
+  /** The loaded model's name, as `engine.modelName` says it. */
   model: string;
   /** Version and lane: where they are the same on the same GPU, so is the text of a seed. */
   system_fingerprint: string;
 }
 
+/** What the model answers. */
 export interface AssistantMessage {
+  /** Always `assistant`. */
   role: 'assistant';
+  /** What it says; null where it only calls tools. */
   content: string | null;
+  /** Always null. */
   refusal: null;
   /** What the model thought before it answered, where it thinks. Not among OpenAI's. */
   reasoning_content?: string;
+  /** Functions that it asks for. */
   tool_calls?: ChatToolCall[];
 }
 
 /** A token and its log probability. */
 export interface TokenLogprob {
+  /** Its text. */
   token: string;
   /** The token in bytes: one need not be whole characters. */
   bytes: number[];
+  /** Natural logarithm of its probability. */
   logprob: number;
 }
 
 /** Log probabilities of a chat's answer, of all its tokens: of thoughts and calls too. A stream has them with the piece that they complete. */
 export interface ChatLogprobs {
+  /** In the answer's order. */
   content: (TokenLogprob & { top_logprobs: TokenLogprob[] })[];
+  /** There are none. */
   refusal: null;
 }
 
 /** Log probabilities of a plain completion. */
 export interface CompletionLogprobs {
+  /** The texts of the tokens. */
   tokens: string[];
+  /** Their log probabilities. */
   token_logprobs: number[];
   /** By text; of tokens with the same text the likeliest. */
   top_logprobs: Record<string, number>[];
@@ -157,27 +193,37 @@ export interface CompletionLogprobs {
 
 /** A chat's whole answer. */
 export interface ChatCompletion extends Head<'chat.completion'> {
+  /** The answers, as many as `n`. */
   choices: { index: number; message: AssistantMessage; logprobs: ChatLogprobs | null; finish_reason: FinishReason }[];
+  /** What they cost together. */
   usage: CompletionUsage;
 }
 
 /** What is new in a piece of a streamed answer. */
 export interface ChatDelta {
+  /** In the first piece of an answer. */
   role?: 'assistant';
+  /** The next piece of what it says. */
   content?: string;
+  /** The next piece of what it thinks. Not among OpenAI's. */
   reasoning_content?: string;
+  /** Functions that it asks for: each comes whole, with its number in the answer. */
   tool_calls?: (ChatToolCall & { index: number })[];
 }
 
 /** A piece of a chat's answer. */
 export interface ChatCompletionChunk extends Head<'chat.completion.chunk'> {
+  /** What is new in one of the answers; in the last piece with `include_usage`, none. */
   choices: { index: number; delta: ChatDelta; logprobs: ChatLogprobs | null; finish_reason: FinishReason | null }[];
+  /** With `include_usage`: null, and in the last piece what all answers cost. */
   usage?: CompletionUsage | null;
 }
 
 /** A plain completion, whole or a piece of one. */
 export interface Completion extends Head<'text_completion'> {
+  /** The answers, as many as prompts times `n`; in a stream what is new in one of them. */
   choices: { index: number; text: string; logprobs: CompletionLogprobs | null; finish_reason: 'stop' | 'length' | null }[];
+  /** What they cost together; in a stream only with `include_usage`, in the last piece. */
   usage?: CompletionUsage | null;
 }
 
@@ -185,4 +231,6 @@ export interface Completion extends Head<'text_completion'> {
 export interface RequestOptions {
   /** Aborts the call: promise and iteration reject with code ABORTED. */
   signal?: AbortSignal | null;
+  /** As that of {@link GenerateOptions}, for each answer. Not among OpenAI's. */
+  onProgress?: (progress: Progress) => void;
 }

@@ -245,6 +245,13 @@ impl Gpu {
     }
 }
 
+/// Whoever gives up a load, or loads again, must not wait for the browser to notice that nobody has the device any more.
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        self.destroy();
+    }
+}
+
 fn no_adapter(options: &GpuOptions, seen: &[String]) -> Error {
     let message = match &options.adapter {
         Some(wanted) => format!("no GPU adapter matches {wanted:?}; found: {}", if seen.is_empty() { "none".into() } else { seen.join(", ") }),

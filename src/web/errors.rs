@@ -1,17 +1,34 @@
 //! Errors across the border: ours become a JavaScript `Error` with a `code`, the browser's become ours.
 
+use std::error::Error as StdError;
+
 use js_sys::Reflect;
 use wasm_bindgen::{JsCast, JsValue};
 
 use super::js;
 use crate::error::{Error, ErrorKind};
 
-/// A JavaScript `Error` with our message and the stable code in `code`.
+/// A JavaScript `Error` with our message, the stable code in `code`, and what it came of in `cause`.
 pub fn to_js(error: &Error) -> JsValue {
     let out: JsValue = js_sys::Error::new(error.message()).into();
     // Setting a property of a fresh Error does not fail.
     let _ = Reflect::set(&out, &"code".into(), &error.code().into());
     let _ = Reflect::set(&out, &"name".into(), &"MillraceError".into());
+    if let Some(source) = error.source() {
+        let _ = Reflect::set(&out, &"cause".into(), &cause(source));
+    }
+    out
+}
+
+/// What an error came of: another of ours, or somebody else's with what that came of.
+fn cause(error: &(dyn StdError + 'static)) -> JsValue {
+    if let Some(ours) = error.downcast_ref::<Error>() {
+        return to_js(ours);
+    }
+    let out: JsValue = js_sys::Error::new(&error.to_string()).into();
+    if let Some(source) = error.source() {
+        let _ = Reflect::set(&out, &"cause".into(), &cause(source));
+    }
     out
 }
 
@@ -54,6 +71,17 @@ mod tests {
         assert!(error.is_instance_of::<js_sys::Error>());
         assert_eq!(js::string(&error, "code"), "BAD_OPTION");
         assert_eq!(js::string(&error, "message"), "topK: must be a whole number");
+        assert!(js::get(&error, "cause").is_undefined());
+    }
+
+    #[wasm_bindgen_test]
+    fn causes_cross_the_border() {
+        let error = Error::template("the chat template fails").with_source(Error::internal("line 3").with_source(std::fmt::Error));
+        let cause = js::get(&to_js(&error), "cause");
+        assert_eq!((js::string(&cause, "code"), js::string(&cause, "message")), ("INTERNAL".into(), "line 3".into()));
+        let last = js::get(&cause, "cause");
+        assert!(last.is_instance_of::<js_sys::Error>());
+        assert_eq!((js::string(&last, "message"), js::string(&last, "code")), (std::fmt::Error.to_string(), String::new()));
     }
 
     #[wasm_bindgen_test]

@@ -13,6 +13,7 @@ const PHASES: Record<Progress['phase'], string> = {
   read: 'Reading',
   upload: 'Moving onto the GPU',
   compile: 'Compiling kernels',
+  queue: 'Waiting for its turn',
   prompt: 'Reading the question',
 };
 

@@ -5,18 +5,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use futures_channel::oneshot;
-use js_sys::{ArrayBuffer, Uint8Array};
+use js_sys::{ArrayBuffer, Function, Uint8Array};
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{Event, FileSystemFileHandle, MessageEvent, Worker, WorkerOptions, WorkerType};
+use web_sys::{Event, FileSystemFileHandle, MessageEvent, Worker};
 
 use super::handle::JsResult;
 use crate::web::js;
 
-/// The name by which the script knows what it is to do.
-const NAME: &str = "millrace-reads";
 /// Fewer bytes than this are read here: the way there and back takes longer.
 const LEAST: usize = 256 << 10;
 /// Bytes of a buffer: those that come back are used again.
@@ -29,15 +27,15 @@ const IDLE_MS: f64 = 2000.0;
 const PATIENCE: u32 = 5;
 
 thread_local! {
-    static SCRIPT: RefCell<Option<String>> = const { RefCell::new(None) };
+    static START: RefCell<Option<Function>> = const { RefCell::new(None) };
     static READER: RefCell<Option<Reader>> = const { RefCell::new(None) };
     static FILES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Names the script of a Worker that reads where its name is `millrace-reads`; without one all is read here.
+/// Takes a function that starts a Worker which reads; without one all is read here.
 #[wasm_bindgen(js_name = readBeside)]
-pub fn read_beside(script: String) {
-    SCRIPT.set(Some(script));
+pub fn read_beside(start: Function) {
+    START.set(Some(start));
 }
 
 /// The Worker, and what it was asked for.
@@ -60,11 +58,8 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    fn start(script: &str) -> JsResult<Self> {
-        let options = WorkerOptions::new();
-        options.set_type(WorkerType::Module);
-        options.set_name(NAME);
-        let worker = Worker::new_with_options(script, &options)?;
+    fn start(start: &Function) -> JsResult<Self> {
+        let worker: Worker = start.call0(&JsValue::UNDEFINED)?.dyn_into()?;
         let answered = Closure::new(|event: JsValue| answered(&event));
         let failed = Closure::new(|event: JsValue| {
             // Otherwise it would be this Worker's error too.
@@ -102,11 +97,11 @@ impl Reader {
 
 /// Does something with the Worker, which is started if need be; `None` where there is none.
 fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
-    SCRIPT.with_borrow(|script| {
-        let script = script.as_deref()?;
+    START.with_borrow(|start| {
+        let start = start.as_ref()?;
         READER.with_borrow_mut(|reader| {
             if reader.is_none() {
-                *reader = Some(Reader::start(script).ok()?);
+                *reader = Some(Reader::start(start).ok()?);
                 spawn_local(end_when_idle());
             }
             work(reader.as_mut()?).ok()
@@ -117,7 +112,7 @@ fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
 /// From now on all is read here.
 fn give_up(why: &str) {
     web_sys::console::warn_1(&format!("millrace: the Worker that reads stored files {why}: the engine's own reads them, and loading takes longer").into());
-    SCRIPT.set(None);
+    START.set(None);
     READER.set(None);
 }
 

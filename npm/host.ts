@@ -1,0 +1,267 @@
+/// <reference lib="webworker" />
+// Where an engine lives: what answers a Link, in a Worker of the package's or in that of whoever loads. It owns the GPU device; whoever asks only
+// sees messages. Hosts of one thread share the wasm instance.
+import init, * as wasm from './millrace.js';
+import { WasmControl, WasmEngine } from './millrace.js';
+import { through } from './bridge.ts';
+import { MillraceError, packError } from './errors.ts';
+import type { FromWorker, ModelsCall, ToWorker } from './protocol.ts';
+import type { CustomFetch, Progress } from './types.ts';
+
+/** What a host answers through: a Worker's own scope, or one end of a channel. */
+export interface Port {
+  onmessage: ((event: MessageEvent<ToWorker>) => void) | null;
+  postMessage(message: FromWorker, transfer: Transferable[]): void;
+  close?: () => void;
+}
+
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'end' }>;
+
+/** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
+const TUNE_AFTER_MS = 300;
+const WASM = new URL('./millrace_bg.wasm', import.meta.url);
+
+/** Those of this thread. */
+const hosts = new Set<Host>();
+let instance: Promise<void> | null = null;
+/** Why nothing in this thread can be trusted any more. */
+let crashed: MillraceError | null = null;
+
+/** Answers through `port` from now on. `startReads` starts a Worker that reads stored files ({@link serveReads}). */
+export function host(port: Port, startReads: () => Worker): void {
+  if (hosts.size === 0) {
+    // A panic inside an asynchronous task rejects no promise: without this whoever asked would wait for ever.
+    // Only traps end the engine; a promise of the browser's that rejects with nobody waiting is harmless.
+    self.addEventListener('error', onError);
+    self.addEventListener('unhandledrejection', onRejection);
+  }
+  hosts.add(new Host(port, startReads));
+}
+
+const onError = ({ error }: ErrorEvent): void => void crashIfTrap(error);
+const onRejection = ({ reason }: PromiseRejectionEvent): void => void crashIfTrap(reason);
+
+class Host {
+  readonly #port: Port;
+  readonly #startReads: () => Worker;
+  #engine: WasmEngine | null = null;
+  #ended = false;
+  #idleSince = 0;
+  #tuning: { stop: () => Promise<void> } | null = null;
+  /** Settles when a device that was lost while nobody wanted anything has been replaced, or cannot be. */
+  #recovering: Promise<void> | null = null;
+  readonly #running = new Map<number, AbortController>();
+  /** What pauses the downloads of requests. */
+  readonly #controls = new Map<number, WasmControl>();
+  readonly #pausedBefore = new Set<number>();
+
+  constructor(port: Port, startReads: () => Worker) {
+    this.#port = port;
+    this.#startReads = startReads;
+    port.onmessage = ({ data }) => {
+      if (data.type === 'abort') this.#running.get(data.id)?.abort();
+      else if (data.type === 'pause') this.#pause(data.id, data.paused);
+      else if (data.type === 'end') this.#end();
+      else void this.#answer(data);
+    };
+  }
+
+  post(message: FromWorker, transfer: Transferable[] = []): void {
+    this.#port.postMessage(message, transfer);
+  }
+
+  /** Frees what is held here. A Worker of the package's is ended instead, which frees all. */
+  #end(): void {
+    this.#ended = true;
+    hosts.delete(this);
+    if (hosts.size === 0) {
+      self.removeEventListener('error', onError);
+      self.removeEventListener('unhandledrejection', onRejection);
+    }
+    this.#port.onmessage = null;
+    this.#port.close?.();
+    for (const controller of this.#running.values()) controller.abort();
+    void this.#tuning?.stop();
+    this.#drop();
+  }
+
+  /** Frees the engine. What is under way in it ends by itself. */
+  #drop(): void {
+    const engine = this.#engine;
+    this.#engine = null;
+    try {
+      engine?.dispose();
+      engine?.free();
+    } catch (error) {
+      // After a crash nothing can be freed any more.
+      if (!crashed) throw error;
+    }
+  }
+
+  async #answer(message: Request): Promise<void> {
+    const { id } = message;
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    try {
+      if (message.type === 'load') {
+        requireGpu();
+        await this.#initialise();
+        const options = message.ownFetch ? { ...message.options, fetch: this.#pageFetch(id) } : message.options;
+        const engine = await WasmEngine.load(options, (progress) => this.post({ type: 'progress', id, progress }), controller.signal, this.#controlOf(id));
+        this.#engine = engine;
+        if (this.#ended) return this.#drop();
+        engine.onDevice((event) => (event.type === 'gone' ? this.#recoverWhenIdle() : this.post({ type: 'device', event })));
+        const info = engine.info();
+        this.post({ type: 'loaded', id, info });
+        // On a GPU in software it would cost more than it gains.
+        if (message.tune ?? !info.adapter.software) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
+      } else if (message.type === 'models') {
+        await this.#initialise();
+        this.post({ type: 'answer', id, value: await this.#models(id, message.call, message.ownFetch, controller.signal) });
+      } else {
+        this.#idleSince = 0;
+        await this.#tuning?.stop();
+        await this.#recovering;
+        const engine = this.#engine;
+        if (!engine) throw new MillraceError('INTERNAL', `the Worker was asked to ${message.type} and holds no model`);
+        if (message.type === 'fork' || message.type === 'restore') {
+          const conversation = message.type === 'fork' ? engine.fork(message.from) : await engine.restore(message.name, controller.signal);
+          return this.post({ type: 'forked', id, conversation, info: engine.info() });
+        }
+        if (message.type !== 'generate') {
+          if (message.type === 'release') engine.release(message.conversation);
+          if (message.type === 'save') await engine.save(message.conversation, message.name, controller.signal);
+          if (message.type === 'forget') await engine.forget(message.name);
+          return this.post({ type: 'settled', id, info: engine.info() });
+        }
+        const onDelta: Parameters<WasmEngine['generate']>[1] = (delta) => this.post({ type: 'delta', id, ...delta }, [delta.tokens.buffer]);
+        const onProgress = (progress: Progress): void => this.post({ type: 'progress', id, progress });
+        const result = await engine.generate(message.request, onDelta, onProgress, controller.signal);
+        this.post({ type: 'done', id, result, info: engine.info() });
+      }
+    } catch (error) {
+      // A trap has poisoned the instance's memory; every other error leaves the engine usable.
+      if (!crashIfTrap(error)) this.post({ type: 'error', id, error: packError(error) });
+    } finally {
+      this.#running.delete(id);
+      this.#controls.get(id)?.free();
+      this.#controls.delete(id);
+      this.#pausedBefore.delete(id);
+      this.#idleSince = performance.now();
+      this.#recoverWhenIdle();
+    }
+  }
+
+  /** Replaces a lost device, so that the next generation need not wait for it. Whoever is at work notices and does so too; afterwards this is called again. */
+  #recoverWhenIdle(): void {
+    if (!this.#engine?.isLost() || this.#running.size > 0 || this.#tuning || this.#recovering) return;
+    this.#recovering = this.#engine.recover().then(
+      () => void (this.#recovering = null),
+      (error) => {
+        this.#recovering = null;
+        // The page has heard that the device is not coming back; whatever it asks for next fails.
+        crashIfTrap(error);
+      },
+    );
+  }
+
+  /** Measures kernels' variants, if nobody has wanted anything for a while; otherwise later. */
+  async #tuneWhenIdle(): Promise<void> {
+    if (!this.#engine) return;
+    if (this.#running.size > 0 || this.#recovering || performance.now() - this.#idleSince < TUNE_AFTER_MS) {
+      setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
+      return;
+    }
+    const controller = new AbortController();
+    const done = this.#engine.tune(controller.signal).then(
+      () => {
+        this.#tuning = null;
+        if (this.#engine) this.post({ type: 'tuned', info: this.#engine.info() });
+        // Interrupted: the next idle moment goes on where this one ended.
+        if (controller.signal.aborted) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
+        this.#recoverWhenIdle();
+      },
+      (error) => {
+        this.#tuning = null;
+        if (crashIfTrap(error) || this.#ended) return;
+        console.warn('millrace: measuring kernels failed; the default ones stay', error);
+        this.#recoverWhenIdle();
+      },
+    );
+    this.#tuning = { stop: () => (controller.abort(), done) };
+  }
+
+  /** The request's control, as the page has it by now. */
+  #controlOf(id: number): WasmControl {
+    const control = new WasmControl();
+    if (this.#pausedBefore.has(id)) control.pause(true);
+    this.#controls.set(id, control);
+    return control;
+  }
+
+  #pause(id: number, paused: boolean): void {
+    const control = this.#controls.get(id);
+    if (control) control.pause(paused);
+    // The wasm is not there yet.
+    else if (paused) this.#pausedBefore.add(id);
+    else this.#pausedBefore.delete(id);
+  }
+
+  #pageFetch(id: number): CustomFetch {
+    return through((url, headers, port) => this.post({ type: 'fetch', id, url, headers, port }, [port]));
+  }
+
+  /** Starts the instance that all hosts of this thread share. */
+  async #initialise(): Promise<void> {
+    if (crashed) throw crashed;
+    instance ??= init({ module_or_path: WASM }).then(() => wasm.readBeside(this.#startReads));
+    try {
+      await instance;
+    } catch (error) {
+      instance = null;
+      const message = `millrace_bg.wasm could not be loaded from beside ${import.meta.url}: serve all files of the package from one folder, .wasm as application/wasm`;
+      throw new MillraceError('INTERNAL', message, { cause: error });
+    }
+  }
+
+  #models(id: number, call: ModelsCall, ownFetch: boolean, signal: AbortSignal): Promise<unknown> {
+    const onProgress = (progress: Progress): void => this.post({ type: 'progress', id, progress });
+    switch (call.name) {
+      case 'list':
+        return wasm.listModels();
+      case 'plan':
+        requireGpu();
+        return wasm.planModel(ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options, signal);
+      case 'usage':
+        return wasm.storageUsage();
+      case 'download':
+        return wasm.downloadModel(ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options, onProgress, signal, this.#controlOf(id));
+      case 'verify':
+        return wasm.verifyModel(call.url, onProgress, signal);
+      case 'remove':
+        return wasm.removeModel(call.url);
+      case 'export':
+        return wasm.exportModel(call.url);
+      case 'import':
+        return wasm.importModel(call.url, call.files, onProgress, signal);
+    }
+  }
+}
+
+function requireGpu(): void {
+  if (!('gpu' in self.navigator)) {
+    throw new MillraceError('NO_WEBGPU', 'WebGPU is not available in Workers of this browser: update it, or use a current Chrome, Edge, Safari 26 or Firefox');
+  }
+}
+
+/** Whether an error is a trap of our wasm: then all that the instance holds is lost. */
+function crashIfTrap(error: unknown): boolean {
+  if (!(error instanceof WebAssembly.RuntimeError)) return false;
+  // In a Worker of the caller's there may be other wasm. Not every browser tells whose trap it was.
+  const from = /([^\s(@]+):wasm-function\[/.exec(error.stack ?? '')?.[1];
+  if (from && /^https?:/.test(from) && from !== WASM.href) return false;
+  const again = hosts.size > 1 ? 'all engines of this Worker are gone: end it, and load them in another' : 'load it again';
+  crashed ??= new MillraceError('INTERNAL', `the engine crashed (${error.message}): ${again}; the console shows where`, { cause: error });
+  for (const one of hosts) one.post({ type: 'crash', error: packError(crashed) });
+  return true;
+}
