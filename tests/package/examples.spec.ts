@@ -1,0 +1,61 @@
+// Each example as its bundler leaves it, from a static server that sends no headers of its own: it loads the model in the box and answers.
+import { join } from 'node:path';
+import { type BrowserContext, expect, type Page, test } from '@playwright/test';
+import { root } from '../../scripts/lib/env.mjs';
+import { EXAMPLES, served } from '../../scripts/package.mjs';
+import { serve } from '../../scripts/serve.mjs';
+
+const MODELS = { '/models/': join(root, 'www', 'models') };
+const bundled = Object.keys(EXAMPLES).filter((name) => name !== 'extension');
+
+/** Whatever the page and its Workers ask for from elsewhere, and every complaint of the browser's. */
+function watch(context: BrowserContext, page: Page, origin: string): { elsewhere: string[]; problems: string[] } {
+  const seen = { elsewhere: [] as string[], problems: [] as string[] };
+  context.on('request', (request) => {
+    const url = new URL(request.url());
+    if (url.origin !== origin && !['blob:', 'data:'].includes(url.protocol)) seen.elsewhere.push(url.href);
+  });
+  page.on('console', (message) => message.type() === 'error' && seen.problems.push(message.text()));
+  page.on('pageerror', (error) => seen.problems.push(error.message));
+  return seen;
+}
+
+/** Loading with progress, an answer that streams, and one that is stopped. */
+async function chat(page: Page): Promise<void> {
+  await expect(page.locator('progress')).toBeVisible();
+  await expect(page.getByRole('status')).toHaveText(/^Ready: /, { timeout: 240_000 });
+  await expect(page.locator('progress')).toBeHidden();
+  // How often the answer grew: once would be no stream.
+  await page.evaluate(() => {
+    let grown = 0;
+    let last = '';
+    new MutationObserver(() => {
+      const text = document.querySelector('#answer')?.textContent ?? '';
+      if (text !== last && text.startsWith(last) && text !== '') grown += 1;
+      last = text;
+      document.body.dataset['grown'] = String(grown);
+    }).observe(document.body, { childList: true, characterData: true, subtree: true });
+  });
+  await page.getByRole('button', { name: 'Send' }).click();
+  await expect(page.locator('#answer')).toContainText('42', { timeout: 60_000 });
+  await expect(page.getByRole('button', { name: 'Send' })).toBeEnabled({ timeout: 60_000 });
+  expect(Number(await page.locator('body').getAttribute('data-grown'))).toBeGreaterThan(1);
+  await page.locator('#prompt').fill('Tell me a very long story.');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await expect(page.locator('#answer')).not.toBeEmpty();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await expect(page.getByRole('button', { name: 'Send' })).toBeEnabled();
+  await expect(page.locator('#error')).toHaveText('');
+}
+
+for (const name of bundled) {
+  test(`examples/${name} loads, streams an answer and stops`, async ({ page, context }) => {
+    const server = await serve({ mounts: { ...MODELS, '/': served(name) } });
+    const seen = watch(context, page, server.url);
+    await page.goto(`${server.url}/`);
+    await chat(page);
+    expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
+    expect(seen).toEqual({ elsewhere: [], problems: [] });
+    await server.close();
+  });
+}
