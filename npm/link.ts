@@ -26,7 +26,8 @@ export class Link {
   onDevice: (event: DeviceEvent) => void = () => {};
 
   constructor() {
-    const url = new URL('./worker.js', import.meta.url);
+    // Some bundlers make an address of it that only the page completes.
+    const url = new URL(String(new URL('./worker.js', import.meta.url)), globalThis.location?.href);
     try {
       this.#worker = url.origin === globalThis.location?.origin || url.protocol === 'blob:'
         ? new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace' })

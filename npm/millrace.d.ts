@@ -67,7 +67,7 @@ export class WasmControl {
 
 export function planModel(options: WasmLoadOptions & { memory?: number }, signal: AbortSignal): Promise<LoadPlan>;
 /** Names the script of a Worker that reads stored files beside this one, where its name is `millrace-reads`. */
-export function readBeside(script: string): void;
+export function readBeside(script: string, module: boolean): void;
 export function listModels(): Promise<StoredModel[]>;
 export function storageUsage(): Promise<StorageUsage>;
 export function downloadModel(options: WasmDownloadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal, control: WasmControl): Promise<StoredModel>;

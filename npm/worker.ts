@@ -179,10 +179,20 @@ function requireGpu(): void {
 async function initialise(): Promise<void> {
   try {
     await init();
-    wasm.readBeside(self.location.href);
+    wasm.readBeside(self.location.href, isModule());
   } catch (error) {
     const message = `millrace_bg.wasm could not be loaded from beside ${self.location.href}: serve all files of the package from one folder, .wasm as application/wasm`;
     throw new MillraceError('INTERNAL', message, { cause: error });
+  }
+}
+
+/** Whether this script was started as a module. Some bundlers make a classic script of it. */
+function isModule(): boolean {
+  try {
+    self.importScripts();
+    return false;
+  } catch {
+    return true;
   }
 }
 

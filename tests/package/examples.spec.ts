@@ -1,4 +1,5 @@
 // Each example as its bundler leaves it, from a static server that sends no headers of its own: it loads the model in the box and answers.
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { type BrowserContext, expect, type Page, test } from '@playwright/test';
 import { root } from '../../scripts/lib/env.mjs';
@@ -7,6 +8,12 @@ import { serve } from '../../scripts/serve.mjs';
 
 const MODELS = { '/models/': join(root, 'www', 'models') };
 const bundled = Object.keys(EXAMPLES).filter((name) => name !== 'extension');
+
+/** Browsers ask for it of their own accord. */
+function noIcon({ url }: IncomingMessage, response: ServerResponse): boolean {
+  if (url === '/favicon.ico') response.writeHead(204).end();
+  return url === '/favicon.ico';
+}
 
 /** Whatever the page and its Workers ask for from elsewhere, and every complaint of the browser's. */
 function watch(context: BrowserContext, page: Page, origin: string): { elsewhere: string[]; problems: string[] } {
@@ -50,7 +57,7 @@ async function chat(page: Page): Promise<void> {
 
 for (const name of bundled) {
   test(`examples/${name} loads, streams an answer and stops`, async ({ page, context }) => {
-    const server = await serve({ mounts: { ...MODELS, '/': served(name) } });
+    const server = await serve({ mounts: { ...MODELS, '/': served(name) }, before: noIcon });
     const seen = watch(context, page, server.url);
     await page.goto(`${server.url}/`);
     await chat(page);

@@ -29,15 +29,15 @@ const IDLE_MS: f64 = 2000.0;
 const PATIENCE: u32 = 5;
 
 thread_local! {
-    static SCRIPT: RefCell<Option<String>> = const { RefCell::new(None) };
+    static SCRIPT: RefCell<Option<(String, WorkerType)>> = const { RefCell::new(None) };
     static READER: RefCell<Option<Reader>> = const { RefCell::new(None) };
     static FILES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Names the script of a Worker that reads where its name is `millrace-reads`; without one all is read here.
+/// Names the script of a Worker that reads where its name is `millrace-reads`, and whether it is a module; without one all is read here.
 #[wasm_bindgen(js_name = readBeside)]
-pub fn read_beside(script: String) {
-    SCRIPT.set(Some(script));
+pub fn read_beside(script: String, module: bool) {
+    SCRIPT.set(Some((script, if module { WorkerType::Module } else { WorkerType::Classic })));
 }
 
 /// The Worker, and what it was asked for.
@@ -60,9 +60,9 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    fn start(script: &str) -> JsResult<Self> {
+    fn start(script: &str, kind: WorkerType) -> JsResult<Self> {
         let options = WorkerOptions::new();
-        options.set_type(WorkerType::Module);
+        options.set_type(kind);
         options.set_name(NAME);
         let worker = Worker::new_with_options(script, &options)?;
         let answered = Closure::new(|event: JsValue| answered(&event));
@@ -103,10 +103,10 @@ impl Reader {
 /// Does something with the Worker, which is started if need be; `None` where there is none.
 fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
     SCRIPT.with_borrow(|script| {
-        let script = script.as_deref()?;
+        let (script, kind) = script.as_ref()?;
         READER.with_borrow_mut(|reader| {
             if reader.is_none() {
-                *reader = Some(Reader::start(script).ok()?);
+                *reader = Some(Reader::start(script, *kind).ok()?);
                 spawn_local(end_when_idle());
             }
             work(reader.as_mut()?).ok()
