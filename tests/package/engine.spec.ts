@@ -1,5 +1,5 @@
 // The installed package in a page: OpenAI's client and the AI SDK on the model in the box, aborts in every state, long use, two tabs, no network.
-import { expect, html, openBlank, test, TINY } from './support.ts';
+import { block, bundled, expect, html, javascript, openBlank, test, TINY } from './support.ts';
 
 test('the official client, over the engine’s fetch, says what the engine says', async ({ box }) => {
   const result = await box.evaluate(async () => {
@@ -78,6 +78,19 @@ test('the AI SDK: whole, streamed, aborted', async ({ box }) => {
   expect(result.limited).toBe('length');
   expect(result.after).toBe(result.direct.text);
 });
+
+for (const section of ['OpenAI client', 'AI SDK']) {
+  test(`README.md, ${section}`, async ({ box, site }) => {
+    const name = `/suite/${section.replace(' ', '-')}.js`;
+    site.routes.set(name, javascript(await bundled(`const { engine } = globalThis;\n${block(section, 'js')}`)));
+    await box.evaluate(async (name) => {
+      document.querySelector('#answer')?.remove();
+      document.body.append(Object.assign(document.createElement('p'), { id: 'answer' }));
+      await import(name);
+    }, name);
+    await expect(box.locator('#answer')).toContainText('42');
+  });
+}
 
 test('an abort before, while queued, while the prompt is read, and between chunks; the engine goes on', async ({ box }) => {
   const outcome = await box.evaluate(async () => {

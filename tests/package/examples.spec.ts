@@ -35,6 +35,9 @@ function watch(context: BrowserContext, page: Page, origin: string): { elsewhere
   return seen;
 }
 
+// Each has a model of its own to load.
+test.describe.configure({ mode: 'parallel' });
+
 /** Loading with progress, an answer that streams, and one that is stopped. */
 async function chat(page: Page): Promise<void> {
   await expect(page.locator('progress')).toBeVisible();

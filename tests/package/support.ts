@@ -1,5 +1,6 @@
 // What these tests share: a page of a consumer who bundles the installed package with the official OpenAI client, the AI SDK and React.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test as base, expect, type Page } from '@playwright/test';
 import * as esbuild from 'esbuild';
@@ -34,6 +35,14 @@ export async function bundled(contents: string, loader: 'ts' | 'jsx' = 'ts'): Pr
     define: { 'process.env.NODE_ENV': '"development"' },
   });
   return outputFiles[0]!.text;
+}
+
+/** The code block of a section of README.md. */
+export function block(section: string, language: string): string {
+  const text = readFileSync(join(root, 'README.md'), 'utf8').split(/^## /m).find((part) => part.startsWith(`${section}\n`));
+  const code = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(text ?? '')?.[1];
+  if (!code) throw new Error(`README.md has no code block in ${language} under "${section}"`);
+  return code;
 }
 
 export const javascript = (text: string) => (_: IncomingMessage, response: ServerResponse): void => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(text);
