@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { serve } from './bridge.ts';
 import { MillraceError } from './errors.ts';
 import { aborted, Generation } from './generation.ts';

@@ -43,7 +43,7 @@ export class Link {
   }
 
   #inWorker(): { far: Worker; end: () => void } {
-    const url = new URL('./worker.js', import.meta.url);
+    const url = completed(new URL('./worker.js', import.meta.url));
     const worker = startWorker(url, () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace' }), 'millrace');
     worker.addEventListener('error', (event) => {
       const message = event.message
@@ -57,7 +57,7 @@ export class Link {
   #inThisThread(): { far: MessagePort; end: () => void } {
     const { port1, port2 } = new MessageChannel();
     const startReads = (): Worker =>
-      startWorker(new URL('./worker.js', import.meta.url), () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }), 'millrace-reads');
+      startWorker(completed(new URL('./worker.js', import.meta.url)), () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }), 'millrace-reads');
     // What is sent before it is there waits in the channel.
     import('./host.js').then(
       ({ host }) => host(port2, startReads),
@@ -118,6 +118,9 @@ export class Link {
     else pending.resolve(message as never);
   }
 }
+
+/** Some bundlers make an address of it that only the page completes. */
+const completed = (url: URL): URL => new URL(String(url), globalThis.location?.href);
 
 /**
  * Starts a Worker with the script at `url`. `start` does it as bundlers know it. A Worker's script must come from the page's origin; where the

@@ -6,4 +6,14 @@ import { READS, serveReads } from './reads.ts';
 declare const self: DedicatedWorkerGlobalScope;
 
 if (self.name === READS) serveReads(self);
-else host(self, () => new Worker(self.location.href, { type: 'module', name: READS }));
+else host(self, () => new Worker(self.location.href, { type: isModule() ? 'module' : 'classic', name: READS }));
+
+/** Whether this script was started as a module. Some bundlers make a classic script of it. */
+function isModule(): boolean {
+  try {
+    self.importScripts();
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -2,7 +2,7 @@
 //   npm run build                    optimised, into pkg/
 //   npm run build -- --dev           quick to compile, into .cache/pkg-dev/: what the tests use
 import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { hashOf, isMain, main, once, root, run, say, targetDir, tools } from './lib/env.mjs';
 import { setupBuild } from './setup.mjs';
 
@@ -51,51 +51,73 @@ async function wasm(profile, out, env) {
   });
 }
 
-/** The TypeScript of npm/ into the package: index.js, worker.js, host.js, type definitions, package.json. */
+/** What a page imports, by its name in `exports`. */
+const ENTRIES = { '.': 'index', './ai-sdk': 'ai-sdk', './react': 'react' };
+
+/** The TypeScript of npm/ into the package: what a page imports, worker.js, host.js, type definitions, package.json. */
 async function javascript(out) {
   const sources = join(root, 'npm');
-  const hash = hashOf([sources, join(root, 'package.json'), join(root, 'package-lock.json'), join(root, 'tsconfig.json'), join(root, 'README.md'), join(root, 'scripts', 'build.mjs')]);
+  const glue = join(out, 'millrace.js');
+  const hash = hashOf([sources, glue, join(root, 'package.json'), join(root, 'package-lock.json'), join(root, 'tsconfig.json'), join(root, 'README.md'), join(root, 'scripts', 'build.mjs')]);
   await once(join(out, '.stamp-js'), hash, async () => {
     const esbuild = await import('esbuild');
-    await esbuild.build({
-      entryPoints: ['index.ts', 'worker.ts', 'host.ts'].map((name) => join(sources, name)),
-      outdir: out,
-      bundle: true,
-      format: 'esm',
-      target: 'es2022',
-      sourcemap: true,
-      // The wasm glue stays a file of its own: it finds the .wasm file beside itself. So does what only an engine in the caller's Worker needs.
-      external: ['./millrace.js', './host.js'],
-      logLevel: 'warning',
-    });
-    await types(out);
-    const { version, description, license } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    const options = { outdir: out, bundle: true, format: 'esm', target: 'es2022', sourcemap: true, logLevel: 'warning' };
+    // What only an engine in the caller's Worker needs is loaded when it is.
+    await esbuild.build({ ...options, entryPoints: [join(sources, 'index.ts')], external: ['./host.js'] });
+    // One engine and one class of errors for all: what is built on the engine imports it.
+    await esbuild.build({ ...options, entryPoints: [join(sources, 'ai-sdk.ts'), join(sources, 'react.ts')], external: ['react'], plugins: [elsewhere(/^\.\/index\.ts$/, { path: './index.js', external: true })] });
+    // They need no other script, wherever a bundler puts them: only the .wasm file, which they find by an address that bundlers know.
+    await esbuild.build({ ...options, entryPoints: [join(sources, 'worker.ts'), join(sources, 'host.ts')], plugins: [elsewhere(/^\.\/millrace\.js$/, { path: glue })] });
+    const declarations = await types(out);
+    const scripts = [...Object.values(ENTRIES), 'worker', 'host'].flatMap((name) => [`${name}.js`, `${name}.js.map`]);
+    const { version, description, license, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     const manifest = {
       name: 'millrace',
       version,
       description,
+      keywords: ['llm', 'webgpu', 'wasm', 'gguf', 'safetensors', 'inference', 'chat', 'openai', 'ai-sdk', 'react', 'browser', 'offline'],
       license,
       type: 'module',
       main: 'index.js',
       types: 'index.d.ts',
-      exports: { '.': { types: './index.d.ts', default: './index.js' } },
-      files: ['*.js', '*.js.map', '*.d.ts', '*.wasm', 'snippets'],
-      sideEffects: false,
+      exports: {
+        ...Object.fromEntries(Object.entries(ENTRIES).map(([path, name]) => [path, { types: `./${name}.d.ts`, default: `./${name}.js` }])),
+        './worker.js': './worker.js',
+        './millrace_bg.wasm': './millrace_bg.wasm',
+        './package.json': './package.json',
+      },
+      files: [...scripts, ...declarations, 'millrace_bg.wasm', 'LICENSE-*'],
+      sideEffects: ['./worker.js'],
+      peerDependencies: { '@ai-sdk/provider': `^${devDependencies['@ai-sdk/provider'].split('.')[0]}.0.0`, react: '^18.0.0 || ^19.0.0' },
+      peerDependenciesMeta: { '@ai-sdk/provider': { optional: true }, react: { optional: true } },
     };
     writeFileSync(join(out, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
     for (const name of ['README.md', 'LICENSE-MIT', 'LICENSE-APACHE']) copyFileSync(join(root, name), join(out, name));
   });
 }
 
+/** An esbuild plugin: imports that match are found there. */
+function elsewhere(filter, found) {
+  return { name: 'elsewhere', setup: (build) => build.onResolve({ filter }, () => found) };
+}
+
+/** Writes the declarations that the entries reach, and returns their names. The compiler also emits those of what stays inside. */
 async function types(out) {
-  // Declarations go into a folder of their own first: the compiler also emits those of modules that only the Worker uses.
   const staging = join(out, '.types');
   rmSync(staging, { recursive: true, force: true });
   await run(process.execPath, [tsc, '-p', join(root, 'npm'), '--outDir', staging], { quiet: true });
-  for (const name of ['index', 'engine', 'generation', 'types', 'errors']) {
-    writeFileSync(join(out, `${name}.d.ts`), readFileSync(join(staging, `${name}.d.ts`), 'utf8').replaceAll(".ts';", ".js';"));
+  const names = Object.values(ENTRIES).map((name) => `${name}.d.ts`);
+  for (const name of names) {
+    const text = readFileSync(join(staging, name), 'utf8').replaceAll(".ts';", ".js';");
+    for (const [, path] of text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)\.js'/g)) {
+      const reached = join(dirname(name), `${path}.d.ts`);
+      if (!names.includes(reached)) names.push(reached);
+    }
+    mkdirSync(dirname(join(out, name)), { recursive: true });
+    writeFileSync(join(out, name), text);
   }
   rmSync(staging, { recursive: true, force: true });
+  return names;
 }
 
 /** The TypeScript compiler as a Node script. */

@@ -5,13 +5,15 @@ import { Failure, root } from './lib/env.mjs';
 
 /**
  * Starts a server on localhost. Options: `port` (0: any free one), `pkg` (the package's folder, served at /pkg/), `mounts` (further
- * `{ '/prefix/': folder }`), `before(request, response)` (returns true where it has answered; tests use it to count and to break things).
+ * `{ '/prefix/': folder }`, the longest counts; `/` takes the place of the pages), `before(request, response)` (returns true where it has answered; tests use it to count and to break things).
  * Resolves to `{ url, close }`; a port that is taken is a `Failure` that says what to do.
  * @param {{ port?: number, pkg?: string, mounts?: Record<string, string>, before?: (request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => boolean | undefined }} options
  */
 export async function serve({ port = 0, pkg, mounts = {}, before } = {}) {
   const { default: send } = await import('send');
-  const folders = Object.entries({ ...mounts, '/pkg/': pkg, '/': join(root, 'www') }).filter(([, folder]) => folder);
+  const folders = Object.entries({ '/pkg/': pkg, '/': join(root, 'www'), ...mounts })
+    .filter(([, folder]) => folder)
+    .sort(([a], [b]) => b.length - a.length);
   const server = createServer((request, response) => {
     if (before?.(request, response)) return;
     if (request.method !== 'GET' && request.method !== 'HEAD') {

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { build, tsc } from './build.mjs';
 import { main, root, run, say } from './lib/env.mjs';
+import { prepare } from './package.mjs';
 import { setupTest } from './setup.mjs';
 
 const reports = join(root, 'test-results');
@@ -26,7 +27,14 @@ const RUNNERS = {
       // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
       WASM_BINDGEN_TEST_TIMEOUT: '600',
     }),
-  browser: ({ long, more }) => playwright(more, long),
+  browser: async ({ long, more }) => {
+    await build('dev');
+    return playwright('browser', [], more, long);
+  },
+  package: async ({ long, more }) => {
+    await prepare();
+    return playwright('package', ['--config', join(root, 'tests', 'package')], more, long);
+  },
   oracle: ({ native }) => oracle(native),
 };
 
@@ -85,10 +93,10 @@ async function oracle(env) {
   return { passed: Number(passed), failed: Math.max(Number(failed), code === 0 ? 0 : 1) };
 }
 
-async function playwright(more, long) {
-  await build('dev');
-  const report = join(reports, 'browser.json');
-  const args = [join(root, 'node_modules', '@playwright', 'test', 'cli.js'), 'test', '--reporter=list,json', ...more];
+/** Playwright's tests of one runner. */
+async function playwright(name, options, more, long) {
+  const report = join(reports, `${name}.json`);
+  const args = [join(root, 'node_modules', '@playwright', 'test', 'cli.js'), 'test', ...options, '--reporter=list,json', ...more];
   const { code } = await run(process.execPath, args, { env: { PLAYWRIGHT_JSON_OUTPUT_NAME: report, MILLRACE_LONG: long ? '1' : '' }, check: false });
   let sum = { passed: 0, failed: 0, skipped: 0 };
   try {

@@ -1,16 +1,13 @@
-// OpenAI's shapes: parameters and answers on an engine that is told what to say, without a browser; then the official client in a page.
-import { test as plain } from '@playwright/test';
-import { build } from 'esbuild';
+// OpenAI's shapes: parameters and answers on an engine that is told what to say, without a browser. tests/package has the official client in a page.
+import { expect, test as plain } from '@playwright/test';
 import OpenAI from 'openai';
 import type { Engine } from '../../npm/engine.ts';
 import { MillraceError } from '../../npm/errors.ts';
-import { aborted, Generation } from '../../npm/generation.ts';
 import { ChatCompletions, Completions } from '../../npm/openai/create.ts';
 import { respondTo } from '../../npm/openai/fetch.ts';
 import { type Part, Splitter } from '../../npm/openai/split.ts';
 import type { ChatCompletionChunk, ChatCompletionParams } from '../../npm/openai/types.ts';
-import type { GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
-import { expect, root, test } from './support.ts';
+import { fake } from './fake.ts';
 
 /** Adjacent parts of one kind, together; ids are left out. */
 function merged(parts: Part[]): (string | object)[] {
@@ -57,48 +54,6 @@ for (const { name, text, tools = [], thinking = false, parts } of CASES) {
       expect(merged([...found, ...splitter.end()]), `in pieces of ${size}`).toEqual(parts);
     }
   });
-}
-
-/** An engine that says what it is told to, piece by piece, and notes what it was asked. */
-function fake(says: (string[] | MillraceError)[], { thinks = false } = {}) {
-  const asked: { input: Input; options: GenerateOptions }[] = [];
-  let stopped = 0;
-  const engine = {
-    info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
-    generate(input: Input, options: GenerateOptions) {
-      const answer = says[asked.length] ?? ['.'];
-      asked.push({ input, options });
-      return new Generation((onDelta) => {
-        const halt = new AbortController();
-        const result = (async (): Promise<GenerateResult> => {
-          if (answer instanceof MillraceError) throw answer;
-          let text = '';
-          const logprobs: TokenLogprobs[] = [];
-          for (const [id, piece] of answer.entries()) {
-            await new Promise((go) => setTimeout(go));
-            if (options.signal?.aborted) throw aborted('generation', options.signal);
-            if (halt.signal.aborted) break;
-            text += piece;
-            // Each piece is a token.
-            const token = { id, text: piece, bytes: [...Buffer.from(piece)], logprob: -id };
-            logprobs.push({ ...token, top: Array.from({ length: options.logprobs ?? 0 }, (_, n) => ({ ...token, text: `${n}`, logprob: -n })) });
-            options.onTokens?.({ text: piece, tokens: [id], ...(options.logprobs === undefined ? {} : { logprobs: logprobs.slice(-1) }) });
-            onDelta(piece);
-          }
-          const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
-          return { text, tokens: answer.map((_, i) => i), ...(options.logprobs === undefined ? {} : { logprobs }), prompt_tokens: 10, cached_tokens: 4, finish_reason: finish, timings: { decode_tok_s: 5 } } as unknown as GenerateResult;
-        })();
-        return {
-          result,
-          stop: () => {
-            stopped += 1;
-            halt.abort();
-          },
-        };
-      });
-    },
-  };
-  return { engine: engine as unknown as Engine, asked, stopped: () => stopped };
 }
 
 const HELLO = { messages: [{ role: 'user', content: 'Hello' }] } satisfies ChatCompletionParams;
@@ -234,40 +189,4 @@ plain('the official client: chats, streams, completions, models, errors', async 
   expect((await openai.models.list()).data.map(({ id }) => id)).toEqual([model]);
   expect((await openai.models.retrieve(model)).id).toBe(model);
   await expect(openai.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({ status: 404 });
-});
-
-test('the official client in a page, over the engine’s fetch, says what the engine says', async ({ box, site }) => {
-  const { outputFiles } = await build({ stdin: { contents: "export { default } from 'openai';", resolveDir: root }, bundle: true, format: 'esm', write: false, logLevel: 'silent' });
-  site.routes.set('/openai.js', (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(outputFiles[0]!.text));
-  const result = await box.evaluate(async () => {
-    const url = '/openai.js';
-    const { default: Client } = (await import(url)) as { default: typeof OpenAI };
-    const client = new Client({ apiKey: 'none', baseURL: 'http://millrace/v1', fetch: engine.fetch as never, dangerouslyAllowBrowser: true });
-    const messages = [{ role: 'user' as const, content: 'What is the capital of France?' }];
-    const model = engine.modelName;
-    const { text, tokens } = await engine.generate(messages, { temperature: 0, maxTokens: 8 });
-    const whole = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8 });
-    let streamed = '';
-    let usage = null;
-    for await (const chunk of await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8, stream: true, stream_options: { include_usage: true } })) {
-      streamed += chunk.choices[0]?.delta.content ?? '';
-      usage = chunk.usage ?? usage;
-    }
-    const plainText = await client.completions.create({ model, prompt: 'The capital of', temperature: 0, max_tokens: 4 });
-    const direct = await engine.generate('The capital of', { temperature: 0, maxTokens: 4 });
-    const seeds = await Promise.all([1, 1, 2].map(async (seed) => (await client.chat.completions.create({ model, messages, seed, temperature: 2, max_tokens: 6 })).choices[0]!.message.content));
-    const controller = new AbortController();
-    const cut = client.chat.completions.create({ model, messages, max_tokens: 200 }, { signal: controller.signal }).then(() => 'answered', (error: Error) => error.constructor.name);
-    setTimeout(() => controller.abort(), 50);
-    const again = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8 });
-    return { text, count: tokens.length, whole: whole.choices[0]!, streamed, usage, plainText: plainText.choices[0]!.text, direct: direct.text, seeds, cut: await cut, again: again.choices[0]!.message.content };
-  });
-  expect(result.text).not.toBe('');
-  expect(result.whole.message.content).toBe(result.text);
-  expect(result.streamed).toBe(result.text);
-  expect(result.again).toBe(result.text);
-  expect(result.plainText).toBe(result.direct);
-  expect(result.usage).toMatchObject({ completion_tokens: result.count, timings: { decode_tok_s: expect.any(Number) } });
-  expect(result.seeds[0]).toBe(result.seeds[1]);
-  expect(result.cut).toBe('APIUserAbortError');
 });

@@ -1,0 +1,234 @@
+// The engine as a model of Vercel's AI SDK: its call options become OpenAI's parameters, and OpenAI's chunks its parts.
+import type {
+  JSONObject, LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Content, LanguageModelV4FinishReason, LanguageModelV4Prompt, LanguageModelV4StreamPart,
+  LanguageModelV4ToolResultOutput, LanguageModelV4Usage, SharedV4ProviderMetadata, SharedV4Warning,
+} from '@ai-sdk/provider';
+import { type ChatCompletionChunk, type ChatCompletionParams, type ChatMessage, type ChatTool, type CompletionStream, type CompletionUsage, type Engine, MillraceError } from './index.ts';
+
+/** A loaded {@link Engine} as a model for the AI SDK. */
+export type MillraceModel = LanguageModelV4 & { readonly engine: Engine };
+
+/**
+ * A loaded engine as a model for the AI SDK 7 (`generateText`, `streamText`, `ToolLoopAgent`, …).
+ *
+ * ```js
+ * const { textStream } = streamText({ model: millrace(engine), prompt: 'Why is the sky blue?' });
+ * ```
+ *
+ * What cannot be honoured (images and other files, a forced tool, JSON where the engine cannot be held to it, a provider's own tools) rejects with a
+ * {@link MillraceError} of code BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`.
+ * `providerMetadata.millrace.timings` are those of a {@link GenerateResult}.
+ */
+export function millrace(engine: Engine): MillraceModel {
+  return {
+    specificationVersion: 'v4',
+    provider: 'millrace',
+    modelId: engine.modelName,
+    // Nothing is fetched here: the SDK fetches what a prompt refers to, and it is refused.
+    supportedUrls: {},
+    engine,
+
+    async doGenerate(options) {
+      const { params, warnings, signal } = asked(options);
+      const answer = await engine.chat.completions.create({ ...params, stream: false }, signal);
+      const { message, finish_reason } = answer.choices[0]!;
+      const content: LanguageModelV4Content[] = [];
+      if (message.reasoning_content) content.push({ type: 'reasoning', text: message.reasoning_content });
+      if (message.content) content.push({ type: 'text', text: message.content });
+      for (const { id, function: call } of message.tool_calls ?? []) content.push({ type: 'tool-call', toolCallId: id, toolName: call.name, input: call.arguments });
+      return {
+        content,
+        finishReason: reasonOf(finish_reason),
+        usage: usageOf(answer.usage),
+        providerMetadata: metadataOf(answer.usage),
+        request: { body: params },
+        response: { id: answer.id, timestamp: new Date(answer.created * 1000), modelId: answer.model, body: answer },
+        warnings,
+      };
+    },
+
+    async doStream(options) {
+      const { params, warnings, signal } = asked(options);
+      const chunks = await engine.chat.completions.create({ ...params, stream: true, stream_options: { include_usage: true } }, signal);
+      const parts = partsOf(chunks, warnings, options.includeRawChunks ?? false);
+      const stream = new ReadableStream<LanguageModelV4StreamPart>({
+        async pull(controller) {
+          const { done, value } = await parts.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+        cancel: () => chunks.controller.abort(),
+      });
+      return { stream, request: { body: params } };
+    },
+  };
+}
+
+/** A call's options in OpenAI's words. `headers` are for models behind HTTP. */
+function asked(options: LanguageModelV4CallOptions): { params: ChatCompletionParams; warnings: SharedV4Warning[]; signal: { signal?: AbortSignal } } {
+  const warnings: SharedV4Warning[] = [];
+  const params: ChatCompletionParams = { messages: options.prompt.flatMap(messagesOf) };
+  const set = <K extends keyof ChatCompletionParams>(name: K, value: ChatCompletionParams[K]): void => {
+    if (value !== undefined) params[name] = value;
+  };
+  set('max_tokens', options.maxOutputTokens);
+  set('temperature', options.temperature);
+  set('stop', options.stopSequences);
+  set('top_p', options.topP);
+  set('top_k', options.topK);
+  set('presence_penalty', options.presencePenalty);
+  set('frequency_penalty', options.frequencyPenalty);
+  set('seed', options.seed);
+  const format = options.responseFormat;
+  if (format?.type === 'json') {
+    const { schema, name = 'answer', description } = format;
+    const named = { type: 'json_schema', json_schema: { name, schema, ...(description ? { description } : {}) } };
+    params.response_format = schema ? named : { type: 'json_object' };
+  }
+  if (options.tools?.length) {
+    params.tools = options.tools.map((tool): ChatTool => {
+      if (tool.type !== 'function') throw refused(`tools: ${tool.id} is a tool that its provider runs, which there is none of here: give the model a function instead`);
+      const { name, description, inputSchema, inputExamples, strict } = tool;
+      if (inputExamples?.length) warnings.push({ type: 'unsupported', feature: 'inputExamples', details: `chat templates have no place for examples: put those of ${name} into its description` });
+      return { type: 'function', function: { name, parameters: inputSchema as Record<string, unknown>, ...(description ? { description } : {}), ...(strict ? { strict } : {}) } };
+    });
+    const choice = options.toolChoice;
+    if (choice) params.tool_choice = choice.type === 'tool' ? { type: 'function', function: { name: choice.toolName } } : choice.type;
+  }
+  const { reasoning = 'provider-default' } = options;
+  if (reasoning !== 'provider-default') {
+    params.chat_template_kwargs = { enable_thinking: reasoning !== 'none' };
+    warnings.push({ type: 'compatibility', feature: 'reasoning', details: 'thinking can be switched on and off where the chat template knows enable_thinking; there are no levels of it' });
+  }
+  const more = options.providerOptions?.['millrace'];
+  if (more) {
+    // These decide what is sent back, which is the SDK's own business.
+    const not = ['messages', 'n', 'stream', 'stream_options', 'tools', 'tool_choice'].find((name) => name in more);
+    if (not) throw refused(`providerOptions.millrace.${not} is not a parameter that can be given here`);
+    if (more['chat_template_kwargs']) params.chat_template_kwargs = { ...params.chat_template_kwargs, ...(more['chat_template_kwargs'] as object) };
+    const { chat_template_kwargs: _, ...rest } = more;
+    Object.assign(params, rest);
+  }
+  return { params, warnings, signal: options.abortSignal ? { signal: options.abortSignal } : {} };
+}
+
+function refused(what: string): MillraceError {
+  return new MillraceError('BAD_OPTION', `millrace/ai-sdk: ${what}`);
+}
+
+/** One of the SDK's messages; one with several results of tools becomes several. */
+function messagesOf(message: LanguageModelV4Prompt[number], index: number): ChatMessage[] {
+  const where = `prompt[${index}]`;
+  const unreadable = (part: { type: string; mediaType?: string }): MillraceError =>
+    refused(`${where} has a part of type ${JSON.stringify(part.type)}${part.mediaType ? ` (${part.mediaType})` : ''}: this model reads text only`);
+  if (message.role === 'system') return [{ role: 'system', content: message.content }];
+  if (message.role === 'tool') {
+    return message.content.map((part) => {
+      if (part.type !== 'tool-result') throw unreadable(part);
+      return { role: 'tool', tool_call_id: part.toolCallId, name: part.toolName, content: outputOf(part.output, unreadable) };
+    });
+  }
+  let content = '';
+  let reasoning = '';
+  const calls: NonNullable<ChatMessage['tool_calls']>[number][] = [];
+  for (const part of message.content) {
+    if (part.type === 'text') content += part.text;
+    else if (part.type === 'reasoning') reasoning += part.text;
+    else if (part.type === 'tool-call') calls.push({ id: part.toolCallId, type: 'function', function: { name: part.toolName, arguments: JSON.stringify(part.input) } });
+    else throw unreadable(part);
+  }
+  const said: ChatMessage = { role: message.role, content: content === '' && calls.length > 0 ? null : content };
+  if (reasoning !== '') said.reasoning_content = reasoning;
+  if (calls.length > 0) said.tool_calls = calls;
+  return [said];
+}
+
+/** What a tool has answered, as text. */
+function outputOf(output: LanguageModelV4ToolResultOutput, unreadable: (part: { type: string }) => MillraceError): string {
+  switch (output.type) {
+    case 'text':
+    case 'error-text':
+      return output.value;
+    case 'json':
+    case 'error-json':
+      return JSON.stringify(output.value);
+    case 'execution-denied':
+      return output.reason ?? 'The call of this tool was denied.';
+    case 'content':
+      return output.value
+        .map((part) => {
+          if (part.type !== 'text') throw unreadable(part);
+          return part.text;
+        })
+        .join('');
+  }
+}
+
+/** A stream's parts: texts and thoughts as blocks with a beginning and an end. */
+async function* partsOf(chunks: CompletionStream<ChatCompletionChunk>, warnings: SharedV4Warning[], raw: boolean): AsyncGenerator<LanguageModelV4StreamPart, void> {
+  let open: { type: 'text' | 'reasoning'; id: string } | null = null;
+  let blocks = 0;
+  let finishReason: LanguageModelV4FinishReason = { unified: 'other', raw: undefined };
+  let usage: CompletionUsage | undefined;
+  const close = function* (): Generator<LanguageModelV4StreamPart> {
+    if (open) yield { type: `${open.type}-end`, id: open.id };
+    open = null;
+  };
+  const say = function* (type: 'text' | 'reasoning', delta: string): Generator<LanguageModelV4StreamPart> {
+    if (open?.type !== type) {
+      yield* close();
+      open = { type, id: String(blocks++) };
+      yield { type: `${type}-start`, id: open.id };
+    }
+    yield { type: `${type}-delta`, id: open.id, delta };
+  };
+  yield { type: 'stream-start', warnings };
+  let first = true;
+  try {
+    for await (const chunk of chunks) {
+      if (raw) yield { type: 'raw', rawValue: chunk };
+      if (first) yield { type: 'response-metadata', id: chunk.id, timestamp: new Date(chunk.created * 1000), modelId: chunk.model };
+      first = false;
+      usage = chunk.usage ?? usage;
+      const [choice] = chunk.choices;
+      if (!choice) continue;
+      const { content, reasoning_content: thought, tool_calls: calls = [] } = choice.delta;
+      if (thought) yield* say('reasoning', thought);
+      if (content) yield* say('text', content);
+      for (const { id, function: call } of calls) {
+        yield* close();
+        yield { type: 'tool-input-start', id, toolName: call.name };
+        yield { type: 'tool-input-delta', id, delta: call.arguments };
+        yield { type: 'tool-input-end', id };
+        yield { type: 'tool-call', toolCallId: id, toolName: call.name, input: call.arguments };
+      }
+      if (choice.finish_reason) finishReason = reasonOf(choice.finish_reason);
+    }
+  } catch (error) {
+    // An abort ends the SDK's stream; every other failure is a part of it.
+    if (error instanceof MillraceError && error.code === 'ABORTED') throw error;
+    yield { type: 'error', error };
+    finishReason = { unified: 'error', raw: error instanceof MillraceError ? error.code : undefined };
+  }
+  yield* close();
+  yield { type: 'finish', finishReason, usage: usageOf(usage), ...(usage ? { providerMetadata: metadataOf(usage) } : {}) };
+}
+
+function reasonOf(raw: 'stop' | 'length' | 'tool_calls'): LanguageModelV4FinishReason {
+  return { unified: raw === 'tool_calls' ? 'tool-calls' : raw, raw };
+}
+
+function usageOf(usage: CompletionUsage | undefined): LanguageModelV4Usage {
+  const total = usage?.prompt_tokens;
+  const cacheRead = usage?.prompt_tokens_details.cached_tokens;
+  return {
+    inputTokens: { total, cacheRead, noCache: usage && total! - cacheRead!, cacheWrite: undefined },
+    // Thoughts are not counted apart.
+    outputTokens: { total: usage?.completion_tokens, text: undefined, reasoning: undefined },
+    ...(usage ? { raw: usage as unknown as JSONObject } : {}),
+  };
+}
+
+function metadataOf({ timings }: CompletionUsage): SharedV4ProviderMetadata {
+  return { millrace: { timings } };
+}

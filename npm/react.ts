@@ -1,0 +1,236 @@
+'use client';
+// A chat with a model as a React hook. The state lives outside React, in a store of its own: components come and go, and in StrictMode twice.
+import { useEffect, useState, useSyncExternalStore } from 'react';
+import { Engine, type EngineInfo, type GenerateOptions, type GenerateResult, type Generation, type LoadOptions, type Message, MillraceError, type Progress } from './index.ts';
+import { Splitter } from './openai/split.ts';
+
+/** Options of {@link useChat}. */
+export interface UseChatOptions {
+  /**
+   * The model; a relative URL is resolved against the page. Another one is loaded in place of this one, so keep files and lists in a state:
+   * they are compared by identity, addresses as text.
+   */
+  model: LoadOptions['model'];
+  /** Whether to load the model. Default true; false waits, so that a user can be asked before a large download. */
+  enabled?: boolean;
+  /** Further options of `Engine.load`, as they are when loading begins. */
+  load?: Omit<LoadOptions, 'model' | 'onProgress' | 'signal'>;
+  /** A message before all others, which is not in `messages`. */
+  system?: string;
+  /** Options of `engine.generate`, as they are when an answer begins. */
+  generate?: Omit<GenerateOptions, 'signal' | 'onProgress' | 'tools' | 'logits' | 'logitsFrom' | 'profile'>;
+}
+
+/**
+ * `idle`: nothing is loaded, because `enabled` is false. `loading`: the model is. `ready`: it waits for a message. `generating`: it answers.
+ * `error`: see `error`; `retry()` tries again.
+ */
+export type ChatStatus = 'idle' | 'loading' | 'ready' | 'generating' | 'error';
+
+/** What a chat shows. */
+export interface ChatState {
+  status: ChatStatus;
+  /** Where loading stands, or the reading of a long prompt; null when neither is under way. */
+  progress: Progress | null;
+  /** What is loaded; null while nothing is. */
+  info: EngineInfo | null;
+  /** The engine itself; null while nothing is loaded. The hook disposes of it. */
+  engine: Engine | null;
+  /** The conversation. The last one grows while it is written; what the model thought before it answered is its `reasoning_content`. */
+  messages: readonly Message[];
+  /** Of the last answer: tokens, timings, finish reason. */
+  result: GenerateResult | null;
+  /** Why loading or answering failed; null where it did not. */
+  error: MillraceError | null;
+}
+
+/** What {@link useChat} returns. */
+export interface UseChat extends ChatState {
+  /** Says something. While the model loads it is kept and answered afterwards. Throws BAD_OPTION while an answer is being written: stop it first. */
+  send(content: string): void;
+  /** Ends the answer and keeps what there is of it. A question that waits for the model is no longer answered. */
+  stop(): void;
+  /** After an error: tries again what failed. Else: answers the last question anew. */
+  retry(): void;
+  /** Ends the answer and begins a new conversation. The model stays loaded. */
+  reset(): void;
+}
+
+/**
+ * A chat with a model in this page. Loads the model when the component is there, and frees it when the component goes; a load that is under way
+ * is aborted.
+ *
+ * ```jsx
+ * const { status, progress, messages, error, send, stop } = useChat({ model: '/models/box.gguf' });
+ * ```
+ */
+export function useChat(options: UseChatOptions): UseChat {
+  const [store] = useState(() => new ChatStore());
+  useEffect(() => {
+    store.options = options;
+  });
+  const { model, enabled = true } = options;
+  const key = typeof model === 'string' || model instanceof URL ? String(model) : model;
+  useEffect(() => {
+    if (!enabled) return;
+    // Later than StrictMode's rehearsal, which takes it back at once.
+    const timer = setTimeout(() => store.load());
+    return () => {
+      clearTimeout(timer);
+      store.unload();
+    };
+  }, [store, key, enabled]);
+  const state = useSyncExternalStore(store.subscribe, store.snapshot, store.snapshot);
+  // Before loading has begun nothing is wrong or ready.
+  const status = state.status === 'idle' && enabled ? 'loading' : state.status;
+  return { ...state, status, send: store.send, stop: store.stop, retry: store.retry, reset: store.reset };
+}
+
+const EMPTY: ChatState = { status: 'idle', progress: null, info: null, engine: null, messages: [], result: null, error: null };
+
+/** Errors after which an engine is of no more use. */
+const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'INTERNAL'];
+
+class ChatStore {
+  options: UseChatOptions | null = null;
+  #state = EMPTY;
+  readonly #listeners = new Set<() => void>();
+  /** Aborts the load under way. */
+  #loading: AbortController | null = null;
+  #generation: Generation | null = null;
+  /** Whether the last message is a question that is to be answered once the model is there. */
+  #waiting = false;
+  /** Whether the last answer was not finished. */
+  #unfinished = false;
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly snapshot = (): ChatState => this.#state;
+
+  #set(change: Partial<ChatState>): void {
+    this.#state = { ...this.#state, ...change };
+    for (const listener of this.#listeners) listener();
+  }
+
+  async load(): Promise<void> {
+    const waiting = this.#waiting;
+    this.unload();
+    this.#waiting = waiting;
+    const controller = new AbortController();
+    const { signal } = controller;
+    this.#loading = controller;
+    this.#set({ status: 'loading', progress: null, error: null });
+    try {
+      const { model, load } = this.options!;
+      const engine = await Engine.load({ ...load, model, signal, onProgress: (progress) => signal.aborted || this.#set({ progress }) });
+      if (signal.aborted) return engine.dispose();
+      const follow = (): void => this.#set({ info: engine.info });
+      engine.addEventListener('devicerestored', follow);
+      this.#loading = null;
+      this.#set({ status: 'ready', progress: null, engine, info: engine.info });
+      if (this.#waiting) void this.#answer();
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error);
+    }
+  }
+
+  /** Frees what is loaded and ends what is under way. The conversation stays. */
+  unload(): void {
+    this.#loading?.abort();
+    this.#loading = null;
+    this.#end();
+    this.#state.engine?.dispose();
+    this.#set({ status: 'idle', progress: null, engine: null, info: null, error: null });
+  }
+
+  readonly send = (content: string): void => {
+    if (this.#generation) throw new MillraceError('BAD_OPTION', 'send: an answer is being written; stop() ends it');
+    this.#set({ messages: [...this.#state.messages, { role: 'user', content }] });
+    this.#ask();
+  };
+
+  readonly stop = (): void => {
+    this.#waiting = false;
+    this.#generation?.stop();
+  };
+
+  readonly retry = (): void => {
+    if (this.#generation) return;
+    const { messages, error } = this.#state;
+    if ((!error || this.#unfinished) && messages.at(-1)?.role === 'assistant') this.#set({ messages: messages.slice(0, -1) });
+    if (this.#state.messages.at(-1)?.role === 'user') this.#ask();
+    else if (!this.#state.engine && !this.#loading) void this.load();
+  };
+
+  readonly reset = (): void => {
+    this.#end();
+    this.#set({ messages: [], result: null, ...(this.#state.engine ? { status: 'ready', error: null, progress: null } : {}) });
+  };
+
+  /** Has the last question answered: now, or when the model is there. */
+  #ask(): void {
+    this.#waiting = true;
+    if (this.#state.engine) void this.#answer();
+    else if (this.#state.status === 'error') void this.load();
+  }
+
+  /** Ends the answer; what still comes of it is dropped. */
+  #end(): void {
+    const generation = this.#generation;
+    this.#generation = null;
+    this.#waiting = false;
+    generation?.stop();
+  }
+
+  async #answer(): Promise<void> {
+    const { engine, messages } = this.#state;
+    const { system, generate } = this.options!;
+    this.#waiting = false;
+    this.#unfinished = true;
+    const splitter = new Splitter([], engine!.info.model.thinks);
+    const said: Message = { role: 'assistant', content: '' };
+    const show = (parts: ReturnType<Splitter['push']>): void => {
+      for (const part of parts) {
+        if ('content' in part) said.content += part.content;
+        if ('reasoning' in part) said.reasoning_content = (said.reasoning_content ?? '') + part.reasoning;
+      }
+      if (said.content !== '' || said.reasoning_content) this.#set({ messages: [...messages, { ...said }], progress: null });
+    };
+    const onProgress = (progress: Progress): void => {
+      if (this.#generation === generation) this.#set({ progress });
+    };
+    const generation = engine!.generate(system === undefined ? messages : [{ role: 'system', content: system }, ...messages], { ...generate, onProgress });
+    this.#generation = generation;
+    this.#set({ status: 'generating', error: null, result: null });
+    try {
+      for await (const text of generation) {
+        if (this.#generation !== generation) return;
+        show(splitter.push(text));
+      }
+      const result = await generation;
+      if (this.#generation !== generation) return;
+      show(splitter.end());
+      this.#generation = null;
+      this.#unfinished = false;
+      this.#set({ status: 'ready', progress: null, result, info: engine!.info });
+    } catch (error) {
+      if (this.#generation !== generation) return;
+      this.#generation = null;
+      this.#fail(error);
+    }
+  }
+
+  #fail(thrown: unknown): void {
+    const error = thrown instanceof MillraceError ? thrown : new MillraceError('INTERNAL', String(thrown), { cause: thrown });
+    this.#loading = null;
+    const { engine } = this.#state;
+    if (engine && FATAL.includes(error.code)) {
+      engine.dispose();
+      this.#set({ engine: null, info: null });
+    }
+    this.#set({ status: 'error', progress: null, error });
+  }
+}

@@ -1,0 +1,49 @@
+// An engine without a model, for tests of what is built on engines.
+import type { Engine } from '../../npm/engine.ts';
+import { MillraceError } from '../../npm/errors.ts';
+import { aborted, Generation } from '../../npm/generation.ts';
+import { ChatCompletions } from '../../npm/openai/create.ts';
+import type { GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
+
+/** An engine that says what it is told to, piece by piece, and notes what it was asked. */
+export function fake(says: (string[] | MillraceError)[], { thinks = false } = {}) {
+  const asked: { input: Input; options: GenerateOptions }[] = [];
+  let stopped = 0;
+  const engine = {
+    info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
+    generate(input: Input, options: GenerateOptions) {
+      const answer = says[asked.length] ?? ['.'];
+      asked.push({ input, options });
+      return new Generation((onDelta) => {
+        const halt = new AbortController();
+        const result = (async (): Promise<GenerateResult> => {
+          if (answer instanceof MillraceError) throw answer;
+          let text = '';
+          const logprobs: TokenLogprobs[] = [];
+          for (const [id, piece] of answer.entries()) {
+            await new Promise((go) => setTimeout(go));
+            if (options.signal?.aborted) throw aborted('generation', options.signal);
+            if (halt.signal.aborted) break;
+            text += piece;
+            // Each piece is a token.
+            const token = { id, text: piece, bytes: [...Buffer.from(piece)], logprob: -id };
+            logprobs.push({ ...token, top: Array.from({ length: options.logprobs ?? 0 }, (_, n) => ({ ...token, text: `${n}`, logprob: -n })) });
+            options.onTokens?.({ text: piece, tokens: [id], ...(options.logprobs === undefined ? {} : { logprobs: logprobs.slice(-1) }) });
+            onDelta(piece);
+          }
+          const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
+          return { text, tokens: answer.map((_, i) => i), ...(options.logprobs === undefined ? {} : { logprobs }), prompt_tokens: 10, cached_tokens: 4, finish_reason: finish, timings: { decode_tok_s: 5 } } as unknown as GenerateResult;
+        })();
+        return {
+          result,
+          stop: () => {
+            stopped += 1;
+            halt.abort();
+          },
+        };
+      });
+    },
+  };
+  Object.assign(engine, { modelName: engine.info.model.name, chat: { completions: new ChatCompletions(engine as unknown as Engine) } });
+  return { engine: engine as unknown as Engine, asked, stopped: () => stopped };
+}

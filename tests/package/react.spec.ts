@@ -1,0 +1,231 @@
+// millrace/react under React 19 in a page: on an engine that is told what to say, then on a real one, in StrictMode.
+import { BOX, expect, test } from './support.ts';
+
+/** Engine.load as the test wants it, counted; the engines that it makes say `says`, a piece each few milliseconds. */
+function fakeEngines(): void {
+  const noted = { loads: 0, aborted: 0, disposed: 0, asked: [] as { role: string; content: string }[][], fail: null as Error | null, answer: null as Error | null, says: ['Hi', ' there', '!'], thinks: false, hold: 0 };
+  Object.assign(globalThis, { noted });
+  Engine.load = (async ({ model, signal, onProgress }: { model: string; signal: AbortSignal; onProgress: (p: object) => void }) => {
+    noted.loads += 1;
+    onProgress({ phase: 'download', loaded: 1, total: 2, cached: false });
+    await new Promise<void>((done, fail) => {
+      setTimeout(done, 20 + noted.hold);
+      signal.addEventListener('abort', () => {
+        noted.aborted += 1;
+        fail(new MillraceError('ABORTED', 'loading was aborted'));
+      });
+    });
+    if (noted.fail) throw noted.fail;
+    return Object.assign(new EventTarget(), {
+      info: { model: { name: model, thinks: noted.thinks } },
+      dispose: () => void (noted.disposed += 1),
+      generate(messages: { role: string; content: string }[]) {
+        noted.asked.push(structuredClone(messages));
+        let stopped = false;
+        let text = '';
+        const pieces = (async function* () {
+          for (const piece of noted.says) {
+            await new Promise((go) => setTimeout(go, 10));
+            if (noted.answer) throw noted.answer;
+            if (stopped) return;
+            text += piece;
+            yield piece;
+          }
+        })();
+        return Object.assign(pieces, { stop: () => void (stopped = true), then: (done: (value: object) => void) => done({ text, finish_reason: stopped ? 'abort' : 'stop' }) });
+      },
+    });
+  }) as never;
+}
+interface Noted {
+  loads: number;
+  aborted: number;
+  disposed: number;
+  asked: { role: string; content: string }[][];
+  fail: Error | null;
+  answer: Error | null;
+  says: string[];
+  thinks: boolean;
+  hold: number;
+}
+declare global {
+  var noted: Noted;
+}
+
+test.beforeEach(async ({ blank }, { title }) => {
+  if (!title.startsWith('a real')) await blank.evaluate(fakeEngines);
+});
+
+test('StrictMode loads once; a question asked meanwhile is answered; the answer streams', async ({ blank }) => {
+  const seen = await blank.evaluate(async () => {
+    const states: string[] = [];
+    mount({ model: '/a.gguf', system: 'Be brief.' });
+    await until(() => chat?.progress);
+    states.push(`${chat.status} ${chat.progress!.loaded}/${chat.progress!.total}`);
+    chat.send('Hello');
+    await until(() => chat.status === 'generating' && chat.messages.at(-1)!.content === 'Hi');
+    states.push(chat.status);
+    let wrong: unknown = null;
+    try {
+      chat.send('Too early');
+    } catch (error) {
+      wrong = (error as InstanceType<typeof MillraceError>).code;
+    }
+    await until(() => chat.status === 'ready');
+    return { states, wrong, messages: chat.messages, shown: document.querySelector('#state')!.textContent, result: chat.result, name: chat.info!.model.name, ...noted };
+  });
+  expect(seen).toMatchObject({
+    loads: 1, aborted: 0, disposed: 0, states: ['loading 1/2', 'generating'], wrong: 'BAD_OPTION', shown: 'ready', result: { finish_reason: 'stop' }, name: '/a.gguf',
+    messages: [{ role: 'user', content: 'Hello' }, { role: 'assistant', content: 'Hi there!' }],
+    asked: [[{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hello' }]],
+  });
+});
+
+test('stop keeps what there is, retry asks again, reset begins anew', async ({ blank }) => {
+  const seen = await blank.evaluate(async () => {
+    noted.says = Array.from({ length: 500 }, () => 'a');
+    mount({ model: '/a.gguf' });
+    await until(() => chat?.status === 'ready');
+    chat.send('Hello');
+    await until(() => chat.messages.length === 2);
+    chat.stop();
+    await until(() => chat.status === 'ready');
+    const stopped = { text: chat.messages[1]!.content!.length, reason: chat.result!.finish_reason };
+    noted.says = ['b'];
+    chat.retry();
+    await until(() => chat.status === 'ready' && chat.messages[1]?.content === 'b');
+    noted.says = Array.from({ length: 500 }, () => 'c');
+    chat.send('And now?');
+    await until(() => chat.messages.length === 4);
+    chat.reset();
+    await until(() => chat.messages.length === 0);
+    await new Promise((go) => setTimeout(go, 50));
+    return { stopped, status: chat.status, messages: chat.messages, ...noted };
+  });
+  expect(seen.stopped.reason).toBe('abort');
+  expect(seen.stopped.text).toBeLessThan(500);
+  expect(seen).toMatchObject({ status: 'ready', messages: [], loads: 1, disposed: 0 });
+  expect(seen.asked.map((messages) => messages.map(({ content }) => content))).toEqual([['Hello'], ['Hello'], ['Hello', 'b', 'And now?']]);
+});
+
+test('thoughts are kept apart', async ({ blank }) => {
+  const messages = await blank.evaluate(async () => {
+    noted.thinks = true;
+    noted.says = ['hm', '</think>', 'Yes.'];
+    mount({ model: '/a.gguf' });
+    await until(() => chat?.status === 'ready');
+    chat.send('Hello');
+    await until(() => chat.result);
+    return chat.messages;
+  });
+  expect(messages[1]).toEqual({ role: 'assistant', content: 'Yes.', reasoning_content: 'hm' });
+});
+
+test('errors of loading and of answering, each tried again', async ({ blank }) => {
+  const seen = await blank.evaluate(async () => {
+    const states: unknown[] = [];
+    const note = (): void => void states.push([chat.status, chat.error?.code ?? null, chat.engine !== null, chat.messages.map(({ content }) => content)]);
+    noted.fail = new MillraceError('NOT_FOUND', 'no such model');
+    mount({ model: '/a.gguf' });
+    await until(() => chat?.error);
+    note();
+    noted.fail = null;
+    chat.retry();
+    await until(() => chat.status === 'ready');
+    note();
+    noted.answer = new MillraceError('CONTEXT_FULL', 'too long');
+    chat.send('Hello');
+    await until(() => chat.error);
+    note();
+    noted.answer = null;
+    chat.retry();
+    await until(() => chat.status === 'ready');
+    note();
+    noted.answer = new MillraceError('DEVICE_LOST', 'lost twice');
+    chat.send('Again');
+    await until(() => chat.error);
+    note();
+    noted.answer = null;
+    chat.retry();
+    await until(() => chat.status === 'ready' && chat.result);
+    note();
+    return { states, loads: noted.loads, disposed: noted.disposed };
+  });
+  const answered = ['Hello', 'Hi there!'];
+  expect(seen).toEqual({
+    states: [
+      ['error', 'NOT_FOUND', false, []], ['ready', null, true, []], ['error', 'CONTEXT_FULL', true, ['Hello']], ['ready', null, true, answered],
+      ['error', 'DEVICE_LOST', false, [...answered, 'Again']], ['ready', null, true, [...answered, 'Again', 'Hi there!']],
+    ],
+    loads: 3,
+    disposed: 1,
+  });
+});
+
+test('leaving while loading aborts it, leaving while answering disposes of the engine; another model takes the place of this one', async ({ blank }) => {
+  const seen = await blank.evaluate(async () => {
+    const states: unknown[] = [];
+    const note = (): void => void states.push([noted.loads, noted.aborted, noted.disposed]);
+    noted.hold = 10_000;
+    mount({ model: '/a.gguf' });
+    await until(() => chat?.progress);
+    unmount();
+    note();
+    noted.hold = 0;
+    noted.says = Array.from({ length: 5000 }, () => 'a');
+    mount({ model: '/a.gguf' });
+    await until(() => chat.status === 'ready');
+    chat.send('Hello');
+    await until(() => chat.messages.length === 2);
+    unmount();
+    note();
+    mount({ model: new URL('/a.gguf', location.href) }, false);
+    await until(() => chat.status === 'ready');
+    // Another object, the same address.
+    mount({ model: new URL('/a.gguf', location.href) }, false);
+    mount({ model: '/b.gguf' }, false);
+    await until(() => chat.info?.model.name === '/b.gguf');
+    note();
+    mount({ model: '/b.gguf', enabled: false }, false);
+    await until(() => chat.status === 'idle');
+    note();
+    return states;
+  });
+  expect(seen).toEqual([[1, 1, 0], [2, 1, 1], [4, 1, 2], [4, 1, 3]]);
+});
+
+test('a real engine in StrictMode: one Worker, an answer that streams, one that is stopped, and nothing left', async ({ blank }) => {
+  let workers = 0;
+  blank.on('worker', (worker) => {
+    workers += 1;
+    worker.on('close', () => (workers -= 1));
+  });
+  // Unmounted on the way.
+  await blank.evaluate(async (model) => {
+    mount({ model });
+    await until(() => chat?.progress?.phase === 'compile');
+    unmount();
+  }, BOX);
+  await expect.poll(() => workers).toBe(0);
+  const seen = await blank.evaluate(async (model) => {
+    mount({ model, generate: { temperature: 0 } });
+    const phases = new Set<string>();
+    await until(() => (chat.progress && phases.add(chat.progress.phase), chat.status === 'ready'), 150_000);
+    chat.send('What is 17 + 25?');
+    const lengths = new Set<number>();
+    await until(() => (lengths.add(chat.messages[1]?.content?.length ?? 0), chat.result));
+    const answer = chat.messages[1]!.content;
+    chat.send('Tell me a very long story.');
+    await until(() => chat.messages.length === 4);
+    chat.stop();
+    await until(() => chat.status === 'ready');
+    return { phases: [...phases], answer, grew: lengths.size, reason: chat.result!.finish_reason, tokens: chat.result!.tokens.length };
+  }, BOX);
+  expect(seen.phases).toContain('compile');
+  expect(seen.answer).toContain('42');
+  expect(seen.grew).toBeGreaterThan(2);
+  expect(seen.reason).toBe('abort');
+  expect(workers).toBeGreaterThan(0);
+  await blank.evaluate(() => unmount());
+  await expect.poll(() => workers).toBe(0);
+});
