@@ -6,4 +6,14 @@ import { READS, serveReads } from './reads.ts';
 declare const self: DedicatedWorkerGlobalScope;
 
 if (self.name === READS) serveReads(self);
-else host(self, () => new Worker(self.location.href, { type: 'module', name: READS }));
+else host(self, () => new Worker(self.location.href, { type: typeOfThis(), name: READS }));
+
+/** Bundlers may have made a classic script of this one: only there is this no error. */
+function typeOfThis(): WorkerType {
+  try {
+    importScripts();
+    return 'classic';
+  } catch {
+    return 'module';
+  }
+}
