@@ -6,14 +6,14 @@ import { READS, serveReads } from './reads.ts';
 declare const self: DedicatedWorkerGlobalScope;
 
 if (self.name === READS) serveReads(self);
-else host(self, () => new Worker(self.location.href, { type: isModule() ? 'module' : 'classic', name: READS }));
+else host(self, () => new Worker(self.location.href, { type: typeOfThis(), name: READS }));
 
-/** Whether this script was started as a module. Some bundlers make a classic script of it. */
-function isModule(): boolean {
+/** Bundlers may have made a classic script of this one: only there is this no error. */
+function typeOfThis(): WorkerType {
   try {
-    self.importScripts();
-    return false;
+    importScripts();
+    return 'classic';
   } catch {
-    return true;
+    return 'module';
   }
 }

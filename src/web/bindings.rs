@@ -1,4 +1,4 @@
-//! What JavaScript imports. `npm/worker.ts` is the only caller in the package; the class it shows to pages is written there.
+//! What JavaScript imports. `npm/host.ts` is the only caller in the package; the class it shows to pages is written there.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
