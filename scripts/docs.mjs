@@ -18,8 +18,9 @@ const ENTRIES = [
 async function install() {
   const home = join(cache, 'docs');
   mkdirSync(home, { recursive: true });
+  // Clones share it where they want the same.
   const sources = ['package.json', 'package-lock.json'].map((name) => join(root, 'scripts', 'docs', name));
-  await once(join(home, '.stamp'), hashOf(sources), async () => {
+  await once(join(home, '.stamp'), hashOf(sources.map((source) => `=${readFileSync(source, 'utf8')}`)), async () => {
     say('installing TypeDoc');
     for (const source of sources) copyFileSync(source, join(home, source.split(/[\\/]/).at(-1)));
     await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: home, quiet: true });
