@@ -17,7 +17,7 @@ export type MillraceModel = LanguageModelV4 & { readonly engine: Engine };
  *
  * What cannot be honoured (images and other files, a forced tool, JSON where the engine cannot be held to it, a provider's own tools) rejects with a
  * {@link MillraceError} of code BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`.
- * `providerMetadata.millrace.timings` are those of a {@link GenerateResult}.
+ * `providerMetadata.millrace.timings` are those of `engine.generate`'s result.
  */
 export function millrace(engine: Engine): MillraceModel {
   return {

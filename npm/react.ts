@@ -29,6 +29,7 @@ export type ChatStatus = 'idle' | 'loading' | 'ready' | 'generating' | 'error';
 
 /** What a chat shows. */
 export interface ChatState {
+  /** What it is doing. */
   status: ChatStatus;
   /** Where loading stands, or the reading of a long prompt; null when neither is under way. */
   progress: Progress | null;

@@ -62,7 +62,7 @@ export interface ModelsOptions {
   signal?: AbortSignal;
 }
 
-/** Options of {@link models.download}. */
+/** Options of `models.download`. */
 export interface DownloadOptions extends ModelsOptions, FetchingOptions {}
 
 /** A model that this browser keeps, or a part of one. */

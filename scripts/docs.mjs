@@ -18,8 +18,9 @@ const ENTRIES = [
 async function install() {
   const home = join(cache, 'docs');
   mkdirSync(home, { recursive: true });
+  // Clones share it where they want the same.
   const sources = ['package.json', 'package-lock.json'].map((name) => join(root, 'scripts', 'docs', name));
-  await once(join(home, '.stamp'), hashOf(sources), async () => {
+  await once(join(home, '.stamp'), hashOf(sources.map((source) => `=${readFileSync(source, 'utf8')}`)), async () => {
     say('installing TypeDoc');
     for (const source of sources) copyFileSync(source, join(home, source.split(/[\\/]/).at(-1)));
     await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: home, quiet: true });
@@ -65,7 +66,10 @@ async function generate() {
     const warnings = [...output.matchAll(/\[warning\]\S* (.*)/g)].map(([, line]) => line);
     // The fields of an object that has no name of its own are said where it stands.
     const problems = warnings.filter((line) => !/^Found \d+ errors/.test(line) && !line.includes('.__type'));
-    return { text: merged(join(out, 'md')), problems };
+    const text = merged(join(out, 'md'));
+    const anchors = new Set([...text.matchAll(/<a id="([^"]+)"/g)].map(([, anchor]) => anchor));
+    for (const [, anchor] of text.matchAll(/\]\(#([^)]+)\)/g)) if (!anchors.has(anchor)) problems.push(`a link leads to #${anchor}, which is nowhere`);
+    return { text, problems };
   } finally {
     rmSync(out, { recursive: true, force: true });
   }
