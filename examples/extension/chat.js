@@ -1,6 +1,6 @@
 import { Engine, MillraceError } from './millrace/index.js';
 
-// Any address of a .gguf file that this page may fetch.
+// A file of the extension: it is on the disk already, and is not kept a second time. The address of a .gguf file elsewhere can be `model` itself.
 const MODEL = '/models/box.gguf';
 
 const get = (id) => document.getElementById(id);
@@ -21,7 +21,7 @@ async function load() {
   get('status').textContent = 'Loading the model';
   get('progress').hidden = false;
   try {
-    engine = await Engine.load({ model: MODEL, onProgress: showProgress });
+    engine = await Engine.load({ model: { name: 'box.gguf', data: await (await fetch(MODEL)).blob() }, onProgress: showProgress });
     get('status').textContent = `Ready: ${engine.modelName} on ${engine.info.adapter.name}`;
     get('send').disabled = false;
   } catch (error) {

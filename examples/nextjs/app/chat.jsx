@@ -26,12 +26,8 @@ export default function Chat() {
       {messages.map(({ role, content }, index) => (
         <p key={index} id={role === 'assistant' && index === messages.length - 1 ? 'answer' : undefined} aria-live="polite">{content}</p>
       ))}
-      {error && (
-        <>
-          <p id="error" role="alert">{error.message} ({error.code})</p>
-          <button id="retry" type="button" onClick={retry}>Try again</button>
-        </>
-      )}
+      <p id="error" role="alert">{error && `${error.message} (${error.code})`}</p>
+      {error && <button id="retry" type="button" onClick={retry}>Try again</button>}
     </>
   );
 }
