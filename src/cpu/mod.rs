@@ -21,7 +21,7 @@ mod rope;
 mod route;
 pub(crate) mod sampling;
 mod stream_read;
-mod threshold;
+pub(crate) mod threshold;
 pub mod weight;
 
 use std::cell::{Ref, RefCell, RefMut};
@@ -56,6 +56,8 @@ const TWINS: &[(&str, Twin)] = &[
     ("merge", merge::run),
     ("attention_prefill", attention_prefill::run),
     ("logit_stats", logit_stats::run),
+    ("tally", threshold::tally),
+    ("narrow", threshold::narrow),
     ("threshold", threshold::run),
     ("pick", pick::run),
     ("advance", advance::run),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::chunk::{ChunkPolicy, MOST};
 use super::history::History;
-use super::session::{Encoded, Session, TAIL};
+use super::session::{Encoded, Need, Session, TAIL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Pending, Snapshot};
 use crate::kernels::State;
@@ -137,17 +137,24 @@ impl Outcome {
 /// Which steps of a decode plan a generation needs.
 #[derive(Clone, Copy)]
 struct Needs {
-    /// Filters, which greedy sampling does without.
-    filter: bool,
+    /// What greedy sampling does without.
+    temperature: bool,
+    /// Rounds of the search for what survives top-k and top-p.
+    rounds: u32,
     /// Penalties and bias; they also keep the logits that log probabilities are computed from.
     penalize: bool,
     logprobs: bool,
 }
 
 impl Needs {
-    fn of(run: &Run<'_>) -> Self {
-        let logprobs = run.extras.logprobs;
-        Self { filter: run.sampling.temperature != 0.0, penalize: run.sampling.penalizes() || !run.extras.bias.is_empty() || logprobs, logprobs }
+    fn of(run: &Run<'_>, vocab: usize) -> Self {
+        let Run { sampling, extras, .. } = run;
+        Self {
+            temperature: sampling.temperature != 0.0,
+            rounds: sampling.filter_rounds(vocab as u32),
+            penalize: sampling.penalizes() || !extras.bias.is_empty() || extras.logprobs,
+            logprobs: extras.logprobs,
+        }
     }
 
     /// Bytes that a token's readback takes.
@@ -167,7 +174,7 @@ impl Session {
     /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_step`, which hears of each, returns false.
     pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
-        let needs = Needs::of(&run);
+        let needs = Needs::of(&run, self.model().config().vocab);
         if needs.penalize {
             self.prepare_extras().await?;
         }
@@ -377,11 +384,21 @@ impl Session {
         let extras = self.extras.as_ref().map(|(_, encoded)| encoded);
         let extra = move |i: usize, wanted: bool| extras.filter(|_| wanted).map(|encoded| &encoded[i]);
         let (choose, advance) = self.tail.split_at(TAIL - 1);
+        let mut searching = 0;
+        let needed = move |step: &&Encoded| match step.need {
+            Need::All => true,
+            Need::Temperature => needs.temperature,
+            // Two steps a round.
+            Need::Search => {
+                searching += 1;
+                searching <= 2 * needs.rounds
+            }
+        };
         layers
             .iter()
             .chain(extra(0, needs.penalize))
             .chain(extra(1, needs.logprobs))
-            .chain(choose.iter().filter(move |step| needs.filter || !step.filter))
+            .chain(choose.iter().filter(needed))
             .chain(extra(2, needs.logprobs))
             .chain(advance)
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use bytemuck::bytes_of;
 
-use super::session::{Encoded, Session};
+use super::session::{Encoded, Need, Session};
 use crate::error::Result;
 use crate::kernels::{self, State, check};
 use crate::plan::{Choice, Step, labels};
@@ -144,8 +144,8 @@ impl Session {
         self.ensure(position + 1)?;
         self.cached.clear();
         self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
-        // Greedy decoding does without filters.
-        let uses = self.uses(1, &self.decode, 1, |step| !step.filter).await?;
+        // Greedy decoding does without them.
+        let uses = self.uses(1, &self.decode, 1, |step| step.need == Need::All).await?;
         let rows = uses.into_iter().map(|(of, steps)| {
             let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[1].steps[*i]).collect();
             let bytes = steps.iter().map(|s| s.bytes_at(position)).sum::<u64>();
@@ -294,7 +294,7 @@ impl Session {
         let buffers = [("state", state), ("data", data), ("sums", out)];
         let bound = self.gpu.bind("stream", variant, &[("WORDS", words as f64)], &buffers)?;
         let groups = u32::try_from(words / 256 / 16).unwrap_or(u32::MAX);
-        let encoded = Encoded { bound, grid: crate::plan::Grid::folded(groups), filter: false };
+        let encoded = Encoded { bound, grid: crate::plan::Grid::folded(groups), need: Need::All };
         let mut best = 0.0_f64;
         for _ in 0..3 {
             best = best.max(bytes as f64 / self.time(&[&encoded], 1, LEAST_MS).await? / 1e6);

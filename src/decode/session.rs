@@ -12,6 +12,7 @@ use crate::kernels::{State, Variant, check};
 use crate::model::Model;
 use crate::plan::tuning::Known;
 use crate::plan::{BufferId, BufferSpec, Builder, CacheShape, Grid, Layout, Pass, Plan, Role, Selector, Sizes, Step, labels};
+use crate::sample::FILTER_ROUNDS;
 use crate::stream::now_ms;
 use crate::weights::Sink;
 
@@ -23,12 +24,22 @@ use super::history::History;
 /// Readbacks under way at one time, and one to spare.
 const STAGING: usize = 3;
 
+/// Who needs a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    All,
+    /// Sampling with a temperature.
+    Temperature,
+    /// A round of the search for what survives top-k and top-p.
+    Search,
+}
+
 /// A step with everything that recording it needs.
 pub(super) struct Encoded {
     pub(super) bound: Bound,
     pub(super) grid: Grid,
-    /// Whether only sampling with filters or a temperature needs it.
-    pub(super) filter: bool,
+    /// Who needs it.
+    pub(super) need: Need,
 }
 
 /// Weights, cache, activations and the recorded plans of one loaded model.
@@ -105,7 +116,7 @@ pub(super) fn build_decode(model: &dyn Model, layout: &mut Layout, select: &Sele
 }
 
 /// Steps of the sampling tail at the end of a decode plan.
-pub(super) const TAIL: usize = 4;
+pub(super) const TAIL: usize = 4 + 2 * FILTER_ROUNDS as usize;
 
 impl Session {
     /// The sizes that plans are made for at first: passes of `rows` rows, a cache of `cache_start` positions, both `context` at most.
@@ -238,8 +249,12 @@ impl Session {
 
     pub(super) fn encode_step(&self, step: &Step) -> Result<Encoded> {
         let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.buffers[id.0 as usize].clone())).collect();
-        let filter = matches!(step.variant.kernel, "logit_stats" | "threshold");
-        Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid, filter })
+        let need = match step.variant.kernel {
+            "logit_stats" | "threshold" => Need::Temperature,
+            "tally" | "narrow" => Need::Search,
+            _ => Need::All,
+        };
+        Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid, need })
     }
 
     /// Plans again, with what the selector has learnt; the buffers stay.

@@ -3,7 +3,7 @@
 use super::{Act, Bindings, BufferId, Chosen, Extent, Grid, Lane, Layout, Mlp, Norm, Overrides, Plan, Role, Selector, Step};
 use crate::error::{Error, Result};
 use crate::kernels::{State, Variant};
-use crate::sample::{MAX_TOP_LOGPROBS, SLICES, Sampling};
+use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
 use crate::weights::{BLOCK, Matrix, Part};
 
 /// Sizes that the plan is made for.
@@ -514,14 +514,24 @@ impl<'a> Builder<'a> {
         let ring = self.layout.shared(labels::RING, u64::from(self.sizes.ring) * 4, Role::State);
         let part = self.layout.shared("sample.max", u64::from(SLICES) * 4, Role::Activation);
         let thr = self.layout.shared("sample.threshold", 16, Role::Activation);
+        let search = self.layout.shared("sample.search", 32, Role::State);
+        let tallies = self.layout.shared("sample.bins", u64::from(SLICES) * 256 * 8, Role::Activation);
         let v = vec![("V", vocab as f64)];
         let wide = Grid(Extent::Fixed(SLICES), Extent::Fixed(1));
         let one = Grid::folded(1);
         let bytes = vocab as u64 * 4;
         let chosen = self.select.choose("logit_stats", &[])?;
         self.push("sample.stats", chosen, v.clone(), vec![("params", params), ("logits", logits), ("part", part)], wide, bytes);
+        for round in 0..FILTER_ROUNDS {
+            let chosen = self.select.choose("tally", &[])?;
+            let bindings = vec![("params", params), ("logits", logits), ("part", part), ("search", search), ("tallies", tallies)];
+            self.push(&format!("sample.tally.{round}"), chosen, v.clone(), bindings, wide, bytes);
+            let chosen = self.select.choose("narrow", &[])?;
+            let bindings = vec![("params", params), ("tallies", tallies), ("search", search)];
+            self.push(&format!("sample.narrow.{round}"), chosen, v.clone(), bindings, one, u64::from(SLICES) * 256 * 8);
+        }
         let chosen = self.select.choose("threshold", &[])?;
-        self.push("sample.threshold", chosen, v.clone(), vec![("params", params), ("logits", logits), ("part", part), ("thr", thr)], one, bytes);
+        self.push("sample.threshold", chosen, v.clone(), vec![("params", params), ("part", part), ("search", search), ("thr", thr)], one, 0);
         let chosen = self.select.choose("pick", &[])?;
         self.push("sample.pick", chosen, v, vec![("params", params), ("logits", logits), ("thr", thr), ("cand", cand)], wide, bytes);
         let chosen = self.select.choose("advance", &[])?;

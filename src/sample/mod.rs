@@ -1,5 +1,5 @@
 //! How the next token is chosen from the logits. The choice itself is made on the GPU, by the kernels `penalize`, `logit_stats`,
-//! `threshold`, `pick` and `advance`; here are their parameters.
+//! `tally`, `narrow`, `threshold`, `pick` and `advance`; here are their parameters.
 //!
 //! The steps, in this order:
 //!
@@ -31,6 +31,8 @@ pub const MAX_STOP: usize = 16;
 pub const MAX_TOP_LOGPROBS: usize = 20;
 /// In a tally: the token is in the prompt.
 pub const IN_PROMPT: u32 = 1 << 31;
+/// Most rounds of the search for what survives top-k and top-p: four each.
+pub const FILTER_ROUNDS: u32 = 8;
 /// Workgroups of the kernels that look at all logits, which is the length of `part` and `cand`.
 pub const SLICES: u32 = 64;
 
@@ -142,6 +144,16 @@ impl Sampling {
             top_logprobs,
             stop: ids,
         })
+    }
+
+    /// Whether top-k leaves anything out of `v` tokens.
+    pub fn searches_top_k(&self, v: u32) -> bool {
+        self.top_k != 0 && self.top_k < v
+    }
+
+    /// Rounds of the search for what survives top-k and top-p.
+    pub fn filter_rounds(&self, v: u32) -> u32 {
+        if self.temperature == 0.0 { 0 } else { 4 * (u32::from(self.searches_top_k(v)) + u32::from(self.top_p < 1.0)) }
     }
 
     /// Whether what has been said so far changes the logits.

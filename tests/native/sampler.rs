@@ -44,15 +44,20 @@ struct Sampler<'a, D> {
 }
 
 impl<'a, D: Device> Sampler<'a, D> {
-    /// Runs `logit_stats` and `threshold`.
+    /// Runs `logit_stats`, the search and `threshold`.
     fn new(device: &'a D, options: SamplingOptions, logits: &[f32]) -> Self {
         let params = Sampling::new(&options, &[], 4).unwrap();
         let mut words: Vec<u32> = logits.iter().map(|x| x.to_bits()).collect();
         words.resize(logits.len().next_multiple_of(4), f32::INFINITY.to_bits());
         let mut sampler = Self { device, params, v: logits.len(), logits: words, thr: vec![7; 4] };
         let part = sampler.run("logit_stats", SLICES, State::default(), vec![("part", vec![0; SLICES as usize])], "part");
-        let thr = vec![7; 4];
-        sampler.thr = sampler.run("threshold", 1, State::default(), vec![("part", part), ("thr", thr)], "thr");
+        let mut search = vec![0; 8];
+        for _ in 0..params.filter_rounds(logits.len() as u32) {
+            let more = vec![("part", part.clone()), ("search", search.clone()), ("tallies", vec![7; 2 * 256 * SLICES as usize])];
+            let tallies = sampler.run("tally", SLICES, State::default(), more, "tallies");
+            search = sampler.run("narrow", 1, State::default(), vec![("tallies", tallies), ("search", search)], "search");
+        }
+        sampler.thr = sampler.run("threshold", 1, State::default(), vec![("part", part), ("search", search), ("thr", vec![7; 4])], "thr");
         sampler
     }
 
@@ -61,8 +66,10 @@ impl<'a, D: Device> Sampler<'a, D> {
         let mut buffers = vec![("state", state.words()), ("params", self.params.words())];
         let mut overrides = Vec::new();
         if kernel != "advance" {
-            buffers.push(("logits", self.logits.clone()));
             overrides.push(("V", self.v as f64));
+        }
+        if !matches!(kernel, "advance" | "narrow" | "threshold") {
+            buffers.push(("logits", self.logits.clone()));
         }
         buffers.extend(more);
         pollster::block_on(self.device.run(find(kernel, &[]).unwrap(), &overrides, &mut buffers, [groups, 1, 1])).unwrap();

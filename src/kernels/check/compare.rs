@@ -22,6 +22,8 @@ pub enum Compare {
     Keys,
     /// (ordered key of a value, token id): the values are random, so one of 64 pairs may name a token that comes as close.
     Candidates,
+    /// (low, high) words of 64-bit sums, off by at most 1e-5 of the largest.
+    Sums,
     /// (number of an expert, f32): pairs whose first must be the same.
     Chosen,
 }
@@ -60,6 +62,13 @@ impl Compare {
             Self::Scales => scales(expected, actual, &written),
             Self::Keys => keys(expected, actual, &written),
             Self::Candidates => candidates(expected, actual, &written),
+            Self::Sums => {
+                let value = |words: &[u32]| {
+                    let of = |i: usize| f64::from(words[i]) + f64::from(words[i + 1]) * 4_294_967_296.0;
+                    written.iter().filter(|&&i| i % 2 == 0).map(|&i| (i, of(i))).collect::<Vec<_>>()
+                };
+                relative(&value(expected), &value(actual), 1e-5)
+            }
             Self::Chosen => match written.iter().find(|&&i| i % 2 == 0 && expected[i] != actual[i]) {
                 Some(i) => Compared { error: f64::INFINITY, message: Some(format!("[{i}] is {}, expected {}", actual[*i], expected[*i])) },
                 None => {

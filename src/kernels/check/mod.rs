@@ -78,6 +78,8 @@ const CASES: &[(&str, Cases)] = &[
     ("merge", attention::merge),
     ("attention_prefill", attention::prefill),
     ("logit_stats", sampler::logit_stats),
+    ("tally", sampler::tally),
+    ("narrow", sampler::narrow),
     ("threshold", sampler::threshold),
     ("pick", sampler::pick),
     ("advance", sampler::advance),
@@ -311,7 +313,9 @@ mod tests {
     fn a_kernel_that_writes_nothing_fails_every_case_but_done() {
         let silent = Twin { writes: false };
         // Greedy sampling needs no statistics.
-        let idle = |row: &Row| (row.case == "done" && row.kernel != "advance") || (row.case.starts_with("greedy") && row.kernel == "logit_stats");
+        let idle = |row: &Row| {
+            (row.case == "done" && row.kernel != "advance") || (row.case.starts_with("greedy") && row.kernel == "logit_stats") || row.case.starts_with("idle")
+        };
         pollster::block_on(check(&silent, |_| true, Selection::All, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
     }
 }

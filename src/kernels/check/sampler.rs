@@ -1,6 +1,7 @@
 use super::random::{Random, untouched, words};
 use super::{Case, Compare};
 use crate::cpu::sampling::ordered;
+use crate::cpu::threshold::Search;
 use crate::kernels::{State, Variant};
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_STOP, MAX_TOP_LOGPROBS as TOP, SLICES, Sampling};
 
@@ -86,6 +87,7 @@ fn padded(values: &[f32]) -> Vec<u32> {
 
 /// The cases of one of the three kernels that look at all logits.
 fn over_logits(
+    shapes: Vec<(usize, Sampling, Kind)>,
     random: &mut Random,
     groups: u32,
     mut more: impl FnMut(&Sampling, &[f32], &mut Random) -> (Vec<(&'static str, Vec<u32>)>, Vec<(&'static str, Compare)>),
@@ -104,27 +106,102 @@ fn over_logits(
             outputs,
         }
     };
-    shapes().into_iter().map(make).collect()
+    shapes.into_iter().map(make).collect()
 }
 
 pub fn logit_stats(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    over_logits(random, SLICES, |_, _, _| (vec![("part", untouched(SLICES as usize))], vec![("part", Compare::Exact)]))
+    over_logits(shapes(), random, SLICES, |_, _, _| (vec![("part", untouched(SLICES as usize))], vec![("part", Compare::Exact)]))
 }
 
 fn largest(values: &[f32]) -> f32 {
     values.iter().copied().filter(|x| !x.is_nan()).fold(f32::MIN, f32::max)
 }
 
-pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    over_logits(random, 1, |_, values, random| {
-        let mut part = vec![f32::MIN; SLICES as usize];
-        part[random.below(SLICES) as usize] = largest(values);
-        (vec![("part", words(&part)), ("thr", untouched(4))], vec![("thr", Compare::Keys)])
+/// The maxima of the slices: the largest logit in one of them.
+fn maxima(values: &[f32], random: &mut Random) -> Vec<u32> {
+    let mut part = vec![f32::MIN; SLICES as usize];
+    part[random.below(SLICES) as usize] = largest(values);
+    words(&part)
+}
+
+pub fn tally(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let searched = shapes().into_iter().filter(|(v, params, _)| params.filter_rounds(*v as u32) > 0).collect();
+    over_logits(searched, random, SLICES, |params, values, random| {
+        // The prefix of some token's key, the floor some other's.
+        let mut key = || values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
+        let (prefix, floor_key) = (key(), key());
+        let rounds = params.filter_rounds(values.len() as u32);
+        let round = random.below(rounds);
+        let floor_key = if round < 4 { 0 } else { floor_key };
+        let search = Search { round, prefix: prefix.checked_shr(32 - 8 * (round % 4)).unwrap_or(0), floor_key, ..Search::default() };
+        let part = maxima(values, random);
+        let buffers = vec![("part", part), ("search", words_of(search)), ("tallies", untouched(2 * 256 * SLICES as usize))];
+        (buffers, vec![("tallies", if params.searches_top_k(values.len() as u32) && round < 4 { Compare::Exact } else { Compare::Sums })])
     })
 }
 
+fn words_of(search: Search) -> Vec<u32> {
+    bytemuck::cast_slice(&[search]).to_vec()
+}
+
+pub fn narrow(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let both = Sampling { top_k: 40, top_p: 0.9, ..OFF };
+    let top_p = Sampling { top_p: 0.25, ..OFF };
+    // (what, parameters, round, largest weight of a bin, bins with any)
+    let shapes = [
+        ("top-k begins", both, 0, 9, 256),
+        ("top-k ends", both, 3, 9, 256),
+        ("top-p after top-k", both, 4, u32::MAX, 256),
+        ("top-p begins", top_p, 0, u32::MAX, 256),
+        ("top-p goes on", top_p, 2, u32::MAX, 3),
+        ("few tokens", both, 0, 1, 1),
+        ("nothing", top_p, 0, 0, 1),
+        ("a tiny share", Sampling { top_p: 1e-9, ..OFF }, 0, 1, 2),
+        ("idle: all rounds are over", both, 8, 9, 256),
+        ("idle: off", OFF, 0, 9, 256),
+        ("idle: greedy", Sampling { temperature: 0.0, ..both }, 0, 9, 256),
+    ];
+    let make = |(what, params, round, most, bins): (&str, Sampling, u32, u32, u32)| {
+        let weight = |random: &mut Random, bin: u32| {
+            if most > 0 && bin < bins { [random.below(most).max(u32::from(most == 1)), random.below(most.min(7))] } else { [0, 0] }
+        };
+        let mut tallies: Vec<u32> = (0..256 * SLICES).flat_map(|i| weight(random, i % 256)).collect();
+        if most < u32::MAX {
+            tallies.iter_mut().skip(1).step_by(2).for_each(|high| *high = 0);
+        }
+        let sums: u64 = tallies.chunks_exact(2).map(|p| u64::from(p[0]) | u64::from(p[1]) << 32).sum();
+        let missing = sums / 3 + 1;
+        let search = Search { round, prefix: 0xabcd, floor_key: 0x8000_0000, missing: [missing as u32, (missing >> 32) as u32], ..Search::default() };
+        Case {
+            name: what.to_owned(),
+            overrides: vec![("V", 4096.0)],
+            grid: [1, 1, 1],
+            buffers: vec![
+                ("state", State { pos: 41, rows: 1, ..State::default() }.words()),
+                ("params", params.words()),
+                ("tallies", tallies),
+                ("search", words_of(search)),
+            ],
+            outputs: vec![("search", Compare::Exact)],
+        }
+    };
+    shapes.into_iter().map(make).collect()
+}
+
+pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let mut cases = over_logits(shapes(), random, 1, |_, values, random| {
+        let floor_key = values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
+        let search = Search { round: 8, floor_key, prefix: floor_key, ..Search::default() };
+        let part = maxima(values, random);
+        (vec![("part", part), ("search", words_of(search)), ("thr", untouched(4))], vec![("thr", Compare::Keys), ("search", Compare::Exact)])
+    });
+    // It looks at the maxima only.
+    cases.iter_mut().for_each(|case| case.buffers.retain(|(name, _)| *name != "logits"));
+    cases
+}
+
 pub fn pick(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    over_logits(random, SLICES, |params, values, random| {
+    over_logits(shapes(), random, SLICES, |params, values, random| {
         let top = ordered(largest(values));
         // Some token's logit: the tokens below it are out.
         let least = values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
