@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { build, tsc } from './build.mjs';
 import { main, root, run, say } from './lib/env.mjs';
+import { checkSize } from './lib/size.mjs';
 import { setupTest } from './setup.mjs';
 
 const reports = join(root, 'test-results');
@@ -26,6 +27,7 @@ const RUNNERS = {
       WASM_BINDGEN_TEST_TIMEOUT: '600',
     }),
   browser: ({ long, more }) => playwright(more, long),
+  size: async () => checkSize(await build('release')),
   oracle: ({ native }) => oracle(native),
 };
 
