@@ -8,7 +8,7 @@ import { setupBuild } from './setup.mjs';
 
 /** The two ways to build: Cargo's profile and where the package goes. */
 export const BUILDS = {
-  release: { profile: 'release', out: join(root, 'pkg') },
+  release: { profile: 'web', out: join(root, 'pkg') },
   dev: { profile: 'wasm-dev', out: join(root, '.cache', 'pkg-dev') },
 };
 
@@ -38,13 +38,15 @@ export async function buildJavaScript(out) {
 /** Cargo, wasm-bindgen and, for release, wasm-opt. */
 async function wasm(profile, out, env) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
-  await run(cargo, ['build', '--quiet', '--locked', '--lib', '--target', 'wasm32-unknown-unknown', '--profile', profile], { env });
+  // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
+  const smaller = profile === 'web' ? ['--', '-C', 'llvm-args=-inline-threshold=15'] : [];
+  await run(cargo, ['rustc', '--quiet', '--locked', '--lib', '--target', 'wasm32-unknown-unknown', '--profile', profile, ...smaller], { env });
   const module = join(targetDir, 'wasm32-unknown-unknown', profile, 'millrace.wasm');
   const hash = hashOf([module, `=${profile}`, join(root, 'Cargo.lock'), join(root, 'package-lock.json')]);
   await once(join(out, '.stamp-wasm'), hash, async () => {
     say(`binding ${(statSync(module).size / 1e6).toFixed(1)} MB of WebAssembly`);
     await run(join(tools, 'bin', 'wasm-bindgen'), ['--target', 'web', '--out-dir', out, module], { quiet: true });
-    if (profile !== 'release') return;
+    if (profile !== 'web') return;
     const bound = join(out, 'millrace_bg.wasm');
     await run(process.execPath, [join(root, 'node_modules', 'binaryen', 'bin', 'wasm-opt'), '-Os', bound, '-o', bound], { quiet: true });
     say(`optimised for size: ${(statSync(bound).size / 1e6).toFixed(1)} MB`);

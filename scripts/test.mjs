@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { build, tsc } from './build.mjs';
 import { main, root, run, say } from './lib/env.mjs';
 import { prepare } from './package.mjs';
+import { checkSize } from './lib/size.mjs';
 import { setupTest } from './setup.mjs';
 
 const reports = join(root, 'test-results');
@@ -35,6 +36,8 @@ const RUNNERS = {
     await prepare();
     return playwright('package', ['--config', join(root, 'tests', 'package')], more, long);
   },
+  browser: ({ long, more }) => playwright(more, long),
+  size: async () => checkSize(await build('release')),
   oracle: ({ native }) => oracle(native),
 };
 
