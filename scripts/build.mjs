@@ -39,7 +39,7 @@ export async function buildJavaScript(out) {
 async function wasm(profile, out, env) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
-  const smaller = profile === 'web' ? ['--', '-C', 'llvm-args=-inline-threshold=5 -inlinehint-threshold=100'] : [];
+  const smaller = profile === 'web' ? ['--', '-C', 'llvm-args=-inline-threshold=5 -inlinehint-threshold=180'] : [];
   await run(cargo, ['rustc', '--quiet', '--locked', '--lib', '--target', 'wasm32-unknown-unknown', '--profile', profile, ...smaller], { env });
   const module = join(targetDir, 'wasm32-unknown-unknown', profile, 'millrace.wasm');
   const hash = hashOf([module, `=${profile}`, join(root, 'Cargo.lock'), join(root, 'package-lock.json')]);

@@ -32,12 +32,11 @@ const RUNNERS = {
     await build('dev');
     return playwright('browser', [], more, long);
   },
+  size: async () => checkSize(await build('release')),
   package: async ({ long, more }) => {
     await prepare();
     return playwright('package', ['--config', join(root, 'tests', 'package')], more, long);
   },
-  browser: ({ long, more }) => playwright(more, long),
-  size: async () => checkSize(await build('release')),
   oracle: ({ native }) => oracle(native),
 };
 
