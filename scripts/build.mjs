@@ -134,10 +134,13 @@ async function pages() {
   const hash = hashOf([sources, join(root, 'package-lock.json'), join(root, 'scripts', 'build.mjs')]);
   await once(join(root, 'www', 'js', '.stamp'), hash, async () => {
     const esbuild = await import('esbuild');
+    rmSync(join(root, 'www', 'js'), { recursive: true, force: true });
     await esbuild.build({
-      entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts'].map((name) => join(sources, name)),
+      entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts', 'storage.ts'].map((name) => join(sources, name)),
       outdir: join(root, 'www', 'js'),
+      chunkNames: 'part-[hash]',
       bundle: true,
+      splitting: true,
       format: 'esm',
       target: 'es2022',
       minify: true,

@@ -1,10 +1,10 @@
 // The chat page: composer, conversation, keyboard. The engine's side is in model.ts.
 import { MillraceError, type Generation, type Message } from 'millrace';
-import { explain } from './explain.ts';
-import { bytes, define } from './format.ts';
-import { isFatal, ModelLoader } from './model.ts';
-import * as settings from './settings.ts';
-import * as transcript from './transcript.ts';
+import { explain } from './shared/explain.ts';
+import { bytes, define } from './shared/format.ts';
+import { isFatal, ModelLoader } from './chat/model.ts';
+import * as settings from './chat/settings.ts';
+import * as transcript from './chat/transcript.ts';
 
 const get = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
 const prompt = get<HTMLTextAreaElement>('prompt');

@@ -1,7 +1,7 @@
 // Loading a model: one at a time, with progress on the page, and an explanation where it fails.
 import { Engine, MillraceError, type EngineInfo, type Progress } from 'millrace';
-import { explain } from './explain.ts';
-import { bytes, define, parameters } from './format.ts';
+import { explain } from '../shared/explain.ts';
+import { bytes, define, parameters } from '../shared/format.ts';
 import { BOX, type ModelChoice } from './settings.ts';
 
 const get = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;

@@ -1,7 +1,7 @@
 // The list of messages. Text that streams in is put on the screen once a frame, and the list stays at its end unless the reader has scrolled up.
 import type { GenerateResult } from 'millrace';
-import { rate, seconds } from './format.ts';
-import type { Explanation } from './explain.ts';
+import { rate, seconds } from '../shared/format.ts';
+import type { Explanation } from '../shared/explain.ts';
 
 const list = document.querySelector<HTMLOListElement>('#messages')!;
 const scroller = document.querySelector<HTMLElement>('#conversation')!;
