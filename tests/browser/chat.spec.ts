@@ -157,7 +157,7 @@ test('Markdown with code, lists and tables; copied as it was written', async ({ 
   await ask(page, 'Show me.');
   await finished(page, 1);
   const text = answer(page).locator('.text');
-  await expect(text.locator('h4')).toHaveText('A plan');
+  await expect(text.locator('h3')).toHaveText('A plan');
   await expect(text.locator('.code')).toContainText('rust');
   await expect(text.locator('.code .hljs-keyword').first()).toHaveText('fn');
   await expect(text.locator('ol > li')).toHaveCount(2);

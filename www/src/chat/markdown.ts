@@ -5,6 +5,9 @@ import { Marked, type Token, type TokensList } from 'marked';
 
 const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
+/** The page's own headings have levels 1 and 2. */
+const PAGE_LEVELS = 2;
+
 const marked = new Marked({
   gfm: true,
   breaks: true,
@@ -14,7 +17,7 @@ const marked = new Marked({
     image: ({ text, href }) => `<span class="image">${escape(`[image: ${text || href}]`)}</span>`,
     // Headings of an answer stand below the page's own.
     heading({ tokens, depth }) {
-      const level = Math.min(6, depth + 2);
+      const level = Math.min(6, depth + PAGE_LEVELS);
       return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
     },
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
@@ -46,6 +49,7 @@ export class MarkdownView {
   show(text: string, whole: boolean): void {
     const tokens: TokensList = marked.lexer(text);
     const blocks = tokens.filter((token) => token.type !== 'space' && token.type !== 'def');
+    levelHeadings(blocks);
     let same = 0;
     while (same < blocks.length && this.#blocks[same]?.raw === blocks[same]!.raw) same += 1;
     for (const { nodes } of this.#blocks.splice(same)) for (const node of nodes) node.remove();
@@ -60,9 +64,20 @@ export class MarkdownView {
   }
 }
 
+/** Models begin with any level, and leave some out: none is more than one below the heading before it. */
+function levelHeadings(blocks: readonly Token[]): void {
+  let level = 0;
+  for (const block of blocks) if (block.type === 'heading') level = block.depth = Math.min(block.depth, level + 1);
+}
+
 function render(block: Token): DocumentFragment {
   const fragment = DOMPurify.sanitize(marked.parser([block]), ALLOWED);
   for (const link of fragment.querySelectorAll('a')) {
+    // Its address was of a kind that is not allowed: what it says stays.
+    if (!link.href) {
+      link.replaceWith(...link.childNodes);
+      continue;
+    }
     link.target = '_blank';
     link.rel = 'noopener noreferrer nofollow';
   }
