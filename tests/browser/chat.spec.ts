@@ -56,9 +56,8 @@ async function finished(page: Page, count: number): Promise<void> {
 
 /** Into the report. */
 async function shot(page: Page, name: string): Promise<void> {
-  const path = test.info().outputPath(`${name.replaceAll(' ', '-')}.png`);
-  await page.screenshot({ path, animations: 'disabled' });
-  await test.info().attach(name, { path, contentType: 'image/png' });
+  const body = await page.screenshot({ animations: 'disabled' });
+  await test.info().attach(name, { body, contentType: 'image/png' });
 }
 
 async function accessible(page: Page): Promise<void> {
@@ -111,7 +110,7 @@ test('a download is planned first; a context can be chosen, and what does not fi
   await expect(plan.getByRole('button', { name: 'Download the rest' })).toBeFocused();
   await page.evaluate((plan) => Object.assign(standIn, { plan }), { ...PLAN, fits: false, context: 4096, problems: ['the model needs 5.2 GB of GPU memory, and it may take 2.0 GB'], alternatives: [{ context: 2048, kv: 'q8' as const, total: 1.1e9 }] });
   await plan.getByLabel('Context').selectOption('4096');
-  await expect(plan).toContainText('the model needs 5.2 GB of GPU memory');
+  await expect(plan).toContainText('The model needs 5.2 GB of GPU memory');
   await expect(plan).toContainText('a context of 2,048 with q8 (1.1 GB)');
   await shot(page, 'planning, does not fit');
   await accessible(page);

@@ -185,11 +185,14 @@ async function answer(): Promise<void> {
     }
     if (answering === mine) live = { ...measured, used: prompt_tokens + result.tokens.length };
   } catch (error) {
+    const fatal = loader.engine !== null && isFatal(error);
     if (!mine.dropped) {
       if (said.content !== '' || said.reasoning !== '') asked.messages.push(clean(said));
-      shown.finish({ error: explain(error) }, null);
+      const explained = explain(error);
+      // What ended the engine is explained below the conversation.
+      shown.finish({ error: fatal ? { ...explained, message: '', advice: '' } : explained }, null);
     }
-    if (loader.engine && isFatal(error)) loader.fail(error);
+    if (fatal) loader.fail(error);
   } finally {
     if (answering === mine) answering = null;
     asked.updated = Date.now();

@@ -2,7 +2,7 @@
 // the top of the page.
 import { type EngineInfo, MillraceError, type Progress } from 'millrace';
 import { explain } from '../shared/explain.ts';
-import { bytes, define, parameters, seconds } from '../shared/format.ts';
+import { bytes, define, parameters, seconds, sentence } from '../shared/format.ts';
 import { BOX, type Loader, type LoadState } from './loader.ts';
 import { setContext } from './settings.ts';
 
@@ -79,7 +79,7 @@ export function show(state: LoadState): void {
 }
 
 function top(text: string): void {
-  get('state-text').textContent = text.charAt(0).toUpperCase() + text.slice(1);
+  get('state-text').textContent = sentence(text);
 }
 
 /** Something whose length is not known. */
@@ -104,7 +104,7 @@ function plan({ plan, model }: LoadState & { phase: 'plan' }): void {
   ]);
   const verdict = get('plan-verdict');
   const instead = alternatives.map(({ context, kv, total }) => `a context of ${context.toLocaleString('en')} with ${kv} (${bytes(total)})`).join(', or ');
-  verdict.textContent = plan.fits ? 'It fits, as far as this browser can tell. How much memory a GPU has it does not say.' : `${problems.join('. ')}.${instead ? ` What would fit: ${instead}.` : ''}`;
+  verdict.textContent = plan.fits ? 'It fits, as far as this browser can tell.' : `${problems.map(sentence).join('. ')}.${instead ? ` What would fit: ${instead}.` : ''}`;
   verdict.className = plan.fits ? '' : 'error';
   get('plan-go').textContent = plan.fits ? (download.stored > 0 ? 'Download the rest' : 'Download') : 'Try all the same';
   const sizes = [...new Set([2048, 4096, 8192, 16384, 32768, 65536, 131072, plan.context, ...alternatives.map(({ context }) => context)])].filter((size) => size <= plan.model.context || size === plan.context).sort((a, b) => a - b);

@@ -250,7 +250,7 @@ export function say(text: string): void {
 }
 
 function figuresText({ tokens, decode_tok_s, ttft_ms, finish_reason }: Figures): string {
-  const parts = [`${tokens} tokens`];
+  const parts = [tokens === 1 ? '1 token' : `${tokens} tokens`];
   if (decode_tok_s > 0) parts.push(rate(decode_tok_s));
   if (ttft_ms > 0) parts.push(`first after ${seconds(ttft_ms)}`);
   if (finish_reason === 'abort') parts.push('stopped');
@@ -264,7 +264,7 @@ function errorNote({ title, message, advice }: Explanation): HTMLElement {
   note.setAttribute('role', 'alert');
   const strong = document.createElement('strong');
   strong.textContent = title;
-  note.append(strong, ` ${message}. ${advice}`.replace('..', '.'));
+  note.append(strong, ` ${[message, advice].filter(Boolean).join('. ')}`.replace('..', '.'));
   return note;
 }
 

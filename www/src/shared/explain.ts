@@ -1,5 +1,6 @@
 // What each error means to somebody who chats, and what to do about it. The error's own message gives the particulars.
 import { MillraceError, type ErrorCode } from 'millrace';
+import { sentence } from './format.ts';
 
 export interface Explanation {
   title: string;
@@ -32,5 +33,5 @@ export function explain(error: unknown): Explanation {
   const code = error instanceof MillraceError ? error.code : 'INTERNAL';
   const [title, advice] = EXPLANATIONS[code];
   const message = error instanceof Error ? error.message : String(error);
-  return { title, message: message.charAt(0).toUpperCase() + message.slice(1), advice };
+  return { title, message: sentence(message), advice };
 }
