@@ -1,6 +1,7 @@
 // The chat page: composer, conversation, keyboard. The engine's side is in model.ts.
 import { MillraceError, type Generation, type Message } from 'millrace';
 import { explain } from './shared/explain.ts';
+import './shared/offline.ts';
 import { bytes, define } from './shared/format.ts';
 import { isFatal, ModelLoader } from './chat/model.ts';
 import * as settings from './chat/settings.ts';
