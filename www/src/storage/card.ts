@@ -44,7 +44,7 @@ export class ModelCard {
     this.#name = modelName(model.url);
     this.#get('.name').textContent = this.#name;
     this.#get('.address').textContent = model.url;
-    this.#get('.scroll').setAttribute('aria-label', `Files of ${this.#name}`);
+    this.#get('.scroll').setAttribute('aria-label', `Files of ${model.url}`);
     this.#get<HTMLAnchorElement>('.chat').href = `./?model=${encodeURIComponent(model.url)}`;
     // There are as many of each as there are models.
     for (const action of this.element.querySelectorAll('a, button')) action.setAttribute('aria-label', `${action.textContent} ${this.#name}`);
