@@ -20,9 +20,7 @@ const page: Page = { announce, confirm, refresh };
 get('problem-retry').addEventListener('click', () => void refresh());
 get('persist').addEventListener('click', () => void persist());
 get('remove-all').addEventListener('click', () => void removeAll());
-files.addEventListener('change', () => {
-  get('add-submit').textContent = files.files?.length ? 'Import' : 'Download';
-});
+files.addEventListener('change', showChoice);
 get<HTMLFormElement>('add').addEventListener('submit', (event) => {
   event.preventDefault();
   void add();
@@ -135,7 +133,7 @@ async function removeAll(): Promise<void> {
 
 /** Downloads, or imports where files were chosen. */
 async function add(): Promise<void> {
-  const given = files.files;
+  const given = [...(files.files ?? [])];
   showOutcome(get('add-outcome'), null);
   let url: string;
   try {
@@ -145,21 +143,29 @@ async function add(): Promise<void> {
   }
   const known = cards.get(url);
   if (known?.busy) return known.focus();
-  if (known && given?.length) {
+  if (known && given.length > 0) {
     const text = 'The files take the place of what is stored under this address.';
     if (!(await confirm({ title: `Replace ${known.name}?`, text, yes: 'Replace' }))) return;
   }
+  // What is written meanwhile is for the next one.
+  get<HTMLFormElement>('add').reset();
+  showChoice();
   const card = known ?? addCard({ url, bytes: 0, total: null, complete: false, files: [], created: Date.now(), lastUsed: null });
   beginning.add(card);
   get('empty').hidden = true;
   card.element.scrollIntoView({ block: 'nearest' });
-  const outcome = await (given?.length ? card.import(given) : card.download());
+  const outcome = await (given.length > 0 ? card.import(given) : card.download());
   beginning.delete(card);
   await refresh();
-  if (card.element.isConnected) {
-    address.value = files.value = '';
-    get('add-submit').textContent = 'Download';
-  } else if (outcome && outcome.kind !== 'good') addFailed(outcome);
+  // A model that is not stored has no card to say it.
+  if (card.element.isConnected || !outcome || outcome.kind === 'good') return;
+  address.value ||= url;
+  addFailed(outcome);
+}
+
+/** What the button does. */
+function showChoice(): void {
+  get('add-submit').textContent = files.files?.length ? 'Import' : 'Download';
 }
 
 function addFailed(outcome: Outcome): void {

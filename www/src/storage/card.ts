@@ -25,7 +25,7 @@ type WorkOptions = Required<Pick<DownloadOptions, 'signal' | 'onProgress' | 'dow
 type Work = (options: WorkOptions) => Promise<Outcome | void>;
 
 const template = document.querySelector<HTMLTemplateElement>('#card')!;
-const dates = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short' });
+const dates = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 /** Progress is shown so often, in milliseconds: more could not be read. */
 const SHOW_EVERY_MS = 100;
 
@@ -108,7 +108,7 @@ export class ModelCard {
   }
 
   /** Puts files in its place. */
-  import(files: FileList): Promise<Outcome | void> {
+  import(files: readonly File[]): Promise<Outcome | void> {
     const work: Work = async ({ signal, onProgress }) => {
       await models.import(this.#model.url, files, { signal, onProgress });
       return { kind: 'good', text: 'The files are here now.' };
@@ -254,8 +254,11 @@ export function failure(error: unknown, cancelled = 'Cancelled.'): Outcome {
   if (error instanceof MillraceError && error.code === 'STORAGE' && /\bin use\b/.test(error.message)) {
     return { kind: 'bad', text: 'It is in use: a chat, here or in another tab, has this model loaded. Close it, then try again.' };
   }
-  const { title, message, advice } = explain(error);
-  return { kind: 'bad', text: [title, message, advice].filter(Boolean).map((text) => text.replace(/\.*$/, '.')).join(' ') };
+  const { title, advice } = explain(error);
+  const message = error instanceof Error ? error.message : String(error);
+  // Settings are the chat's.
+  const sentences = [`${title}: ${message}`, advice.includes('settings') ? '' : advice];
+  return { kind: 'bad', text: sentences.filter(Boolean).map((text) => text.replace(/\.*$/, '.')).join(' ') };
 }
 
 function verdict({ bytes: count, bad }: Verified): Outcome {
