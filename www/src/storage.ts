@@ -89,7 +89,7 @@ function showSpace(stored: StoredModel[], { used, available, persistent }: Stora
     ['Kept', persistent ? 'until you remove them' : 'while there is room'],
   ]);
   get('persistence').hidden = persistent;
-  get('persistence-text').textContent = 'When the disk fills up, the browser may remove all that this site has stored; the models would then be downloaded again.';
+  get('persistence-text').textContent = 'When the disk fills up, the browser may remove all that this site has stored; the models would then have to be downloaded again.';
 }
 
 function showProblem(error: unknown): void {
@@ -98,7 +98,7 @@ function showProblem(error: unknown): void {
     ? {
         title: 'This browser keeps no models here',
         message: error.message.charAt(0).toUpperCase() + error.message.slice(1),
-        advice: 'So it is in private windows, and where a site may not store data. Models run all the same, but are downloaded each time.',
+        advice: 'So it is in private windows, and where a site may not store data. Models run all the same, but are downloaded anew each time.',
       }
     : explain(error);
   get('problem-title').textContent = title;

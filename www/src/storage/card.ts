@@ -75,16 +75,18 @@ export class ModelCard {
     const badge = this.#get('.badge');
     badge.textContent = complete ? 'Complete' : total ? `${Math.floor((100 * here) / total)} % here` : 'In part';
     badge.classList.toggle('good', complete);
+    // What is under way tells how far it is.
+    badge.hidden = this.#busy && !complete;
     const share = this.#get<HTMLProgressElement>('.share');
     share.hidden = complete || this.#busy;
     if (total) Object.assign(share, { max: total, value: here });
     else share.removeAttribute('value');
     define(this.#get('.facts'), [
-      ['Size', complete ? bytes(here) : `${bytes(here)} of ${total === null ? 'an unknown size' : bytes(total)}`],
+      ['Size', complete ? bytes(here) : [...(this.#busy ? [] : [bytes(here)]), total === null ? 'an unknown size' : bytes(total)].join(' of ')],
       ['Arrived', dates.format(created)],
       ['Last used', lastUsed === null ? 'never' : dates.format(lastUsed)],
     ]);
-    this.#label('.fetch', this.#bad > 0 ? 'Fetch them again' : 'Fetch the rest');
+    this.#label('.fetch', this.#bad > 1 ? 'Fetch them again' : this.#bad === 1 ? 'Fetch it again' : 'Fetch the rest');
     for (const name of ['.chat', '.export']) this.#get(name).hidden = !complete;
     this.#get('.fetch').hidden = complete;
     this.#get('details').hidden = files.length === 0;
@@ -165,7 +167,8 @@ export class ModelCard {
       if (download.paused) download.resume();
       else download.pause();
       this.#label('.pause', download.paused ? 'Resume' : 'Pause');
-      if (download.paused) this.#get('.amount').textContent = 'Paused';
+      const amount = this.#get('.amount');
+      if (download.paused) amount.textContent = ['Paused', amount.textContent!.split(' · ')[0]].filter(Boolean).join(' · ');
       this.#page.announce(`${this.#name}: ${download.paused ? 'paused' : 'going on'}`);
     };
     cancel.onclick = () => controller.abort();
@@ -183,12 +186,12 @@ export class ModelCard {
     const focused = this.element.contains(document.activeElement);
     await this.#page.refresh();
     this.#working(false);
-    this.update(this.#model);
     if (outcome) {
       this.#show(outcome);
       this.#page.announce(`${this.#name}: ${outcome.text}`);
     }
-    if (focused && this.element.isConnected) (before?.checkVisibility() ? before : this.element.querySelector<HTMLElement>('.choices > :not([hidden])'))?.focus();
+    const next = this.#bad > 0 || !before?.checkVisibility() ? this.element.querySelector<HTMLElement>('.choices > :not([hidden])') : before;
+    if (focused && this.element.isConnected) next?.focus();
     return outcome;
   }
 
@@ -196,7 +199,7 @@ export class ModelCard {
     this.#busy = busy;
     this.#get('.work').hidden = !busy;
     this.#get('.choices').hidden = busy;
-    if (busy) this.#get('.share').hidden = true;
+    this.update(this.#model);
   }
 
   #progress(doing: string, control: DownloadControl): (progress: Progress) => void {
