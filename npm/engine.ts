@@ -10,6 +10,7 @@ import { respondTo } from './openai/fetch.ts';
 import { checkGenerate, checkLoad, checkName, checkPlan } from './options.ts';
 import type { CustomFetch, DeviceLost, DeviceRestored, EngineEventMap, EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions, LoadPlan, PlanOptions } from './types.ts';
 import { Queue } from './queue.ts';
+import { use } from './use.ts';
 import { missingWebGpu } from './webgpu.ts';
 
 /** How long an aborted load may take to leave the browser's storage in order before its Worker is ended, in milliseconds. */
@@ -104,7 +105,10 @@ export class Engine extends EventTarget {
     });
     try {
       const { info } = await Promise.race([answer, abort]);
-      if (url !== null && info.storage.kind === 'opfs') noteKept(url);
+      if (url !== null && info.storage.kind === 'opfs') {
+        noteKept(url);
+        link.onGone = use(url);
+      }
       if (evicted) info.storage.evicted = true;
       return new Engine(link, info);
     } catch (error) {

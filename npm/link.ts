@@ -33,6 +33,8 @@ export class Link {
   onTuned: (info: EngineInfo) => void = () => {};
   /** Called when the GPU device was lost, and when another has taken its place. */
   onDevice: (event: DeviceEvent) => void = () => {};
+  /** Called when the host is gone. */
+  onGone: () => void = () => {};
 
   /** `here`: in this thread, which is a dedicated Worker. */
   constructor(here = false) {
@@ -101,6 +103,7 @@ export class Link {
     if (this.#gone) return;
     this.#gone = reason;
     this.#end();
+    this.onGone();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
   }

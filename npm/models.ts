@@ -5,6 +5,7 @@ import { aborted } from './generation.ts';
 import { forgetKept, noteKept, askToPersist } from './kept.ts';
 import { Link } from './link.ts';
 import { checkDownload, checkModelUrl, checkModels, filesOf } from './options.ts';
+import { unlessUsed } from './use.ts';
 import type { ModelsCall } from './protocol.ts';
 import type { DownloadOptions, ModelFile, ModelsOptions, Progress, StorageUsage, StoredModel, Verified } from './types.ts';
 
@@ -88,7 +89,7 @@ export const models = {
   /** Removes a model, if it is there. Rejects with STORAGE while an engine uses it. */
   async remove(model: string | URL): Promise<void> {
     const url = checkModelUrl('models.remove', model);
-    await call({ name: 'remove', url });
+    await unlessUsed(url, () => call({ name: 'remove', url }));
     forgetKept(url);
   },
 
@@ -98,12 +99,16 @@ export const models = {
     return files.map(({ name, parts }) => new File(parts, name));
   },
 
-  /** Keeps files as the model of an address, in place of what is there. With a manifest.json among them its hashes are compared: else BAD_MODEL. */
+  /**
+   * Keeps files as the model of an address, in place of what is there. With a manifest.json among them its hashes are compared: else BAD_MODEL.
+   * Rejects with STORAGE while an engine uses what is there.
+   */
   async import(model: string | URL, files: ModelFile | readonly ModelFile[] | FileList, options: ModelsOptions = {}): Promise<StoredModel> {
     checkModels('models.import', options);
     const url = checkModelUrl('models.import', model);
     void askToPersist();
-    const stored = await call<StoredModel>({ name: 'import', url, files: filesOf('models.import', files) }, options);
+    const request: ModelsCall = { name: 'import', url, files: filesOf('models.import', files) };
+    const stored = await unlessUsed(url, () => call<StoredModel>(request, options));
     noteKept(url);
     return stored;
   },

@@ -128,29 +128,36 @@ async function types(out) {
 /** The TypeScript compiler as a Node script. */
 export const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
-/** The pages' scripts: www/src/*.ts into www/js/. They import the package by its URL, ./pkg/index.js. */
+/** The pages' scripts: www/src/*.ts into www/js/. */
 async function pages() {
   const sources = join(root, 'www', 'src');
   const hash = hashOf([sources, join(root, 'package-lock.json'), join(root, 'scripts', 'build.mjs')]);
-  await once(join(root, 'www', 'js', '.stamp'), hash, async () => {
-    const esbuild = await import('esbuild');
-    rmSync(join(root, 'www', 'js'), { recursive: true, force: true });
-    await esbuild.build({
-      entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts', 'storage.ts'].map((name) => join(sources, name)),
-      outdir: join(root, 'www', 'js'),
-      chunkNames: 'part-[hash]',
-      bundle: true,
-      splitting: true,
-      format: 'esm',
-      target: 'es2022',
-      minify: true,
-      sourcemap: true,
-      // The pages use the package as anybody's page does, by its URL. (tsconfig.json's paths point at the sources, for the type check.)
-      alias: { millrace: '../pkg/index.js', 'millrace/wasm': '../pkg/millrace.js' },
-      external: ['../pkg/*'],
-      tsconfigRaw: {},
-      logLevel: 'warning',
-    });
+  const out = join(root, 'www', 'js');
+  await once(join(out, '.stamp'), hash, async () => {
+    rmSync(out, { recursive: true, force: true });
+    await bundlePages(out, { sourcemap: true });
+  });
+}
+
+/** Bundles the pages' scripts into `out`. They import the package by its URL: `pkg`, beside `out`. `installable`: with a service worker (scripts/www.mjs). */
+export async function bundlePages(out, { pkg = 'pkg', installable = false, sourcemap = false }) {
+  const esbuild = await import('esbuild');
+  await esbuild.build({
+    entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts', 'storage.ts'].map((name) => join(root, 'www', 'src', name)),
+    outdir: out,
+    chunkNames: 'part-[hash]',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    target: 'es2022',
+    minify: true,
+    sourcemap,
+    define: { INSTALLABLE: String(installable) },
+    // The pages use the package as anybody's page does, by its URL. (tsconfig.json's paths point at the sources, for the type check.)
+    alias: { millrace: `../${pkg}/index.js`, 'millrace/wasm': `../${pkg}/millrace.js` },
+    external: [`../${pkg}/*`],
+    tsconfigRaw: {},
+    logLevel: 'warning',
   });
 }
 

@@ -2,6 +2,7 @@
 // report; also kv, context, chunk, adapter, profile=1, kernels=1, secondTurn=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT (several). The whole
 // report is POSTed to `report`, where that is given.
 import type { BenchOptions, BenchReport, KernelBenchRow, PrefillRow, ProfileRow, QualityReport } from 'millrace/wasm';
+import './shared/offline.ts';
 
 type Failure = { code: string; message: string };
 type FromWorker = { progress: { phase: string; loaded: number; total: number } } | { report: BenchReport | QualityReport } | { failure: Failure };

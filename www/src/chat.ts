@@ -11,6 +11,7 @@ import * as stage from './chat/stage.ts';
 import * as transcript from './chat/transcript.ts';
 import { explain } from './shared/explain.ts';
 import { bytes, define, rate, seconds } from './shared/format.ts';
+import './shared/offline.ts';
 
 const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const prompt = get<HTMLTextAreaElement>('prompt');
@@ -54,9 +55,10 @@ sidebar.setUp({
   onRemoved: (id) => id === conversation.id && newChat(),
   onRenamed: (id, title) => id === conversation.id && (conversation.title = title),
 });
-void loader.load(loader.state.model);
 void begin();
 fitPrompt();
+// What compiles kernels on a GPU in software, or uploads gigabytes, would hold up the first frame.
+void painted().then(() => loader.load(loader.state.model));
 
 get<HTMLFormElement>('composer').addEventListener('submit', (event) => {
   event.preventDefault();
@@ -90,6 +92,12 @@ async function begin(): Promise<void> {
   const id = location.hash.slice(1);
   if (id !== '') await openConversation(id);
   await sidebar.refresh();
+}
+
+/** Resolves when the page has been painted once, or at once where nobody sees it. */
+function painted(): Promise<unknown> {
+  if (document.visibilityState === 'hidden') return Promise.resolve();
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 }
 
 function load(model: Model): void {

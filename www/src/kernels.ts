@@ -1,6 +1,7 @@
 // The kernel page: every shader variant in this browser, compared with its twin. `?filter=NAME` limits it to kernels of that
 // name, `?quick` to one case a variant.
 import type { KernelReport, KernelRow } from 'millrace/wasm';
+import './shared/offline.ts';
 
 type FromWorker = { row: KernelRow } | { report: KernelReport } | { failure: string };
 

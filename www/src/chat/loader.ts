@@ -1,6 +1,6 @@
 // Which model is loaded, and how far: one at a time. What is to be downloaded is shown first, unless it is little.
 import { DownloadControl, Engine, type LoadOptions, type LoadPlan, MillraceError, type ModelFile, type Progress } from 'millrace';
-import { modelName } from '../shared/known.ts';
+import { nameOf } from '../shared/known.ts';
 
 /** The model that comes with the page. */
 export const BOX = './models/box.gguf';
@@ -135,7 +135,7 @@ export class Loader {
   }
 }
 
-export const fromUrl = (url: string): Model => ({ url, name: url === BOX ? 'the model in the box' : modelName(url) });
+export const fromUrl = (url: string): Model => ({ url, name: url === BOX ? 'the model in the box' : nameOf(url) });
 
 export const fromFiles = (files: readonly File[]): Model => ({ files, name: files[0]?.name ?? 'your files' });
 

@@ -1,7 +1,7 @@
 // The dialog that chooses a model: those of this browser, well-known ones with a word on whether they fit, an address, files.
 import { models, type StoredModel } from 'millrace';
 import { bytes } from '../shared/format.ts';
-import { type Device, KNOWN, lookAtDevice, modelName, verdict } from '../shared/known.ts';
+import { type Device, KNOWN, lookAtDevice, nameOf, verdict } from '../shared/known.ts';
 import { BOX, fromFiles, fromUrl, type Model } from './loader.ts';
 
 const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
@@ -85,7 +85,7 @@ function fill(device: Device | null, stored: readonly StoredModel[]): void {
   for (const model of stored) {
     if (model.url === box || KNOWN.some(({ url }) => url === model.url)) continue;
     const part = model.total ? `${Math.floor((100 * model.bytes) / model.total)} % here` : 'in part here';
-    rows.push({ url: model.url, name: modelName(model.url), about: new URL(model.url).host, size: bytes(model.total ?? model.bytes), badge: model.complete ? 'downloaded' : part, level: model.complete ? 'good' : 'slow' });
+    rows.push({ url: model.url, name: nameOf(model.url), about: new URL(model.url).host, size: bytes(model.total ?? model.bytes), badge: model.complete ? 'downloaded' : part, level: model.complete ? 'good' : 'slow' });
   }
   for (const known of KNOWN) {
     const kept = here.get(known.url);

@@ -1,6 +1,8 @@
 // Well-known models: files of 4 to 8 bits a weight, small enough for a visitor's machine. Sizes are what their pages say; the plan reads the
 // file's own header before anything is downloaded.
 
+import { modelName } from './model_name.ts';
+
 /** A published file. */
 export interface KnownModel {
   name: string;
@@ -33,19 +35,9 @@ export const KNOWN: readonly KnownModel[] = [
   { name: 'Llama 3.1 8B', about: 'needs a graphics card', type: 'Q4_K_M', bytes: 4921e6, beside: 600e6, url: at('bartowski/Meta-Llama-3.1-8B-Instruct-GGUF', 'Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf') },
 ];
 
-/** The name of a model: of a known one, else the last part of its address. */
-export function modelName(url: string): string {
-  const known = KNOWN.find((model) => model.url === url);
-  if (known) return known.name;
-  const parts = url.split(/[?#]/)[0]!.split('/').filter(Boolean);
-  const last = parts.at(-1) ?? url;
-  // Of a folder's manifest the folder is the name.
-  const name = last === 'manifest.json' ? (parts.at(-2) ?? last) : last;
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
+/** The name of the model of an address. */
+export function nameOf(url: string): string {
+  return KNOWN.find((model) => model.url === url)?.name ?? modelName(url);
 }
 
 /** What this machine offers, as far as a page can know before a model is loaded. */

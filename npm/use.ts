@@ -1,0 +1,32 @@
+// Which stored models engines use, in all tabs of a site: a shared lock of the browser's for each, which ends with the tab at the latest.
+import { MillraceError } from './errors.ts';
+
+/** How long somebody who has just disposed of an engine may take to let go of it, in milliseconds. */
+const PATIENCE_MS = 500;
+
+const lockOf = (url: string): string => `millrace:use:${url}`;
+
+/** Notes that an engine uses the model of an address, until what this returns is called. @internal */
+export function use(url: string): () => void {
+  let release = (): void => {};
+  const used = new Promise<void>((done) => (release = done));
+  // Without a lock all works: the model can only be removed meanwhile.
+  navigator.locks?.request(lockOf(url), { mode: 'shared' }, () => used).catch(() => {});
+  return release;
+}
+
+/** Does something with a stored model that no engine may use meanwhile: STORAGE where one does. @internal */
+export async function unlessUsed<T>(url: string, work: () => Promise<T>): Promise<T> {
+  if (!navigator.locks) return work();
+  let granted = false;
+  const first = (): Promise<T> => {
+    granted = true;
+    return work();
+  };
+  try {
+    return (await navigator.locks.request(lockOf(url), { signal: AbortSignal.timeout(PATIENCE_MS) }, first)) as T;
+  } catch (error) {
+    if (granted) throw error;
+    throw new MillraceError('STORAGE', `${url} is in use by another engine or tab; dispose of the engine or close the tab, and try again`, { cause: error });
+  }
+}

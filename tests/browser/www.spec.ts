@@ -1,0 +1,240 @@
+// The static build, as a plain server under a sub-path hands it out: it answers, loads fast, opens offline, and takes up a new version.
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test as base, expect, type BrowserContext, type Page } from '@playwright/test';
+import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
+import { root } from '../../scripts/lib/env.mjs';
+import { serve } from '../../scripts/serve.mjs';
+import { site as writeSite } from '../../scripts/www.mjs';
+
+const PATH = '/some/path/';
+const PAGES = ['bench.html', 'kernels.html', 'storage.html'];
+const TINY = '/data/oracle/gguf-q8_0/model.gguf';
+
+/** A server of the static build that can be stopped and started again, with the headers that the build names. */
+interface Host {
+  url: string;
+  folder: string;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const test = base.extend<{ host: Host }, { built: string }>({
+  built: [
+    async ({}, use) => {
+      const folder = mkdtempSync(join(tmpdir(), 'millrace-www-'));
+      await writeSite(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, join(folder, 'site'));
+      await use(join(folder, 'site'));
+      rmSync(folder, { recursive: true, force: true });
+    },
+    { scope: 'worker' },
+  ],
+  host: async ({ built }, use) => {
+    const folder = join(mkdtempSync(join(tmpdir(), 'millrace-host-')), 'site');
+    cpSync(built, folder, { recursive: true });
+    // Outside its path there is nothing but a small model.
+    const empty = join(folder, '..', 'empty');
+    mkdirSync(empty);
+    const policy = /Content-Security-Policy: (.*)/.exec(readFileSync(join(folder, '_headers'), 'utf8'))![1]!;
+    let server: { url: string; close(): Promise<unknown> } | null = null;
+    const host: Host = {
+      url: '',
+      folder,
+      async start() {
+        const port = host.url === '' ? 0 : Number(new URL(host.url).port);
+        server = await serve({
+          port,
+          mounts: { [PATH]: folder, '/data/': join(root, 'tests', 'data'), '/': empty },
+          before(_, response) {
+            response.setHeader('Content-Security-Policy', policy);
+            return false;
+          },
+        });
+        host.url = `${server.url}${PATH}`;
+      },
+      async stop() {
+        await server?.close();
+        server = null;
+      },
+    };
+    await host.start();
+    await use(host);
+    await host.stop();
+    rmSync(join(folder, '..'), { recursive: true, force: true });
+  },
+});
+
+/** What should not be: requests of other origins, errors, violations of the policy. */
+async function watched(context: BrowserContext, host: Host): Promise<string[]> {
+  const problems: string[] = [];
+  context.on('request', (request) => {
+    const { origin, protocol } = new URL(request.url());
+    if (origin !== new URL(host.url).origin && !['blob:', 'data:'].includes(protocol)) problems.push(`asked ${request.url()}`);
+  });
+  context.on('console', (message) => message.type() === 'error' && problems.push(`console: ${message.text()}`));
+  context.on('weberror', (error) => problems.push(`error: ${error.error().message}`));
+  await context.exposeFunction('violated', (what: string) => problems.push(`policy: ${what}`));
+  await context.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', (event) => (globalThis as unknown as { violated(what: string): void }).violated(`${event.violatedDirective} ${event.blockedURI}`));
+  });
+  return problems;
+}
+
+/** The service worker keeps everything, and answers this page. */
+async function kept(page: Page): Promise<void> {
+  await page.evaluate(async () => {
+    await navigator.serviceWorker.ready;
+    while (!navigator.serviceWorker.controller) await new Promise((done) => setTimeout(done, 50));
+  });
+}
+
+async function answers(page: Page): Promise<void> {
+  await expect(page.locator('#state')).toHaveAttribute('data-state', 'ready', { timeout: 240_000 });
+  await page.getByLabel('Message', { exact: true }).fill('What is 17 + 25?');
+  await page.keyboard.press('Enter');
+  await expect(page.locator('#messages .assistant').last()).toContainText('42', { timeout: 120_000 });
+}
+
+test('under a sub-path the chat answers; then, without a server, all pages open and it answers again', async ({ context, page, host }) => {
+  const problems = await watched(context, host);
+  await page.goto(host.url);
+  await answers(page);
+  await kept(page);
+  expect(problems).toEqual([]);
+  await host.stop();
+  await page.reload();
+  await answers(page);
+  // A query is for the page's script alone.
+  await page.goto(`${host.url}?model=models/box.gguf&lane=exact`);
+  await expect(page.locator('#prompt')).toBeVisible();
+  for (const name of PAGES) {
+    await page.goto(`${host.url}${name}?quick`);
+    await expect(page.getByRole('heading', { level: 1 })).toBeVisible();
+  }
+  await expect(page.locator('#waiting')).toBeHidden();
+  await expect(page.locator('#models')).toContainText('box.gguf');
+  expect(problems).toEqual([]);
+});
+
+test('a new version waits until no page of the old one is open, or until the only one is reloaded', async ({ context, page, host }) => {
+  const problems = await watched(context, host);
+  const parts = (of: Page) => of.evaluate(() => [...document.scripts].map(({ src }) => /app-\w+/.exec(src)![0]));
+  await page.goto(`${host.url}storage.html`);
+  await kept(page);
+  const [old] = await parts(page);
+  const renewed = renew(host.folder, old!);
+  // The old page has a note, and still has the parts of its own version, though the server does not.
+  const update = (of: Page) => of.evaluate(() => navigator.serviceWorker.ready.then((registration) => registration.update()).then(() => {}));
+  await update(page);
+  const note = page.getByText('A new version is ready.');
+  await expect(note).toBeVisible();
+  await test.info().attach('new version', { body: await page.screenshot(), contentType: 'image/png' });
+  expect(existsSync(join(host.folder, old!))).toBe(false);
+  expect(await page.evaluate((path) => fetch(path).then(({ ok }) => ok), `${old}/chat.js`)).toBe(true);
+  // A second page of the old version: reloading the first one must not take it away.
+  const second = await context.newPage();
+  await second.goto(`${host.url}storage.html`);
+  expect(await parts(second)).toEqual([old]);
+  await page.getByRole('button', { name: 'Reload' }).click();
+  await expect(page.getByText('Close the other tabs of Millrace first')).toBeVisible();
+  await second.close();
+  await page.getByRole('button', { name: 'Reload' }).click();
+  await expect(async () => expect(await parts(page)).toEqual([renewed])).toPass();
+  await expect(page.locator('#waiting')).toBeHidden();
+  // What the old version had is gone.
+  const keptFiles = await page.evaluate(async () => {
+    const names = await caches.keys();
+    const requests = await Promise.all(names.map(async (name) => (await caches.open(name)).keys()));
+    return requests.flat().map(({ url }) => url);
+  });
+  expect(keptFiles.filter((url) => url.includes(old!))).toEqual([]);
+  expect(keptFiles.some((url) => url.includes(renewed))).toBe(true);
+  // With all pages closed, the next start has the version after that, without a question.
+  const third = renew(host.folder, renewed);
+  await update(page);
+  await expect(note).toBeVisible();
+  await page.close();
+  const next = await context.newPage();
+  await expect(async () => {
+    await next.goto(`${host.url}storage.html`);
+    expect(await parts(next)).toEqual([third]);
+  }).toPass();
+  expect(problems).toEqual([]);
+});
+
+/** Makes another version of a site in place: other scripts, in a folder of another name; the old ones are gone. */
+function renew(folder: string, app: string): string {
+  const other = `app-${String(Number.parseInt(app.slice(4, 10), 16) ^ 0xffffff).padStart(10, '0')}`;
+  renameSync(join(folder, app), join(folder, other));
+  for (const name of readdirSync(folder).filter((name) => name.endsWith('.html') || name === 'sw.js')) {
+    const text = readFileSync(join(folder, name), 'utf8').replaceAll(app, other);
+    writeFileSync(join(folder, name), name === 'sw.js' ? text.replace(/revision:"\w{4}/g, () => `revision:"${other.slice(-4)}`) : text);
+  }
+  return other;
+}
+
+test('little is loaded before the engine, it is painted at once, and nothing moves', async ({ browser, page, host }) => {
+  const loaded = new Map<string, number>();
+  page.on('response', async (response) => {
+    const path = new URL(response.url()).pathname;
+    if (path.endsWith('.js')) loaded.set(path, (await response.body()).length);
+  });
+  await page.goto(`${host.url}?model=${TINY}`);
+  await expect(page.locator('#state')).toHaveAttribute('data-state', 'ready', { timeout: 120_000 });
+  const before = [...loaded].filter(([path]) => !path.endsWith('/worker.js') && !path.endsWith('/sw.js'));
+  const sum = before.reduce((total, [, bytes]) => total + bytes, 0);
+  test.info().annotations.push({ type: 'script before the engine', description: `${sum} bytes: ${before.map(([path, bytes]) => `${path} ${bytes}`).join(', ')}` });
+  expect(sum).toBeGreaterThan(10_000);
+  expect(sum).toBeLessThan(100_000);
+  await page.close();
+  for (const name of ['', ...PAGES]) {
+    const context = await browser.newContext();
+    // The model stays on its way: on a software GPU, which paints as well, kernels that are compiled would be in the way of the first picture.
+    await context.route(`**${TINY}`, () => {});
+    const page = await context.newPage();
+    await page.addInitScript(() => {
+      const seen = { shift: 0 };
+      Object.assign(globalThis, { seen });
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) seen.shift += (entry as unknown as { value: number }).value;
+      }).observe({ type: 'layout-shift', buffered: true });
+    });
+    await page.goto(`${host.url}${name}?model=${TINY}&quick&filter=none`);
+    await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0);
+    await page.waitForTimeout(1500);
+    const { paint, shift } = await page.evaluate(() => ({
+      paint: performance.getEntriesByName('first-contentful-paint')[0]!.startTime,
+      shift: (globalThis as unknown as { seen: { shift: number } }).seen.shift,
+    }));
+    await context.close();
+    test.info().annotations.push({ type: `${name || 'index.html'}: first paint, shift`, description: `${paint.toFixed(0)} ms, ${shift.toFixed(4)}` });
+    expect(paint).toBeLessThan(1000);
+    expect(shift).toBeLessThan(0.01);
+  }
+});
+
+test('the manifest makes it installable: its icons are there, in the sizes that it states', async ({ page, host }) => {
+  await page.goto(host.url);
+  const href = await page.locator('link[rel=manifest]').evaluate((link: HTMLLinkElement) => link.href);
+  const manifest = await (await page.request.get(href)).json();
+  expect(manifest).toMatchObject({ name: 'Millrace', short_name: 'Millrace', start_url: './', scope: './', display: 'standalone' });
+  for (const key of ['description', 'theme_color', 'background_color']) expect(manifest[key]).toMatch(/./);
+  const wanted = ['any', '192x192', '512x512', '512x512 maskable'];
+  expect(manifest.icons.map((icon: { sizes: string; purpose?: string }) => [icon.sizes, icon.purpose].filter(Boolean).join(' '))).toEqual(wanted);
+  const touch = await page.locator('link[rel=apple-touch-icon]').evaluate((link: HTMLLinkElement) => link.href);
+  const icons = [...manifest.icons.map(({ src, sizes }: { src: string; sizes: string }) => [new URL(src, href).href, sizes]), [touch, '180x180']] as [string, string][];
+  for (const [src, sizes] of icons) {
+    const size = await page.evaluate(async (src) => {
+      const image = new Image();
+      image.src = src;
+      await image.decode();
+      return `${image.naturalWidth}x${image.naturalHeight}`;
+    }, src);
+    if (sizes !== 'any') expect(size).toBe(sizes);
+  }
+  // What the browser itself says of it.
+  const session = await page.context().newCDPSession(page);
+  const { errors } = (await session.send('Page.getAppManifest')) as { errors: unknown[] };
+  expect(errors).toEqual([]);
+});

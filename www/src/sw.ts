@@ -1,0 +1,27 @@
+/// <reference lib="webworker" />
+// The service worker of the static build: keeps the pages, so that they open without a network. Models are none of its business: the engine keeps them.
+import { cleanupOutdatedCaches, precacheAndRoute } from 'workbox-precaching';
+
+declare const self: ServiceWorkerGlobalScope;
+/** Every file but the models. What has a hash in its path needs no revision. */
+declare const FILES: { url: string; revision: string | null }[];
+
+// `?model=…` and the like are for the page's script: whatever follows the question mark, it is the same file. What an older version has left goes when this one
+// takes over.
+cleanupOutdatedCaches();
+precacheAndRoute(FILES, { ignoreURLParametersMatching: [/./] });
+
+// A new version waits until no page of the old one is open (no `skipWaiting`): a page may still load parts of its own version, which only the old
+// worker has. Only where one page is open, which then reloads at once, does it take over when asked to.
+self.addEventListener('message', (event) => {
+  if (event.data === 'take over') event.waitUntil(takeOver(event.source));
+});
+
+async function takeOver(asking: ExtendableMessageEvent['source']): Promise<void> {
+  const windows = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
+  if (windows.filter(({ url }) => url.startsWith(self.registration.scope)).length > 1) asking?.postMessage('others');
+  else await self.skipWaiting();
+}
+
+// The page that was opened first has what it may load later from here, too.
+self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
