@@ -58,7 +58,7 @@ sidebar.setUp({
 void begin();
 fitPrompt();
 // What compiles kernels on a GPU in software, or uploads gigabytes, would hold up the first frame.
-void painted().then(() => loader.load(loader.state.model));
+loader.ready = painted().then(() => loader.load(loader.state.model));
 
 get<HTMLFormElement>('composer').addEventListener('submit', (event) => {
   event.preventDefault();
