@@ -211,7 +211,7 @@ function timeRow(r: KernelBenchRow, alone: boolean): HTMLTableRowElement {
     const cell = make('td', 'bad', `wrong, so it gets no time: ${reason}`);
     cell.colSpan = 4;
     line.append(cell);
-    line.className = 'fail';
+    line.className = 'case-fail';
     return line;
   }
   const share = make('span', 'share', bar(r.percent_of_streaming), `${r.percent_of_streaming.toFixed(1)} %`);
@@ -245,7 +245,7 @@ function showRow(result: KernelRow): void {
   group.rows.push(result);
   const { status, error, ms, message } = result;
   const line = row([`${result.variant}: ${result.case}`, status, status === 'skip' ? '' : error.toExponential(1), ms.toFixed(1), message ?? ''], [2, 3]);
-  line.className = status;
+  line.className = `case-${status}`;
   line.hidden = list('show').value !== '' && list('show').value !== status;
   group.body.append(line);
   const of = (wanted: KernelRow['status']) => group.rows.filter((r) => r.status === wanted).length;
@@ -254,7 +254,7 @@ function showRow(result: KernelRow): void {
   cells[1]!.textContent = parts.join(', ');
   cells[2]!.textContent = group.rows.some((r) => r.status !== 'skip') ? Math.max(...group.rows.filter((r) => r.status !== 'skip').map((r) => r.error)).toExponential(1) : '';
   cells[3]!.textContent = group.rows.reduce((sum, r) => sum + r.ms, 0).toFixed(1);
-  group.head.rows[0]!.className = of('fail') > 0 ? 'fail' : of('pass') > 0 ? 'pass' : 'skip';
+  group.head.rows[0]!.className = of('fail') > 0 ? 'case-fail' : of('pass') > 0 ? 'case-pass' : 'case-skip';
   watch.busy('Comparing kernels with their twins', `${summary()} so far`);
   get('summary').textContent = `${summary()} so far.`;
 }
@@ -267,7 +267,7 @@ function filterRows(): void {
     head.hidden = !some;
     body.hidden = wanted === '' || !some;
     head.querySelector('button')!.setAttribute('aria-expanded', String(!body.hidden));
-    for (const line of body.rows) line.hidden = wanted !== '' && line.className !== wanted;
+    for (const line of body.rows) line.hidden = wanted !== '' && !line.classList.contains(`case-${wanted}`);
   }
   get('none').hidden = wanted === '' || count[wanted as keyof typeof count] > 0;
 }

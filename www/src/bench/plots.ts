@@ -235,7 +235,7 @@ function plot(figure: HTMLElement, shown: Shown, data: uPlot.AlignedData, option
 // A canvas knows no custom properties: what they stand for is read when it is drawn, and again when light and dark change.
 const probe = make('span', 'hidden');
 document.body.append(probe);
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawn.forEach(({ plot }) => plot.redraw(false, true)));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawn.forEach(({ plot }) => plot.redraw(true, true)));
 
 function colour(property: string): () => string {
   return () => {
