@@ -98,8 +98,8 @@ async function oracle(env) {
 /** Playwright's tests of one runner. */
 async function playwright(name, options, more, long) {
   const report = join(reports, `${name}.json`);
-  const args = [join(root, 'node_modules', '@playwright', 'test', 'cli.js'), 'test', ...options, '--reporter=list,json', ...more];
-  const { code } = await run(process.execPath, args, { env: { PLAYWRIGHT_JSON_OUTPUT_NAME: report, MILLRACE_LONG: long ? '1' : '' }, check: false });
+  const args = [join(root, 'node_modules', '@playwright', 'test', 'cli.js'), 'test', ...options, '--reporter=list,json,html', ...more];
+  const { code } = await run(process.execPath, args, { env: { PLAYWRIGHT_JSON_OUTPUT_NAME: report, PLAYWRIGHT_HTML_OUTPUT_DIR: join(root, 'playwright-report', name), PLAYWRIGHT_HTML_OPEN: 'never', MILLRACE_LONG: long ? '1' : '' }, check: false });
   let sum = { passed: 0, failed: 0, skipped: 0 };
   try {
     const { stats } = JSON.parse(readFileSync(report, 'utf8'));

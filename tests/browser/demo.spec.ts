@@ -12,8 +12,7 @@ async function ready(page: Page): Promise<void> {
 
 /** Begins anew on the shared page. */
 async function newChat(page: Page): Promise<void> {
-  const button = page.getByRole('button', { name: 'New chat' });
-  if (await button.isEnabled()) await button.click();
+  await page.getByRole('button', { name: 'New chat' }).click();
   await expect(page.locator('#messages > li')).toHaveCount(0);
 }
 
@@ -50,7 +49,7 @@ test('answers from the model in the box, over several turns, and tells how fast 
   expect(problems).toEqual([]);
 });
 
-test('by keyboard alone: new line, stop, retry, new chat', async ({ chat }) => {
+test('by keyboard alone: new line, stop, regenerate, new chat', async ({ chat }) => {
   await newChat(chat);
   await composer(chat).focus();
   await chat.keyboard.type('Tell me');
@@ -68,7 +67,7 @@ test('by keyboard alone: new line, stop, retry, new chat', async ({ chat }) => {
   await chat.keyboard.type('What is 17 + 25?');
   await chat.keyboard.press('Enter');
   await finished(chat);
-  await chat.getByRole('button', { name: 'Retry' }).press('Enter');
+  await chat.getByRole('button', { name: 'Regenerate' }).press('Enter');
   await expect(answer(chat)).toHaveClass(/writing/);
   await finished(chat);
   await expect(chat.locator('#messages > li')).toHaveCount(2);
@@ -155,10 +154,10 @@ test('a model that is not there is explained, and another one can be loaded', as
   await expect(problem).toContainText('The model is not there');
   await expect(problem).toContainText('/nothing.gguf');
   await problem.getByRole('button', { name: 'Choose a model' }).click();
-  const dialog = page.getByRole('dialog', { name: 'Settings' });
+  const dialog = page.getByRole('dialog', { name: 'Choose a model' });
   await expect(dialog.getByLabel(/^URL/)).toBeFocused();
   await dialog.getByLabel(/^URL/).fill(TINY);
-  await dialog.getByRole('button', { name: 'Load', exact: true }).click();
+  await dialog.getByRole('button', { name: 'Look' }).click();
   await ready(page);
   await expect(problem).toBeHidden();
 });

@@ -2,11 +2,11 @@
 // report; also kv, context, chunk, adapter, profile=1, kernels=1, secondTurn=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT (several). With
 // any of them it begins at once; without, it waits for its form. The whole report is POSTed to `report`, where that is given.
 import type { BenchProgress, BenchReport, KernelBenchRow, QualityReport } from 'millrace/wasm';
-import { about, compare, day, differences, FIGURES, n, name, qualityTable, table, title, toMarkdown } from './bench/figures.ts';
+import { about, compare, day, differences, FIGURES, n, qualityTable, table, title, toMarkdown } from './bench/figures.ts';
 import * as form from './bench/form.ts';
 import { forget, fromJson, keep, kept, toJson, type KeptRun } from './bench/history.ts';
 import { draw } from './bench/plots.ts';
-import { Bench, failureOf, needsGpu, phase, type Failure } from './shared/bench.ts';
+import { Bench, failureOf, gpu, needsGpu, phase, type Failure } from './shared/bench.ts';
 import { copy, download, get, make, markdown, row } from './shared/dom.ts';
 import { bytes } from './shared/format.ts';
 import * as watch from './shared/watch.ts';
@@ -160,7 +160,7 @@ function showReport(): void {
   const differs = before ? differences(report, before) : [];
   get('differs').textContent = differs.length > 0 ? `The runs differ in ${differs.join(', ')}.` : '';
   const tiles = FIGURES.slice(0, 5).map((figure) => {
-    const value = make('dd', '', make('strong', '', n(figure.of(report), figure.digits)), ` ${figure.unit}`);
+    const value = make('dd', '', make('strong', '', n(figure.of(report), figure.of(report) < 10_000 ? figure.digits : 0)), ` ${figure.unit}`);
     if (before) {
       const { ratio, verdict } = compare(figure, report, before);
       value.append(make('span', `verdict ${verdict === 'the same' ? '' : verdict}`, `${ratio} ${verdict}`));
@@ -195,7 +195,7 @@ function showQuality(report: QualityReport): void {
   get('results').hidden = false;
   get('speed-results').hidden = true;
   get('title').textContent = `${report.model}, ${report.lane} against exact`;
-  get('about').textContent = `${day(Date.now())} on ${name(report)}`;
+  get('about').textContent = `${day(Date.now())} on ${gpu(report.adapter)}`;
   figures(qualityTable(report));
   for (const id of ['profile', 'prefill', 'kernels']) fillTable(id, []);
 }
@@ -229,7 +229,7 @@ async function list(): Promise<void> {
       return made;
     };
     const actions = make('div', 'actions', button('Show', () => showKept(run)), button('Compare', () => compareWith(run)), button('Delete', () => void forget(run.id).then(list).then(() => get('kept-title').focus())));
-    return row([day(run.date), `${run.report.shape} ${run.report.quant}`, run.report.lane, n(run.report.decode_tok_s), name(run.report), actions], [3]);
+    return row([day(run.date), `${run.report.shape} ${run.report.quant}`, run.report.lane, n(run.report.decode_tok_s), gpu(run.report.adapter), actions], [3]);
   });
   get('kept').querySelector('tbody')!.replaceChildren(...lines);
   get('kept').hidden = runs.length === 0;

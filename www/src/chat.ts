@@ -1,26 +1,61 @@
-// The chat page: composer, conversation, keyboard. The engine's side is in model.ts.
-import { MillraceError, type Generation, type Message } from 'millrace';
-import { explain } from './shared/explain.ts';
-import { bytes, define } from './shared/format.ts';
-import { isFatal, ModelLoader } from './chat/model.ts';
+// The chat page: composer, conversation, keyboard. Loading is in chat/loader.ts and chat/stage.ts.
+import { type Generation, type Message, MillraceError } from 'millrace';
+import { Splitter } from '../../npm/openai/split.ts';
+import * as conversations from './chat/conversations.ts';
+import type { Conversation, Figures } from './chat/conversations.ts';
+import { BOX, firstModel, isFatal, Loader, type Model } from './chat/loader.ts';
+import * as picker from './chat/picker.ts';
 import * as settings from './chat/settings.ts';
+import * as sidebar from './chat/sidebar.ts';
+import * as stage from './chat/stage.ts';
 import * as transcript from './chat/transcript.ts';
+import { explain } from './shared/explain.ts';
+import { bytes, define, rate, seconds } from './shared/format.ts';
 
-const get = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
+const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const prompt = get<HTMLTextAreaElement>('prompt');
 const send = get<HTMLButtonElement>('send');
 const stop = get<HTMLButtonElement>('stop');
-const clear = get<HTMLButtonElement>('clear');
+/** How often the figures of a running answer change, and a conversation is kept meanwhile, in milliseconds. */
+const FACTS_MS = 250;
+const KEEP_MS = 2000;
 
-/** The conversation, without the system prompt. */
-let messages: Message[] = [];
+let conversation: Conversation = conversations.fresh();
 /** The answer under way; `generation` is null while it waits for the model. */
-let answering: { generation: Generation | null; stopped: boolean } | null = null;
-let view: transcript.AnswerView | null = null;
+interface Answering {
+  generation: Generation | null;
+  stopped: boolean;
+  /** Whether its question is gone, and the answer with it. */
+  dropped: boolean;
+}
+let answering: Answering | null = null;
+/** Settles when the last answer has ended. */
+let ended: Promise<void> = Promise.resolve();
+/** What is measured of the answer at hand, or of the one before. */
+let live: { tokens: number; first: number; last: number; ttft: number; used: number } | null = null;
+/** Bytes that this site stores; null until the browser has counted them. */
+let stored: number | null = null;
 
-const loader = new ModelLoader(showFacts);
-settings.setUp(load);
-load();
+const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
+  stage.show(state);
+  settings.showTemperature(defaultTemperature());
+  if (state.phase === 'ready') void count();
+  controls();
+  showFacts();
+});
+
+settings.setUp(() => load(loader.state.model));
+stage.setUp(loader, picker.open);
+picker.setUp(() => ('url' in loader.state.model ? loader.state.model.url : null), load);
+transcript.setUp({ onEdit: askAgain, onRegenerate: regenerate });
+sidebar.setUp({
+  current: () => conversation,
+  onOpen: (id) => void openConversation(id),
+  onRemoved: (id) => id === conversation.id && newChat(),
+  onRenamed: (id, title) => id === conversation.id && (conversation.title = title),
+});
+void loader.load(loader.state.model);
+void begin();
 fitPrompt();
 
 get<HTMLFormElement>('composer').addEventListener('submit', (event) => {
@@ -35,80 +70,170 @@ prompt.addEventListener('keydown', (event) => {
   ask(prompt.value);
 });
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape' && answering && !get<HTMLDialogElement>('settings').open) stopAnswer();
+  if (event.key === 'Escape' && answering && !document.querySelector('dialog[open]')) stopAnswer();
 });
 stop.addEventListener('click', stopAnswer);
-clear.addEventListener('click', newChat);
+get('new-chat').addEventListener('click', newChat);
 for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions button')) button.addEventListener('click', () => ask(button.textContent!));
-for (const id of ['open-settings', 'problem-settings']) {
-  get(id).addEventListener('click', () => {
-    loader.describe();
-    settings.open(id === 'problem-settings' ? 'modelUrl' : undefined);
-  });
-}
-get('problem-retry').addEventListener('click', () => {
-  load();
-  prompt.focus();
+get('open-settings').addEventListener('click', () => {
+  stage.describe(loader);
+  settings.open();
 });
+addEventListener('hashchange', () => {
+  const id = location.hash.slice(1);
+  if (id !== '' && id !== conversation.id) void openConversation(id);
+});
+addEventListener('pagehide', () => void conversations.keep(conversation));
 
-function load(): void {
+/** The conversation that the address names, as after a reload. */
+async function begin(): Promise<void> {
+  const id = location.hash.slice(1);
+  if (id !== '') await openConversation(id);
+  await sidebar.refresh();
+}
+
+function load(model: Model): void {
   stopAnswer();
-  void loader.load(settings.modelChoice());
+  void loader.load(model);
+}
+
+/** The small model in the box answers exactly what it was taught: no chance needed. */
+function defaultTemperature(): number {
+  const { model } = loader.state;
+  return 'url' in model && model.url === BOX ? 0 : 0.7;
 }
 
 function ask(text: string): void {
   const content = text.trim();
   if (content === '' || answering) return;
+  // A question to nobody would be lost: what is to be decided first is on the page.
+  if (loader.state.phase === 'plan' || loader.state.phase === 'failed') {
+    get(loader.state.phase === 'plan' ? 'plan-go' : 'problem-retry').focus();
+    transcript.say('No model is loaded yet');
+    return;
+  }
   prompt.value = '';
   fitPrompt();
   prompt.focus();
-  transcript.addQuestion(content);
-  messages.push({ role: 'user', content });
-  void answer();
+  if (conversation.messages.length === 0) {
+    conversation.title = conversations.titleOf(content);
+    history.replaceState(null, '', `#${conversation.id}`);
+  }
+  transcript.addQuestion(content, conversation.messages.length);
+  conversation.messages.push({ role: 'user', content });
+  ended = answer();
 }
 
 /** Streams the answer to the last message. Written before the model is there, it waits for it. */
 async function answer(): Promise<void> {
-  const mine = { generation: null as Generation | null, stopped: false };
+  const mine: Answering = { generation: null, stopped: false, dropped: false };
   answering = mine;
-  const conversation = messages;
-  const answerView = transcript.addAnswer(retry);
-  view = answerView;
+  const asked = conversation;
+  const shown = new transcript.AnswerView().start();
+  live = null;
   controls();
-  let text = '';
+  keep(asked);
+  const said = { role: 'assistant' as const, content: '', reasoning: '' };
+  const began = performance.now();
+  let kept = began;
   try {
     const engine = loader.engine ?? (await loader.ready);
     if (!engine) throw new MillraceError('DISPOSED', 'no model is loaded');
     if (mine.stopped) throw new MillraceError('ABORTED', 'stopped before the model was loaded');
-    const system = settings.systemPrompt();
-    mine.generation = engine.generate([...(system ? [{ role: 'system' as const, content: system }] : []), ...conversation], {
-      ...settings.generateOptions(),
-      onProgress: ({ phase, loaded, total }) => phase === 'prompt' && answerView.reading(loaded, total),
+    const splitter = new Splitter([], engine.info.model.thinks);
+    const take = (parts: ReturnType<Splitter['push']>): void => {
+      for (const part of parts) {
+        if ('reasoning' in part) {
+          said.reasoning += part.reasoning;
+          shown.think(part.reasoning);
+        } else if ('content' in part) {
+          said.content += part.content;
+          shown.append(part.content);
+        }
+      }
+    };
+    const measured = { tokens: 0, first: 0, last: 0, ttft: 0, used: 0 };
+    const generation = engine.generate(messagesOf(asked), {
+      ...settings.generateOptions(defaultTemperature()),
+      overflow: 'shift',
+      onProgress: ({ phase, loaded, total }) => phase === 'prompt' && shown.reading(loaded, total),
+      onTokens: ({ tokens }) => {
+        const now = performance.now();
+        if (measured.tokens === 0) Object.assign(measured, { first: now, ttft: now - began });
+        measured.tokens += tokens.length;
+        if (now - measured.last < FACTS_MS || answering !== mine) return;
+        measured.last = now;
+        live = measured;
+        showFacts();
+      },
     });
-    for await (const delta of mine.generation) {
-      text += delta;
-      answerView.append(delta);
+    mine.generation = generation;
+    for await (const delta of generation) {
+      take(splitter.push(delta));
+      if (performance.now() - kept > KEEP_MS) {
+        kept = performance.now();
+        void conversations.keep({ ...asked, messages: [...asked.messages, clean(said)] });
+      }
     }
-    const result = await mine.generation;
-    answerView.finish({ result });
+    const result = await generation;
+    take(splitter.end());
+    const { timings, prompt_tokens, finish_reason } = result;
+    const figures: Figures = { model: loader.state.model.name, tokens: result.tokens.length, prompt_tokens, decode_tok_s: timings.decode_tok_s, ttft_ms: timings.ttft_ms, finish_reason };
+    if (!mine.dropped) {
+      asked.messages.push({ ...clean(said), figures });
+      shown.finish({ result }, figures);
+    }
+    if (answering === mine) live = { ...measured, used: prompt_tokens + result.tokens.length };
   } catch (error) {
-    answerView.finish({ error: explain(error) });
-    if (loader.engine && isFatal(error)) loader.fail(error);
+    const fatal = loader.engine !== null && isFatal(error);
+    if (!mine.dropped) {
+      if (said.content !== '' || said.reasoning !== '') asked.messages.push(clean(said));
+      const explained = explain(error);
+      // What ended the engine is explained below the conversation.
+      shown.finish({ error: fatal ? { ...explained, message: '', advice: '' } : explained }, null);
+    }
+    if (fatal) loader.fail(error);
   } finally {
-    if (text !== '') conversation.push({ role: 'assistant', content: text });
     if (answering === mine) answering = null;
+    asked.updated = Date.now();
+    keep(asked);
     controls();
     showFacts();
   }
 }
 
-/** Asks again for the last answer. */
-function retry(): void {
+/** What the model is given: the system prompt and all that was said. */
+function messagesOf({ messages }: Conversation): Message[] {
+  const system = settings.systemPrompt();
+  return [...(system ? [{ role: 'system' as const, content: system }] : []), ...messages.map(({ role, content, reasoning }) => ({ role, content, ...(reasoning ? { reasoning_content: reasoning } : {}) }))];
+}
+
+function clean({ role, content, reasoning }: { role: 'assistant'; content: string; reasoning: string }): { role: 'assistant'; content: string; reasoning?: string } {
+  return { role, content, ...(reasoning ? { reasoning } : {}) };
+}
+
+function keep(what: Conversation): void {
+  void conversations.keep(what).then(sidebar.refresh);
+}
+
+/** Answers the last question anew. */
+function regenerate(): void {
   if (answering) return;
-  if (messages.at(-1)?.role === 'assistant') messages.pop();
-  view?.remove();
+  if (conversation.messages.at(-1)?.role === 'assistant') conversation.messages.pop();
+  if (conversation.messages.length === 0) return;
+  transcript.cut(conversation.messages.length);
   prompt.focus();
-  void answer();
+  ended = answer();
+}
+
+/** The question in this place, asked differently: what followed it is dropped. */
+function askAgain(index: number, text: string): void {
+  if (answering) answering.dropped = true;
+  stopAnswer();
+  answering = null;
+  conversation.messages.length = index;
+  transcript.cut(index);
+  ask(text);
 }
 
 function stopAnswer(): void {
@@ -119,26 +244,63 @@ function stopAnswer(): void {
 }
 
 function newChat(): void {
-  stopAnswer();
-  messages = [];
-  answering = null;
-  transcript.clear();
-  controls();
+  leave(conversations.fresh());
+  history.replaceState(null, '', location.pathname + location.search);
+  sidebar.toggle(false);
+  transcript.say('New chat');
   prompt.focus();
+}
+
+async function openConversation(id: string): Promise<void> {
+  stopAnswer();
+  await ended;
+  const found = await conversations.read(id);
+  if (!found) return;
+  leave(found);
+  history.replaceState(null, '', `#${id}`);
+}
+
+function leave(next: Conversation): void {
+  stopAnswer();
+  answering = null;
+  live = null;
+  conversation = next;
+  transcript.show(next.messages);
+  void sidebar.refresh();
+  controls();
+  showFacts();
 }
 
 function controls(): void {
   const busy = answering !== null;
   send.hidden = busy;
   stop.hidden = !busy;
-  clear.disabled = messages.length === 0;
-  document.body.classList.toggle('begun', messages.length > 0);
+  document.body.classList.toggle('begun', conversation.messages.length > 0);
 }
 
 /** The line below the composer. */
 function showFacts(): void {
   const info = loader.engine?.info;
-  define(get('facts'), info ? [['GPU', info.adapter.name || info.adapter.vendor], ['Memory', bytes(info.memory.total)], ...info.warnings.map((text): [string, string] => ['Warning', text])] : []);
+  const facts: [string, string][] = [];
+  if (live && live.tokens > 1) {
+    const elapsed = (live.last - live.first) / 1000;
+    if (answering && elapsed > 0) facts.push(['Speed', rate((live.tokens - 1) / elapsed)]);
+    facts.push(['First token', seconds(live.ttft)]);
+  }
+  if (info) {
+    if (live?.used) facts.push(['Context', `${live.used.toLocaleString('en')} of ${info.context.toLocaleString('en')}`]);
+    facts.push(['GPU memory', bytes(info.memory.total)]);
+    if (stored !== null) facts.push(['Stored', bytes(stored)]);
+    facts.push(['GPU', info.adapter.name || info.adapter.vendor]);
+  }
+  get('warnings').textContent = info?.warnings.join(' ') ?? '';
+  define(get('facts'), facts);
+}
+
+async function count(): Promise<void> {
+  const estimate = await navigator.storage?.estimate().catch(() => null);
+  stored = estimate?.usage ?? null;
+  showFacts();
 }
 
 /** As many lines as the text has; the style sheet sets the limit. */

@@ -2,7 +2,7 @@
 // name, `?quick` to one case a variant, `?all` says that all cases are meant; any of them begins at once. `&shape=NAME&quant=NAME&prompt=TOKENS`
 // times the variants of that shape's decode step when the comparison has ended.
 import type { KernelBenchRow, KernelReport, KernelRow } from 'millrace/wasm';
-import { Bench, failure, failureOf, needsGpu, phase, type Failure } from './shared/bench.ts';
+import { Bench, failure, failureOf, gpu, needsGpu, phase, type Failure } from './shared/bench.ts';
 import { bar, choices, choose, copy, get, make, markdown, row } from './shared/dom.ts';
 import * as watch from './shared/watch.ts';
 
@@ -163,7 +163,7 @@ async function time(query: URLSearchParams, filter: string): Promise<void> {
   const report = await bench.run(options, (at) => watch.busy(at.phase === 'run' || at.phase === 'warm-up' ? 'Warming up' : phase(at), '', at.loaded, at.phase === 'kernels' ? at.total : 0));
   if ('kl_mean' in report) return;
   timed = {
-    about: `${shape} ${quant} after ${report.prompt.toLocaleString('en')} tokens of context on ${`${report.adapter.vendor} ${report.adapter.name}`.trim()}, which streams ${report.streaming_gb_s.toFixed(0)} GB/s`,
+    about: `${shape} ${quant} after ${report.prompt.toLocaleString('en')} tokens of context on ${gpu(report.adapter)}, which streams ${report.streaming_gb_s.toFixed(0)} GB/s`,
     rows: report.kernels ?? [],
   };
   results.times = timed.rows;

@@ -1,5 +1,6 @@
 // The figures of a report as people read them, alone or beside an earlier report's.
 import type { BenchReport, QualityReport } from 'millrace/wasm';
+import { gpu } from '../shared/bench.ts';
 import { markdown } from '../shared/dom.ts';
 import type { KeptRun } from './history.ts';
 
@@ -76,11 +77,7 @@ function details(r: BenchReport): Map<string, string> {
 export function adapter({ adapter }: BenchReport): string {
   const [least, most] = adapter.subgroup ?? [0, 0];
   const subgroups = most === 0 ? 'no subgroups' : `subgroups of ${least === most ? least : `${least} to ${most}`}`;
-  return `${name({ adapter })}, ${subgroups}`;
-}
-
-export function name({ adapter }: Pick<BenchReport | QualityReport, 'adapter'>): string {
-  return `${adapter.vendor} ${adapter.name}`.trim() || 'unnamed GPU';
+  return `${gpu(adapter)}, ${subgroups}`;
 }
 
 export function title(report: BenchReport): string {
@@ -90,7 +87,7 @@ export function title(report: BenchReport): string {
 /** What was done, and where. */
 export function about(report: BenchReport, date: number): string {
   const runs = report.runs.length;
-  return `${day(date)} on ${name(report)}: ${report.gen.toLocaleString('en')} tokens after a prompt of ${report.prompt.toLocaleString('en')}, ${runs === 1 ? 'one run' : `medians of ${runs} runs`}`;
+  return `${day(date)} on ${gpu(report.adapter)}: ${report.gen.toLocaleString('en')} tokens after a prompt of ${report.prompt.toLocaleString('en')}, ${runs === 1 ? 'one run' : `medians of ${runs} runs`}`;
 }
 
 export function day(date: number): string {
@@ -101,7 +98,7 @@ export function day(date: number): string {
 export function differences(a: BenchReport, b: BenchReport): string[] {
   const of = { shape: 'model', quant: 'weights', lane: 'lane', prompt: 'prompt', gen: 'tokens generated' } as const;
   const names: string[] = Object.entries(of).filter(([key]) => a[key as keyof typeof of] !== b[key as keyof typeof of]).map(([, text]) => text);
-  return name(a) === name(b) ? names : [...names, 'GPU'];
+  return gpu(a.adapter) === gpu(b.adapter) ? names : [...names, 'GPU'];
 }
 
 /** A run for an issue or a chat: its figures, where and when and with which parameters it ran. */
@@ -122,6 +119,6 @@ export function qualityTable(report: QualityReport): string[][] {
     ['Positions', `${report.positions} of ${report.texts} texts`],
     ['KL divergence', `mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`],
     ['Likeliest token', `the same at ${(100 * report.top1).toFixed(2)} % of the positions`],
-    ['GPU', name(report)],
+    ['GPU', gpu(report.adapter)],
   ];
 }

@@ -1,96 +1,82 @@
-// The settings: what the form shows, what is remembered, what the address overrides.
-import type { GenerateOptions, Lane, ModelSource } from 'millrace';
+// The settings: what the form shows, what is remembered of it, what an answer and a load make of it.
+import type { GenerateOptions, Lane, LoadOptions } from 'millrace';
 
-export const BOX = './models/box.gguf';
 const KEY = 'millrace.settings';
-const NUMBERS = ['temperature', 'maxTokens', 'topP', 'topK', 'minP', 'seed', 'context'] as const;
-type NumberName = (typeof NUMBERS)[number];
+/** Options of an answer, by the name that they have there. */
+const SAMPLING = ['maxTokens', 'topP', 'topK', 'minP', 'seed', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty'] as const;
+const REMEMBERED = ['system', 'temperature', 'lane', 'kv', 'context', ...SAMPLING];
 
 const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => document.getElementById(id) as T;
 const dialog = field<HTMLDialogElement>('settings');
-const remembered = ['system', 'lane', 'modelUrl', ...NUMBERS];
 
-/** What to load. */
-export interface ModelChoice {
-  model: ModelSource;
-  name: string;
-  lane?: Lane;
-  context?: number;
-}
-
-/** Fills the form from memory and from the address (`?model=`, `?lane=`, `?context=`), and keeps it. */
+/** Fills the form from memory and from the address (`?lane=`, `?context=`), and keeps what changes. `onLoad`: the model is to be loaded again. */
 export function setUp(onLoad: () => void): void {
   const address = new URLSearchParams(location.search);
   const saved = recall();
-  for (const id of remembered) field(id).value = saved[id] ?? '';
-  if (address.has('model')) field('modelUrl').value = address.get('model')!;
-  if (address.has('lane')) field<HTMLSelectElement>('lane').value = address.get('lane')!;
-  if (address.has('context')) field('context').value = address.get('context')!;
-  showDefaults();
-  dialog.addEventListener('input', () => {
-    keep();
-    showDefaults();
-  });
+  for (const id of REMEMBERED) field(id).value = saved[id] ?? '';
+  for (const id of ['lane', 'context']) if (address.has(id)) field(id).value = address.get(id)!;
+  dialog.addEventListener('input', keep);
   field('load-model').addEventListener('click', () => {
-    if (!dialog.querySelector('form')!.reportValidity()) return;
+    if (!valid()) return;
     dialog.close();
     onLoad();
   });
-  // A click beside the dialog closes it.
-  dialog.addEventListener('click', (event) => {
-    if (event.target === dialog) dialog.close();
+  field('reset-settings').addEventListener('click', () => {
+    for (const id of REMEMBERED) field(id).value = '';
+    keep();
   });
-  field('modelUrl').addEventListener('input', () => {
-    field('modelFiles').value = '';
-  });
+  // A click beside a dialog closes it.
+  for (const each of document.querySelectorAll('dialog')) {
+    each.addEventListener('click', (event) => {
+      if (event.target === each) each.close();
+    });
+  }
 }
 
-export function open(focus?: string): void {
+export function open(): void {
   dialog.showModal();
-  if (focus) field(focus).focus();
 }
 
-export function modelChoice(): ModelChoice {
-  const files = field('modelFiles').files;
-  const url = field('modelUrl').value.trim();
+/** Whether every field can be used; if not, the first that cannot says so. */
+function valid(): boolean {
+  return dialog.querySelector('form')!.reportValidity();
+}
+
+/** How to load a model. */
+export function loadOptions(): Pick<LoadOptions, 'lane' | 'kv' | 'context'> {
   const lane = field<HTMLSelectElement>('lane').value as Lane | '';
-  return {
-    ...(files?.length ? { model: [...files], name: files[0]!.name } : { model: url || BOX, name: nameOf(url || BOX) }),
-    ...(lane ? { lane } : {}),
-    ...(numeric('context') === undefined ? {} : { context: numeric('context')! }),
-  };
+  const kv = field<HTMLSelectElement>('kv').value as LoadOptions['kv'] | '';
+  const context = numeric('context');
+  return { ...(lane ? { lane } : {}), ...(kv ? { kv } : {}), ...(context === undefined ? {} : { context }) };
 }
 
-export function generateOptions(): GenerateOptions {
-  const options: GenerateOptions = { temperature: numeric('temperature') ?? defaultTemperature(), maxTokens: numeric('maxTokens') ?? 256 };
-  for (const name of ['topP', 'topK', 'minP', 'seed'] as const) {
+export function setContext(context: number | undefined): void {
+  field('context').value = context === undefined ? '' : String(context);
+  keep();
+}
+
+/** How to answer. `temperature`: where none is set. */
+export function generateOptions(temperature: number): GenerateOptions {
+  const options: GenerateOptions = { temperature: numeric('temperature') ?? temperature };
+  for (const name of SAMPLING) {
     const value = numeric(name);
     if (value !== undefined) options[name] = value;
   }
   return options;
 }
 
+/** What stands in the field as long as none is set. */
+export function showTemperature(temperature: number): void {
+  field('temperature').placeholder = String(temperature);
+}
+
 export function systemPrompt(): string {
   return field<HTMLTextAreaElement>('system').value.trim();
 }
 
-/** The small model in the box answers exactly what it was taught: no chance needed. */
-function defaultTemperature(): number {
-  return modelChoice().model === BOX ? 0 : 0.7;
-}
-
-function showDefaults(): void {
-  field('temperature').placeholder = String(defaultTemperature());
-}
-
-function numeric(id: NumberName): number | undefined {
+function numeric(id: string): number | undefined {
   const value = field(id).valueAsNumber;
   return Number.isNaN(value) ? undefined : value;
-}
-
-function nameOf(url: string): string {
-  const parts = url.split(/[?#]/)[0]!.split('/').filter(Boolean);
-  return decodeURIComponent(parts.at(-1) ?? url);
 }
 
 // A page without storage (private windows, blocked cookies) still works: it only forgets.
@@ -104,7 +90,7 @@ function recall(): Record<string, string> {
 
 function keep(): void {
   try {
-    localStorage.setItem(KEY, JSON.stringify(Object.fromEntries(remembered.map((id) => [id, field(id).value]))));
+    localStorage.setItem(KEY, JSON.stringify(Object.fromEntries(REMEMBERED.map((id) => [id, field(id).value]))));
   } catch {
     return;
   }

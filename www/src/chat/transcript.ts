@@ -1,103 +1,258 @@
-// The list of messages. Text that streams in is put on the screen once a frame, and the list stays at its end unless the reader has scrolled up.
+// The list of messages. What streams in is put on the screen at most once a frame, and the list stays at its end unless the reader has scrolled up.
 import type { GenerateResult } from 'millrace';
 import { rate, seconds } from '../shared/format.ts';
 import type { Explanation } from '../shared/explain.ts';
+import type { Figures, Said } from './conversations.ts';
+import type { MarkdownView } from './markdown.ts';
 
 const list = document.querySelector<HTMLOListElement>('#messages')!;
 const scroller = document.querySelector<HTMLElement>('#conversation')!;
 const announce = document.querySelector<HTMLElement>('#announce')!;
 
-/** The answer that is being written. */
-export interface AnswerView {
-  /** How far the question, and what came before it, is read. */
-  reading(tokens: number, total: number): void;
-  append(text: string): void;
-  /** Ends it: figures below it, or what went wrong. */
-  finish(outcome: { result: GenerateResult } | { error: Explanation }): void;
-  remove(): void;
+/** How an answer ended: whole, or with what went wrong. */
+export type Outcome = { result: GenerateResult } | { error: Explanation };
+
+/** What can be done with a message. */
+export interface Actions {
+  /** The question in this place of the conversation is to be asked differently. */
+  onEdit(index: number, text: string): void;
+  /** The last answer is to be given anew. */
+  onRegenerate(): void;
 }
 
-export function addQuestion(text: string): () => void {
-  const item = addItem('user', 'You');
-  item.querySelector('.text')!.textContent = text;
-  follow();
-  return () => item.remove();
+let actions: Actions;
+
+export function setUp(does: Actions): void {
+  actions = does;
 }
 
-export function addAnswer(onRetry: () => void): AnswerView {
-  const item = addItem('assistant', 'Millrace');
-  item.classList.add('writing');
-  const text = document.createTextNode('');
-  item.querySelector('.text')!.append(text);
-  let waiting = '';
-  let frame = 0;
-  const paint = (): void => {
-    frame = 0;
-    const following = atEnd();
-    text.appendData(waiting);
-    waiting = '';
-    if (following) follow();
-  };
-  follow();
-  const state = document.createElement('span');
-  state.className = 'reading';
-  return {
-    reading(tokens, total) {
-      state.textContent = tokens < total ? `Reading ${tokens} of ${total} tokens` : '';
-      if (tokens < total) item.append(state);
-      else state.remove();
-    },
-    append(delta) {
-      waiting += delta;
-      item.classList.add('begun');
-      frame ||= requestAnimationFrame(paint);
-    },
-    finish(outcome) {
-      cancelAnimationFrame(frame);
-      const following = atEnd();
-      paint();
-      state.remove();
-      item.classList.remove('writing');
-      if ('error' in outcome) item.append(errorNote(outcome.error));
-      item.append(foot('result' in outcome ? figures(outcome.result) : '', () => text.data, onRetry));
-      // Screen readers hear the answer once, when it is whole: token by token they would stammer.
-      announce.textContent = 'result' in outcome ? `Millrace: ${text.data}` : '';
-      if (following) follow();
-    },
-    remove() {
-      cancelAnimationFrame(frame);
-      item.remove();
-    },
-  };
-}
-
-export function clear(): void {
+/** Shows a conversation from its beginning. */
+export function show(messages: readonly Said[]): void {
   list.replaceChildren();
-  announce.textContent = 'New chat';
-}
-
-/** Only the last answer can be asked for again. */
-function foot(text: string, copy: () => string, onRetry: () => void): HTMLElement {
-  for (const old of list.querySelectorAll('.retry')) old.remove();
-  const element = document.createElement('div');
-  element.className = 'foot';
-  const note = document.createElement('span');
-  note.className = 'figures';
-  note.textContent = text;
-  const copyButton = button('Copy', 'copy', () => {
-    void navigator.clipboard?.writeText(copy()).then(() => {
-      copyButton.textContent = 'Copied';
-      setTimeout(() => (copyButton.textContent = 'Copy'), 1500);
-    });
+  messages.forEach((said, index) => {
+    if (said.role === 'user') addQuestion(said.content, index);
+    else new AnswerView().restore(said);
   });
-  element.append(note, copyButton, button('Retry', 'retry', onRetry));
-  return element;
+  follow();
 }
 
-function figures({ timings, tokens, finish_reason }: GenerateResult): string {
-  const parts = [`${tokens.length} tokens`];
-  if (timings.decode_tok_s > 0) parts.push(rate(timings.decode_tok_s));
-  if (timings.ttft_ms > 0) parts.push(`first after ${seconds(timings.ttft_ms)}`);
+/** Takes away this message and what follows it. */
+export function cut(index: number): void {
+  for (const item of [...list.children].slice(index)) item.remove();
+}
+
+export function addQuestion(content: string, index: number): void {
+  const { item, text } = addItem('user', 'You');
+  text.textContent = content;
+  const edit = button('Edit', 'edit', () => startEdit(item, text, content, index));
+  const foot = document.createElement('div');
+  foot.className = 'foot';
+  foot.append(copyButton(() => content), edit);
+  item.append(foot);
+  follow();
+}
+
+/** The question becomes a field; Escape leaves it as it was. */
+function startEdit(item: HTMLElement, text: HTMLElement, content: string, index: number): void {
+  if (item.querySelector('form')) return;
+  const form = document.createElement('form');
+  form.className = 'editor';
+  const field = document.createElement('textarea');
+  field.value = content;
+  field.rows = Math.min(8, content.split('\n').length + 1);
+  field.setAttribute('aria-label', 'Edit the message');
+  const done = document.createElement('div');
+  done.className = 'actions';
+  const save = button('Send', 'primary', () => form.requestSubmit());
+  save.className = 'primary';
+  const end = (): void => {
+    form.remove();
+    item.classList.remove('editing');
+    item.querySelector<HTMLButtonElement>('.edit')?.focus();
+  };
+  const cancel = button('Cancel', 'quiet', end);
+  cancel.className = 'quiet';
+  done.append(cancel, save);
+  form.append(field, done);
+  const submit = (): void => {
+    if (field.value.trim() === '') return;
+    end();
+    actions.onEdit(index, field.value.trim());
+  };
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    submit();
+  });
+  field.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') {
+      event.stopPropagation();
+      end();
+    } else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      submit();
+    }
+  });
+  item.classList.add('editing');
+  text.after(form);
+  field.focus();
+  field.setSelectionRange(field.value.length, field.value.length);
+}
+
+/** An answer: while it is written, and as it was. */
+export class AnswerView {
+  readonly #item: HTMLElement;
+  readonly #text: HTMLElement;
+  readonly #reading = document.createElement('span');
+  #thought: HTMLDetailsElement | null = null;
+  #content = '';
+  #reasoning = '';
+  #began = performance.now();
+  #frame = 0;
+  #next = 0;
+  #markdown: MarkdownView | null = null;
+
+  constructor() {
+    const { item, text } = addItem('assistant', 'Millrace');
+    this.#item = item;
+    this.#text = text;
+    this.#reading.className = 'reading';
+  }
+
+  /** One that is about to be written. */
+  start(): this {
+    this.#item.classList.add('writing');
+    follow();
+    return this;
+  }
+
+  /** One of before. */
+  restore(said: Said): void {
+    this.#content = said.content;
+    if (said.reasoning) this.think(said.reasoning, null);
+    this.#paint(true);
+    this.#foot(said.figures ? figuresText(said.figures) : '');
+  }
+
+  /** How far the question, and what came before it, is read. */
+  reading(tokens: number, total: number): void {
+    this.#reading.textContent = tokens < total ? `Reading ${tokens} of ${total} tokens` : '';
+    if (tokens < total) this.#item.append(this.#reading);
+    else this.#reading.remove();
+  }
+
+  /** More of the answer. */
+  append(delta: string): void {
+    if (this.#content === '') this.#thoughtEnds();
+    this.#content += delta;
+    this.#item.classList.add('begun');
+    this.#soon();
+  }
+
+  /** More of the thought before it. `since`: when it began, null where that is not known any more. */
+  think(delta: string, since: number | null = this.#began): void {
+    if (!this.#thought) {
+      this.#thought = document.createElement('details');
+      this.#thought.className = 'thought';
+      const summary = document.createElement('summary');
+      summary.textContent = since === null ? 'Thought' : 'Thinking…';
+      const body = document.createElement('div');
+      this.#thought.append(summary, body);
+      this.#text.before(this.#thought);
+      this.#item.classList.add('begun');
+    }
+    this.#reasoning += delta;
+    this.#soon();
+  }
+
+  #thoughtEnds(): void {
+    if (this.#thought) this.#thought.querySelector('summary')!.textContent = `Thought for ${seconds(performance.now() - this.#began)}`;
+  }
+
+  finish(outcome: Outcome, figures: Figures | null): void {
+    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#next);
+    // Another conversation may be on the screen by now.
+    if (!this.#item.isConnected) return;
+    this.#reading.remove();
+    const following = atEnd();
+    if (this.#content === '') this.#thoughtEnds();
+    this.#item.classList.remove('writing');
+    this.#paint(true);
+    if ('error' in outcome) this.#item.append(errorNote(outcome.error));
+    this.#foot(figures ? figuresText(figures) : '');
+    // Screen readers hear the answer once, when it is whole: token by token they would stammer.
+    announce.textContent = 'result' in outcome ? `Millrace: ${this.#content}` : '';
+    if (following) follow();
+  }
+
+  /** Only the last answer can be asked for again. */
+  #foot(text: string): void {
+    for (const old of list.querySelectorAll('.regenerate')) old.remove();
+    const foot = document.createElement('div');
+    foot.className = 'foot';
+    const note = document.createElement('span');
+    note.className = 'figures';
+    note.textContent = text;
+    foot.append(note, copyButton(() => this.#content), button('Regenerate', 'regenerate', () => actions.onRegenerate()));
+    this.#item.append(foot);
+  }
+
+  #soon(): void {
+    if (this.#frame || this.#next) return;
+    this.#frame = requestAnimationFrame(() => {
+      this.#frame = 0;
+      const following = atEnd();
+      const began = performance.now();
+      this.#paint(false);
+      if (following) follow();
+      // A long answer takes its time to lay out: never more than a quarter of the page's.
+      const pause = 3 * (performance.now() - began);
+      if (pause > 16) {
+        this.#next = window.setTimeout(() => {
+          this.#next = 0;
+          this.#soon();
+        }, pause);
+      }
+    });
+  }
+
+  #paint(whole: boolean): void {
+    if (this.#thought) this.#thought.lastElementChild!.textContent = this.#reasoning.trim();
+    if (this.#markdown) {
+      this.#markdown.show(this.#content, whole);
+      return;
+    }
+    // Until the code for it is here, and where it cannot be had: the text as it is.
+    this.#text.textContent = this.#content;
+    if (this.#content === '') return;
+    void loadMarkdown().then((view) => {
+      if (!view || this.#markdown) return;
+      this.#markdown = new view(this.#text);
+      const following = atEnd();
+      this.#markdown.show(this.#content, !this.#item.classList.contains('writing'));
+      if (following) follow();
+    });
+  }
+}
+
+let loading: Promise<typeof MarkdownView | null> | null = null;
+
+function loadMarkdown(): Promise<typeof MarkdownView | null> {
+  loading ??= import('./markdown.ts').then(
+    ({ MarkdownView }) => MarkdownView,
+    () => null,
+  );
+  return loading;
+}
+
+export function say(text: string): void {
+  announce.textContent = text;
+}
+
+function figuresText({ tokens, decode_tok_s, ttft_ms, finish_reason }: Figures): string {
+  const parts = [tokens === 1 ? '1 token' : `${tokens} tokens`];
+  if (decode_tok_s > 0) parts.push(rate(decode_tok_s));
+  if (ttft_ms > 0) parts.push(`first after ${seconds(ttft_ms)}`);
   if (finish_reason === 'abort') parts.push('stopped');
   if (finish_reason === 'length') parts.push('cut at the limit of tokens');
   return parts.join(' · ');
@@ -109,11 +264,11 @@ function errorNote({ title, message, advice }: Explanation): HTMLElement {
   note.setAttribute('role', 'alert');
   const strong = document.createElement('strong');
   strong.textContent = title;
-  note.append(strong, ` ${message}. ${advice}`.replace('..', '.'));
+  note.append(strong, ` ${[message, advice].filter(Boolean).join('. ')}`.replace('..', '.'));
   return note;
 }
 
-function addItem(role: string, name: string): HTMLLIElement {
+function addItem(role: string, name: string): { item: HTMLLIElement; text: HTMLElement } {
   const item = document.createElement('li');
   item.className = role;
   const who = document.createElement('span');
@@ -124,7 +279,17 @@ function addItem(role: string, name: string): HTMLLIElement {
   text.dir = 'auto';
   item.append(who, text);
   list.append(item);
-  return item;
+  return { item, text };
+}
+
+function copyButton(copy: () => string): HTMLButtonElement {
+  const element = button('Copy', 'copy', () => {
+    void navigator.clipboard?.writeText(copy()).then(() => {
+      element.textContent = 'Copied';
+      setTimeout(() => (element.textContent = 'Copy'), 1500);
+    });
+  });
+  return element;
 }
 
 function button(text: string, className: string, onClick: () => void): HTMLButtonElement {

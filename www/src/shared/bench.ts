@@ -71,6 +71,11 @@ export class Bench {
   }
 }
 
+/** A GPU's name; most say who has made it. */
+export function gpu({ vendor, name }: { vendor: string; name: string }): string {
+  return (name.toLowerCase().includes(vendor.toLowerCase()) ? name : `${vendor} ${name}`).trim() || 'unnamed GPU';
+}
+
 const PHASES: Record<BenchProgress['phase'], string> = {
   download: 'Downloading',
   verify: 'Checking what is stored',

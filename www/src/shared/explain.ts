@@ -1,5 +1,6 @@
 // What each error means to somebody who chats, and what to do about it. The error's own message gives the particulars.
 import type { ErrorCode } from 'millrace';
+import { sentence } from './format.ts';
 
 export interface Explanation {
   title: string;
@@ -34,5 +35,5 @@ export function explain(error: unknown, advice: Partial<Record<ErrorCode, string
   const code = typeof given === 'string' && given in EXPLANATIONS ? (given as ErrorCode) : 'INTERNAL';
   const [title, usual] = EXPLANATIONS[code];
   const message = (error as { message?: string } | null)?.message ?? String(error);
-  return { title, message: message.charAt(0).toUpperCase() + message.slice(1), advice: advice[code] ?? usual };
+  return { title, message: sentence(message), advice: advice[code] ?? usual };
 }

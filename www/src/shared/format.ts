@@ -22,6 +22,11 @@ export function rate(perSecond: number): string {
   return `${perSecond.toFixed(perSecond < 10 ? 1 : 0)} tokens/s`;
 }
 
+/** With a capital at its beginning. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** Fills a definition list. */
 export function define(list: HTMLElement, entries: readonly (readonly [string, string])[]): void {
   list.replaceChildren(

@@ -1,0 +1,461 @@
+// The chat page in every state, with a stand-in for the engine: what it shows, that nothing of what a model writes is trusted, and that no
+// sequence of clicks breaks it. The report has a screenshot of each state. demo.spec.ts talks to a real model.
+import AxeBuilder from '@axe-core/playwright';
+import type { LoadPlan } from '../../npm/index.ts';
+import { expect, LONG, test, type Page } from './support.ts';
+import { type StandIn, useStandIn } from './stand_in.ts';
+
+const HOSTILE = [
+  '<script>globalThis.hacked = 1</script>',
+  '<img src="/hit-image" onerror="globalThis.hacked = 1">',
+  '![picture](/hit-image "title")',
+  '[a link](javascript:globalThis.hacked=1) and <a href="javascript:globalThis.hacked=1">another</a>',
+  '[data](data:text/html,<script>globalThis.hacked=1</script>)',
+  '<iframe src="/hit-frame"></iframe><style>body{display:none}</style><svg onload="globalThis.hacked=1">',
+  '<form action="/hit-form"><input name=x></form>',
+  '[good](https://example.com/path)',
+  '```html\n<script>globalThis.hacked = 1</script>\n```',
+  '```"><img src=x onerror=globalThis.hacked=1>\ncode\n```',
+  '| a | b |\n|---|---|\n| <b onclick="globalThis.hacked=1">c</b> | d |',
+].join('\n\n');
+
+const RICH = '## A plan\n\nFirst **bold** and *slanted*, then `code`:\n\n```rust\nfn main() {\n    println!("hello"); // a comment\n}\n```\n\n1. one\n2. two\n   - nested\n\n> quoted\n\n| left | right |\n|---|---:|\n| a | 1 |\n\n- [x] done\n- [ ] not done\n\nhttps://example.com';
+
+const PLAN: LoadPlan = {
+  fits: true, problems: [], context: 131_072, kv: 'f16',
+  model: { name: 'Llama 3.2 1B', architecture: 'llama', parameters: 1.24e9, context: 131_072, vocab: 128_256, layers: 16, bytes: 807_694_464, types: { Q4_K: 96, F32: 34, Q6_K: 17 }, converted: [], chat: true, thinks: false },
+  download: { total: 807_694_464, stored: 201_326_592, missing: 606_367_872 },
+  storage: { kind: 'opfs', available: 9.2e9 },
+  memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, total: 5.2e9 },
+  largest: { name: 'token_embd.weight', bytes: 215e6 },
+  limits: { buffer: 4e9, binding: 2e9, memory: null }, alternatives: [],
+};
+
+const answer = (page: Page) => page.locator('#messages .assistant').last();
+const composer = (page: Page) => page.getByLabel('Message', { exact: true });
+const state = (page: Page) => page.locator('#state');
+
+async function open(page: Page, site: { url: string }, behaves: Partial<StandIn> = {}, query = ''): Promise<void> {
+  await useStandIn(page, behaves);
+  await page.goto(`${site.url}/${query}`);
+}
+
+async function ready(page: Page): Promise<void> {
+  await expect(state(page)).toHaveAttribute('data-state', 'ready');
+}
+
+async function ask(page: Page, text: string): Promise<void> {
+  await composer(page).fill(text);
+  await composer(page).press('Enter');
+}
+
+async function finished(page: Page, count: number): Promise<void> {
+  await expect(page.locator('#messages .assistant .figures')).toHaveCount(count);
+  await expect(page.locator('#messages .writing')).toHaveCount(0);
+}
+
+/** Into the report. */
+async function shot(page: Page, name: string): Promise<void> {
+  const body = await page.screenshot({ animations: 'disabled' });
+  await test.info().attach(name, { body, contentType: 'image/png' });
+}
+
+async function accessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
+  expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`)).toEqual([]);
+}
+
+/** What would be a fault, whatever somebody does: exceptions, errors in the console but for those of the network, violated policies. */
+function watch(page: Page): string[] {
+  const faults: string[] = [];
+  page.on('pageerror', (error) => faults.push(error.stack ?? error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text());
+  });
+  return faults;
+}
+
+test('empty, loading, paused, ready: each with its controls', async ({ page, site }) => {
+  await open(page, site, { pause: 400, steps: 40 });
+  await expect(page.locator('#loading-detail')).toHaveText(/[\d.]+ MB of 500 MB · [\d.]+ MB\/s · \d+ s left/);
+  await shot(page, 'downloading');
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await expect(state(page)).toHaveText(/paused/);
+  await expect(page.locator('#loading-phase')).toHaveText('Paused: model.gguf');
+  await shot(page, 'paused');
+  await accessible(page);
+  const bar = page.locator('#loading-bar');
+  const before = await bar.getAttribute('value');
+  await page.waitForTimeout(1000);
+  expect(await bar.getAttribute('value')).toBe(before);
+  await page.evaluate(() => Object.assign(standIn, { pause: 1 }));
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await ready(page);
+  await expect(page.getByText('Tell me a short story.')).toBeVisible();
+  await shot(page, 'empty');
+  await accessible(page);
+});
+
+test('a download is planned first; a context can be chosen, and what does not fit says what would', async ({ page, site }) => {
+  await open(page, site, { plan: PLAN }, '?model=https://example.com/Llama-3.2-1B-Q4_K_M.gguf');
+  const plan = page.getByRole('region', { name: 'Llama-3.2-1B-Q4_K_M.gguf' });
+  await expect(plan).toContainText('606 MB of 808 MB: 201 MB are here');
+  await expect(plan).toContainText('9.2 GB free');
+  await expect(plan).toContainText('cache of 131,072 tokens 4.3 GB');
+  await shot(page, 'planning');
+  await accessible(page);
+  // Nobody is there to answer yet: the question stays where it was written.
+  await ask(page, 'Hello?');
+  await expect(composer(page)).toHaveValue('Hello?');
+  await expect(plan.getByRole('button', { name: 'Download the rest' })).toBeFocused();
+  await page.evaluate((plan) => Object.assign(standIn, { plan }), { ...PLAN, fits: false, context: 4096, problems: ['the model needs 5.2 GB of GPU memory, and it may take 2.0 GB'], alternatives: [{ context: 2048, kv: 'q8' as const, total: 1.1e9 }] });
+  await plan.getByLabel('Context').selectOption('4096');
+  await expect(plan).toContainText('The model needs 5.2 GB of GPU memory');
+  await expect(plan).toContainText('a context of 2,048 with q8 (1.1 GB)');
+  await shot(page, 'planning, does not fit');
+  await accessible(page);
+  await plan.getByRole('button', { name: 'Try all the same' }).click();
+  await ready(page);
+});
+
+test('the picker: what fits, an address, files, dropped files', async ({ page, site }) => {
+  await open(page, site);
+  await ready(page);
+  await page.locator('#open-models').click();
+  const dialog = page.getByRole('dialog', { name: 'Choose a model' });
+  await expect(dialog).toContainText('This machine:');
+  await expect(dialog.getByRole('button', { name: /^Llama 3\.2 1B .*Q4_K_M · 808 MB/ })).toBeVisible();
+  await shot(page, 'picker');
+  await accessible(page);
+  await dialog.getByRole('button', { name: /^Qwen 3 0\.6B/ }).click();
+  await expect(state(page)).toHaveText('Qwen 3 0.6B');
+  await page.locator('#open-models').click();
+  await expect(dialog.locator('[aria-current]')).toContainText('Qwen 3 0.6B');
+  await dialog.getByLabel(/^URL/).fill('https://example.com/a%20b.gguf?download=true');
+  await page.keyboard.press('Enter');
+  await expect(state(page)).toHaveText('A b.gguf');
+  await page.locator('#open-models').click();
+  await dialog.locator('#model-files').setInputFiles({ name: 'mine.gguf', mimeType: '', buffer: Buffer.from('x') });
+  await expect(state(page)).toHaveText('Mine.gguf');
+  const dropped = await page.evaluateHandle(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(['x'], 'dropped.gguf'));
+    return data;
+  });
+  await page.dispatchEvent('body', 'dragover', { dataTransfer: dropped });
+  await expect(page.getByText('Drop the model')).toBeVisible();
+  await page.dispatchEvent('body', 'drop', { dataTransfer: dropped });
+  await expect(state(page)).toHaveText('Dropped.gguf');
+  await expect(page.getByText('Drop the model')).toBeHidden();
+});
+
+test('Markdown with code, lists and tables; copied as it was written', async ({ page, site, context }) => {
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await open(page, site, { answers: { '': RICH } });
+  await ready(page);
+  await ask(page, 'Show me.');
+  await finished(page, 1);
+  const text = answer(page).locator('.text');
+  await expect(text.locator('h3')).toHaveText('A plan');
+  await expect(text.locator('.code')).toContainText('rust');
+  await expect(text.locator('.code .hljs-keyword').first()).toHaveText('fn');
+  await expect(text.locator('ol > li')).toHaveCount(2);
+  await expect(text.locator('td')).toHaveText(['a', '1']);
+  await expect(text.locator('a')).toHaveAttribute('rel', /noopener/);
+  await shot(page, 'markdown');
+  await accessible(page);
+  await text.getByRole('button', { name: 'Copy code' }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('fn main() {\n    println!("hello"); // a comment\n}\n');
+  await answer(page).getByRole('button', { name: 'Copy', exact: true }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(RICH);
+});
+
+test('what a model writes does nothing: scripts, links, pictures, frames, styles', async ({ page, site }) => {
+  const faults = watch(page);
+  await page.addInitScript(() => document.addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`)));
+  await open(page, site, { answers: { '': HOSTILE, 'in thought': `<think>${HOSTILE}</think>${HOSTILE}` }, piece: 3, pause: 0 });
+  await ready(page);
+  site.hits.length = 0;
+  await ask(page, HOSTILE);
+  await finished(page, 1);
+  await ask(page, 'in thought');
+  await finished(page, 2);
+  for (const text of await page.locator('.text').all()) {
+    expect(await text.evaluate((element) => element.querySelectorAll('script, img, iframe, style, svg, form, input, object, embed, video, audio, [onclick], [onerror], [onload], [style]').length)).toBe(0);
+    for (const link of await text.locator('a').all()) expect(await link.getAttribute('href')).toMatch(/^https:/);
+  }
+  await expect(answer(page)).toContainText('<script>globalThis.hacked = 1</script>');
+  await expect(answer(page)).toContainText('[image: picture]');
+  await shot(page, 'hostile');
+  // The same from what is kept.
+  await page.reload();
+  await ready(page);
+  await expect(page.locator('#messages > li')).toHaveCount(4);
+  await expect(answer(page)).toContainText('[image: picture]');
+  expect(await page.evaluate(() => 'hacked' in globalThis)).toBe(false);
+  expect(site.hits.filter((path) => path.startsWith('/hit'))).toEqual([]);
+  expect(faults).toEqual([]);
+});
+
+test('thoughts are folded away', async ({ page, site }) => {
+  await open(page, site, { thinks: true, answers: { '': 'I should add.\n\nFirst 17.</think>\n\nIt is **42**.' } });
+  await ready(page);
+  await ask(page, 'What is 17 + 25?');
+  await finished(page, 1);
+  await expect(answer(page).locator('.text')).toHaveText('It is 42.');
+  const thought = answer(page).locator('.thought');
+  await expect(thought.locator('summary')).toHaveText(/Thought for/);
+  await expect(thought.locator('div')).toBeHidden();
+  await thought.locator('summary').click();
+  await expect(thought.locator('div')).toHaveText('I should add.\n\nFirst 17.');
+  await shot(page, 'thought');
+  await accessible(page);
+});
+
+test('edit and resend, regenerate, stop', async ({ page, site }) => {
+  await open(page, site, { answers: { long: 'word '.repeat(500), first: 'One.', second: 'Two.', third: 'Three.' } });
+  await ready(page);
+  await ask(page, 'first');
+  await finished(page, 1);
+  await ask(page, 'second');
+  await finished(page, 2);
+  await page.locator('.user').first().hover();
+  await page.locator('.user').first().getByRole('button', { name: 'Edit' }).click();
+  const field = page.getByLabel('Edit the message');
+  await expect(field).toHaveValue('first');
+  await shot(page, 'editing');
+  await field.press('Escape');
+  await expect(page.locator('#messages > li')).toHaveCount(4);
+  await page.locator('.user').first().getByRole('button', { name: 'Edit' }).click();
+  await field.fill('third');
+  await page.getByRole('button', { name: 'Send' }).first().click();
+  await expect(page.locator('#messages > li')).toHaveCount(2);
+  await finished(page, 1);
+  await expect(answer(page).locator('.text')).toHaveText('Three.');
+  await page.evaluate(() => (standIn.answers.third = 'Drei.'));
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await finished(page, 1);
+  await expect(answer(page).locator('.text')).toHaveText('Drei.');
+  await ask(page, 'long');
+  await expect(answer(page).locator('.text')).toContainText('word word');
+  await expect(page.locator('#facts')).toContainText(/Speed\s*\d+ tokens\/s/);
+  await shot(page, 'chatting');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await finished(page, 2);
+  await expect(answer(page).locator('.figures')).toContainText('stopped');
+  await expect(page.locator('#facts')).toContainText(/Context\s*\d+ of 4,096/);
+  await shot(page, 'stopped');
+  // Edited while its answer is being written: that answer is gone.
+  await ask(page, 'long');
+  await expect(answer(page).locator('.text')).toContainText('word word');
+  await page.locator('.user').last().hover();
+  await page.locator('.user').last().getByRole('button', { name: 'Edit' }).click();
+  await field.fill('second');
+  await field.press('Enter');
+  await finished(page, 3);
+  await page.reload();
+  await ready(page);
+  await expect(page.locator('#messages .text')).toHaveText(['third', 'Drei.', 'long', /^word/, 'second', 'Two.']);
+});
+
+test('conversations are kept, found again, renamed, exported, deleted', async ({ page, site }) => {
+  await open(page, site, { answers: { cats: 'Meow.', dogs: 'Woof.' } });
+  await ready(page);
+  await ask(page, 'about cats');
+  await finished(page, 1);
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await ask(page, 'about dogs');
+  await finished(page, 1);
+  const list = page.locator('#conversations');
+  await expect(list.locator('.open')).toHaveText(['about dogs', 'about cats']);
+  await page.reload();
+  await ready(page);
+  await expect(answer(page).locator('.text')).toHaveText('Woof.');
+  await list.getByRole('button', { name: 'about cats', exact: true }).click();
+  await expect(answer(page).locator('.text')).toHaveText('Meow.');
+  await list.getByRole('button', { name: 'More for about cats' }).click();
+  await shot(page, 'menu of a conversation');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await page.getByLabel('Title').fill('Felines');
+  await page.keyboard.press('Enter');
+  await expect(list.locator('.open')).toContainText(['Felines']);
+  const save = async (name: string): Promise<string> => {
+    await list.getByRole('button', { name: 'More for Felines' }).click();
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name }).click()]);
+    expect(file.suggestedFilename()).toMatch(/^Felines\.(md|json)$/);
+    const chunks: Buffer[] = [];
+    for await (const chunk of await file.createReadStream()) chunks.push(chunk as Buffer);
+    return Buffer.concat(chunks).toString();
+  };
+  expect(await save('Export as Markdown')).toContain('**You**\n\nabout cats\n');
+  expect(JSON.parse(await save('Export as JSON'))).toMatchObject({ title: 'Felines', messages: [{ role: 'user', content: 'about cats' }, { role: 'assistant', content: 'Meow.' }] });
+  await list.getByRole('button', { name: 'More for Felines' }).click();
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await shot(page, 'asking before deleting');
+  await accessible(page);
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await expect(list.locator('.open')).toHaveText(['about dogs']);
+  await expect(page.locator('#messages > li')).toHaveCount(0);
+  await page.getByRole('button', { name: 'Delete all' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await expect(page.getByText('What you talk about is kept here')).toBeVisible();
+});
+
+test('errors of each kind are explained, while loading and while answering', async ({ page, site }) => {
+  const faults = watch(page);
+  await open(page, site, { loading: 'NOT_FOUND' });
+  const problem = page.getByRole('alert').first();
+  const codes = ['BAD_OPTION', 'BAD_MODEL', 'UNSUPPORTED_MODEL', 'NOT_FOUND', 'NETWORK', 'STORAGE', 'OUT_OF_MEMORY', 'NO_WEBGPU', 'NO_ADAPTER', 'DEVICE_LOST', 'GPU', 'UNKNOWN_KERNEL', 'CONTEXT_FULL', 'TOKENIZER', 'TEMPLATE', 'DISPOSED', 'INTERNAL'];
+  const titles = new Set<string>();
+  for (const code of codes) {
+    await page.evaluate((loading) => Object.assign(standIn, { loading }), code);
+    await page.reload();
+    await page.evaluate((loading) => Object.assign(standIn, { loading }), code);
+    await expect(state(page)).toHaveAttribute('data-state', 'failed');
+    await problem.getByRole('button', { name: 'Try again' }).click();
+    await expect(state(page)).toHaveAttribute('data-state', 'failed');
+    await expect(problem).toContainText('What exactly went wrong, where');
+    titles.add(await problem.locator('h2').innerText());
+    expect((await problem.locator('#problem-advice').innerText()).length, code).toBeGreaterThan(10);
+    await shot(page, `error ${code}`);
+  }
+  expect(titles.size).toBe(codes.length);
+  await accessible(page);
+  await page.evaluate(() => Object.assign(standIn, { loading: undefined, generating: 'CONTEXT_FULL' }));
+  await problem.getByRole('button', { name: 'Try again' }).click();
+  await ready(page);
+  await ask(page, 'Hello?');
+  await expect(answer(page).getByRole('alert')).toContainText('The conversation is too long');
+  await shot(page, 'error of an answer');
+  await accessible(page);
+  await page.evaluate(() => Object.assign(standIn, { generating: undefined }));
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await finished(page, 1);
+  // An engine that is gone can be loaded again, and the conversation is still there.
+  await page.evaluate(() => Object.assign(standIn, { generating: 'DEVICE_LOST' }));
+  await ask(page, 'And now?');
+  await expect(page.locator('#problem')).toContainText('The GPU was lost');
+  await shot(page, 'error in a conversation');
+  await page.evaluate(() => Object.assign(standIn, { generating: undefined }));
+  await page.locator('#problem').getByRole('button', { name: 'Try again' }).click();
+  await ready(page);
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await finished(page, 2);
+  expect(faults).toEqual([]);
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`a phone, ${colorScheme}: nothing is cut off, the conversations are a drawer`, async ({ page, site }) => {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.setViewportSize({ width: 320, height: 600 });
+    await open(page, site, { answers: { '': RICH } });
+    await ready(page);
+    await shot(page, `narrow, ${colorScheme}`);
+    await accessible(page);
+    await ask(page, 'Show me what you can do with a question that is longer than a line.');
+    await finished(page, 1);
+    await shot(page, `narrow chat, ${colorScheme}`);
+    await accessible(page);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    await expect(page.locator('#conversations .open')).toBeFocused();
+    await shot(page, `drawer, ${colorScheme}`);
+    await accessible(page);
+    await page.keyboard.press('Escape');
+    await expect(page.getByRole('button', { name: 'Conversations' })).toBeFocused();
+    for (const name of ['Settings', 'Choose a model']) {
+      await page.getByRole('button', { name }).click();
+      await shot(page, `${name}, narrow, ${colorScheme}`);
+      await accessible(page);
+      await page.keyboard.press('Escape');
+    }
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await shot(page, `wide, ${colorScheme}`);
+    await accessible(page);
+  });
+}
+
+test('nothing moves by itself while the page loads, and the first paint needs no engine', async ({ page, site }) => {
+  await page.addInitScript(() => {
+    globalThis.shifted = [];
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries() as (PerformanceEntry & { value: number; hadRecentInput: boolean })[]) if (!entry.hadRecentInput) shifted.push(entry.value);
+    }).observe({ type: 'layout-shift', buffered: true });
+  });
+  for (const width of [1280, 360]) {
+    await page.setViewportSize({ width, height: 720 });
+    await open(page, site, { steps: 10, pause: 60 });
+    await ready(page);
+    await ask(page, 'Hello?');
+    await finished(page, 1);
+    expect(await page.evaluate(() => shifted.reduce((a, b) => a + b, 0)), `${width} pixels wide`).toBeLessThan(0.01);
+    await page.getByRole('button', { name: 'New chat' }).click();
+  }
+});
+
+declare global {
+  var shifted: number[];
+}
+
+/** Numbers from 0 to 1 that are the same each time. */
+function random(seed: number): () => number {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** Clicks, types, presses keys and turns the screen at random for so long. */
+async function clickAround(page: Page, seconds: number, seed: number): Promise<number> {
+  const chance = random(seed);
+  const pick = <T>(items: readonly T[]): T => items[Math.floor(chance() * items.length)]!;
+  const end = Date.now() + 1000 * seconds;
+  let steps = 0;
+  for (; Date.now() < end; steps += 1) {
+    const what = chance();
+    if (what < 0.12) await page.keyboard.press(pick(['Escape', 'Enter', 'Tab', 'Shift+Tab', 'ArrowDown', 'Shift+Enter']));
+    else if (what < 0.22) await page.keyboard.type(pick(['Tell me a short story.', '12', 'What is 17 + 25?', ' ', '-1', '![x](y)', '0.5', 'é漢字']));
+    else if (what < 0.24) await page.setViewportSize(pick([{ width: 320, height: 600 }, { width: 1280, height: 800 }, { width: 700, height: 500 }]));
+    else if (what < 0.25) await page.reload();
+    else {
+      // Any control that can be reached; links leave the page, and a dialog of the system for files would wait for somebody.
+      const controls = await page.locator('button:visible:enabled, select:visible, summary:visible, input:visible:not([type=file]), textarea:visible').all();
+      const control = controls.length > 0 ? pick(controls) : null;
+      await control?.click({ timeout: 500, noWaitAfter: true }).catch(() => undefined);
+    }
+    const shown = await page.evaluate(() => ['loading', 'plan', 'problem', 'start'].filter((id) => !document.getElementById(id)!.hidden).length);
+    expect(shown, `after ${steps} steps`).toBe(1);
+  }
+  return steps;
+}
+
+test('clicking around at random for a while leaves no error', async ({ page, site }) => {
+  const faults = watch(page);
+  await open(page, site, { answers: { '': RICH, story: 'word '.repeat(200) }, plan: PLAN });
+  const steps = await clickAround(page, 30, 1);
+  expect(steps).toBeGreaterThan(50);
+  expect(faults).toEqual([]);
+});
+
+test('clicking around at random for 20 minutes leaves no error, and a real model answers afterwards', async ({ page, site }) => {
+  test.skip(!LONG, 'in test:long');
+  test.setTimeout(1_800_000);
+  const faults = watch(page);
+  await page.goto(site.url);
+  const steps = await clickAround(page, 20 * 60, Date.now());
+  test.info().annotations.push({ type: 'steps', description: String(steps) });
+  expect(faults).toEqual([]);
+  await page.evaluate(() => localStorage.clear());
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(`${site.url}/#`);
+  await page.reload();
+  await expect(state(page)).toHaveAttribute('data-state', 'ready', { timeout: 240_000 });
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await ask(page, 'What is 17 + 25?');
+  await expect(answer(page).locator('.text')).toContainText('42', { timeout: 120_000 });
+  expect(faults).toEqual([]);
+});

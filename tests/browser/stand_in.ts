@@ -1,0 +1,93 @@
+// A stand-in for the package's engine, for tests of the pages alone: it says what it is told to at once, where a software GPU takes its time. What
+// else the package has is the real one.
+import type { LoadPlan } from '../../npm/index.ts';
+import type { Page } from './support.ts';
+
+/** How the stand-in behaves; a page may change `globalThis.standIn` at any time. */
+export interface StandIn {
+  /** The answer to a question that contains the key; '' is for all others. */
+  answers: Record<string, string>;
+  /** Milliseconds between two pieces of an answer. */
+  pause: number;
+  /** Characters of a piece. */
+  piece: number;
+  /** The code that loading, planning or generating rejects with. */
+  loading?: string;
+  planning?: string;
+  generating?: string;
+  /** Steps that loading takes, `pause` apart. */
+  steps: number;
+  /** Whether an answer begins within a thought. */
+  thinks: boolean;
+  plan: LoadPlan | null;
+}
+
+declare global {
+  var standIn: StandIn;
+}
+
+const BEHAVES: StandIn = { answers: { '': 'An answer.' }, pause: 5, piece: 8, steps: 3, thinks: false, plan: null };
+
+const MODULE = `
+import { MillraceError, DownloadControl, models, Generation } from './index.js?real';
+export { MillraceError, DownloadControl, models };
+const wait = (ms, signal) => new Promise((done, fail) => {
+  if (signal?.aborted) return fail(new MillraceError('ABORTED', 'aborted by its signal'));
+  signal?.addEventListener('abort', () => fail(new MillraceError('ABORTED', 'aborted by its signal')), { once: true });
+  setTimeout(done, ms);
+});
+const refuse = (code) => { if (code) throw new MillraceError(code, 'what exactly went wrong, where'); };
+export class Engine extends EventTarget {
+  #disposed = false;
+  static async plan({ signal }) { await wait(standIn.pause, signal); refuse(standIn.planning); return standIn.plan ?? { fits: true, download: { missing: 0 } }; }
+  static async load({ signal, onProgress, download }) {
+    const total = 5e8;
+    for (let step = 0; step < standIn.steps; step += 1) {
+      onProgress({ phase: 'download', loaded: (total * step) / standIn.steps, total, file: 'model.gguf', cached: false });
+      await wait(standIn.pause, signal);
+      while (download?.paused) await wait(20, signal);
+      refuse(standIn.loading);
+    }
+    return new Engine();
+  }
+  dispose() { this.#disposed = true; }
+  info = {
+    version: '0', lane: 'fast', lanes: ['exact', 'fast'], context: 4096, warnings: [], load_ms: 1,
+    model: { name: 'Stand-in', architecture: 'llama', parameters: 1.2e9, context: 131072, types: { Q4_K: 100, Q6_K: 20 }, thinks: standIn.thinks, chat: true },
+    adapter: { vendor: 'test', name: 'Test GPU', features: [], subgroup: [32, 32], software: false },
+    memory: { weights: 8e8, kv: 1e8, kv_full: 2e8, activations: 5e7, total: 9.5e8, peak: 9.5e8, wasm: 3e7 }, storage: { kind: 'opfs', cached: true },
+  };
+  generate(messages, options) {
+    const question = messages.at(-1).content;
+    const text = Object.entries(standIn.answers).find(([key]) => key !== '' && question.includes(key))?.[1] ?? standIn.answers[''];
+    return new Generation((onDelta) => {
+      const halt = new AbortController();
+      const result = (async () => {
+        await wait(standIn.pause);
+        refuse(standIn.generating);
+        if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
+        options.onProgress?.({ phase: 'prompt', loaded: 10, total: 10, cached: false });
+        let said = '';
+        let tokens = 0;
+        for (let at = 0; at < text.length && !halt.signal.aborted && tokens < (options.maxTokens ?? 1e9); at += standIn.piece) {
+          const piece = text.slice(at, at + standIn.piece);
+          options.onTokens?.({ text: piece, tokens: [at] });
+          onDelta(piece);
+          said += piece;
+          tokens += 1;
+          await wait(standIn.pause);
+          if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
+        }
+        return { text: said, tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
+      })();
+      return { result, stop: () => halt.abort() };
+    });
+  }
+}
+`;
+
+/** Has the pages that this page opens use it. */
+export async function useStandIn(page: Page, behaves: Partial<StandIn> = {}): Promise<void> {
+  await page.addInitScript((standIn) => void (globalThis.standIn = standIn), { ...BEHAVES, ...behaves });
+  await page.route(/\/pkg\/index\.js$/, (route) => route.fulfill({ contentType: 'text/javascript', body: MODULE }));
+}

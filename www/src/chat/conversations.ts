@@ -1,0 +1,110 @@
+// The conversations that this browser keeps, in IndexedDB. Where there is none (private windows, blocked storage) they last as long as the page.
+import type { GenerateResult } from 'millrace';
+import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
+
+/** A message as it is shown and kept. */
+export interface Said {
+  role: 'user' | 'assistant';
+  content: string;
+  /** What the model thought before it answered. */
+  reasoning?: string;
+  /** How an answer came about. */
+  figures?: Figures;
+}
+
+export interface Figures {
+  model: string;
+  tokens: number;
+  prompt_tokens: number;
+  decode_tok_s: number;
+  ttft_ms: number;
+  finish_reason: GenerateResult['finish_reason'];
+}
+
+export interface Conversation {
+  id: string;
+  title: string;
+  /** Milliseconds since 1970. */
+  created: number;
+  updated: number;
+  messages: Said[];
+}
+
+interface Schema extends DBSchema {
+  conversations: { key: string; value: Conversation };
+}
+
+const TITLE = 60;
+
+let database: Promise<IDBPDatabase<Schema> | null> | null = null;
+/** What there is where nothing can be kept. */
+const unkept = new Map<string, Conversation>();
+
+function open(): Promise<IDBPDatabase<Schema> | null> {
+  database ??= openDB<Schema>('millrace-chat', 1, { upgrade: (db) => void db.createObjectStore('conversations', { keyPath: 'id' }) }).catch(() => null);
+  return database;
+}
+
+export function fresh(): Conversation {
+  const now = Date.now();
+  // Pages that are not on a secure origin have no randomUUID; they have no WebGPU either, and say so.
+  return { id: crypto.randomUUID?.() ?? String(now), title: 'New chat', created: now, updated: now, messages: [] };
+}
+
+/** All, the last one that was talked in first. */
+export async function list(): Promise<Conversation[]> {
+  const db = await open();
+  const all = db ? await db.getAll('conversations').catch(() => []) : [...unkept.values()];
+  return all.sort((a, b) => b.updated - a.updated);
+}
+
+export async function read(id: string): Promise<Conversation | undefined> {
+  const db = await open();
+  return db ? db.get('conversations', id).catch(() => undefined) : unkept.get(id);
+}
+
+/** Keeps it; one that nothing was said in is not worth it. */
+export async function keep(conversation: Conversation): Promise<void> {
+  if (conversation.messages.length === 0) return;
+  const db = await open();
+  if (!db) unkept.set(conversation.id, conversation);
+  // A disk that is full must not end the conversation: what is on the screen stays.
+  else await db.put('conversations', conversation).catch((error: unknown) => console.warn('the conversation could not be kept:', error));
+}
+
+export async function remove(id: string): Promise<void> {
+  const db = await open();
+  unkept.delete(id);
+  await db?.delete('conversations', id);
+}
+
+export async function removeAll(): Promise<void> {
+  const db = await open();
+  unkept.clear();
+  await db?.clear('conversations');
+}
+
+/** The beginning of what was asked first. */
+export function titleOf(text: string): string {
+  const line = text.trim().split('\n')[0]!.trim();
+  return line.length > TITLE ? `${line.slice(0, TITLE - 1).trimEnd()}…` : line || 'New chat';
+}
+
+/** For reading and passing on. */
+export function toMarkdown({ title, created, messages }: Conversation): string {
+  const parts = messages.map(({ role, content, reasoning, figures }) => {
+    const who = role === 'user' ? '**You**' : `**${figures?.model ?? 'Millrace'}**`;
+    const thought = reasoning ? `> ${reasoning.trim().replaceAll('\n', '\n> ')}\n\n` : '';
+    return `${who}\n\n${thought}${content.trim()}\n`;
+  });
+  return `# ${title}\n\n${new Date(created).toISOString().slice(0, 10)}\n\n${parts.join('\n')}`;
+}
+
+/** Has the browser save a file. */
+export function save(name: string, type: string, text: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name.replace(/[^\p{L}\p{N}._ -]+/gu, '').trim() || 'conversation';
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

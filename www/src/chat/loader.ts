@@ -1,0 +1,165 @@
+// Which model is loaded, and how far: one at a time. What is to be downloaded is shown first, unless it is little.
+import { DownloadControl, Engine, type LoadOptions, type LoadPlan, MillraceError, type ModelFile, type Progress } from 'millrace';
+import { modelName } from '../shared/known.ts';
+
+/** The model that comes with the page. */
+export const BOX = './models/box.gguf';
+/** Bytes that are downloaded without a question. */
+const LITTLE = 32e6;
+const KEY = 'millrace.model';
+
+/** What to load: an address or files of this machine. */
+export type Model = { url: string; name: string } | { files: readonly ModelFile[]; name: string };
+
+/** Where loading stands. */
+export type LoadState =
+  | { phase: 'planning'; model: Model }
+  | { phase: 'plan'; model: Model; plan: LoadPlan }
+  | { phase: 'loading'; model: Model; progress: Progress | null; paused: boolean }
+  | { phase: 'ready'; model: Model; engine: Engine }
+  | { phase: 'recovering'; model: Model; engine: Engine }
+  | { phase: 'failed'; model: Model; error: unknown };
+
+export type Options = () => Pick<LoadOptions, 'lane' | 'kv' | 'context'>;
+
+export class Loader {
+  #state: LoadState;
+  #controller = new AbortController();
+  #download = new DownloadControl();
+  readonly #options: Options;
+  readonly #onState: (state: LoadState) => void;
+  /** Resolves with the engine once it is there, or with null where it fails or somebody has to decide. */
+  ready: Promise<Engine | null> = Promise.resolve(null);
+
+  constructor(model: Model, options: Options, onState: (state: LoadState) => void) {
+    this.#state = { phase: 'planning', model };
+    this.#options = options;
+    this.#onState = onState;
+  }
+
+  get state(): LoadState {
+    return this.#state;
+  }
+
+  get engine(): Engine | null {
+    return this.#state.phase === 'ready' || this.#state.phase === 'recovering' ? this.#state.engine : null;
+  }
+
+  /** Loads a model in place of what there is. `asked`: whatever has to be downloaded, somebody has agreed to it. */
+  load(model: Model, asked = false): Promise<Engine | null> {
+    this.#end();
+    const controller = this.#controller;
+    this.ready = this.#run(model, asked, controller).catch((error: unknown) => {
+      // A load that another one has replaced has nothing to say any more.
+      if (this.#controller === controller) this.#set({ phase: 'failed', model, error });
+      return null;
+    });
+    return this.ready;
+  }
+
+  cancel(): void {
+    this.#controller.abort();
+  }
+
+  /** Holds the download, or lets it go on. */
+  pause(paused: boolean): void {
+    if (this.#state.phase !== 'loading') return;
+    if (paused) this.#download.pause();
+    else this.#download.resume();
+    this.#set({ ...this.#state, paused });
+  }
+
+  /** Something ended the engine. */
+  fail(error: unknown): void {
+    const { model } = this.#state;
+    this.#end();
+    this.#set({ phase: 'failed', model, error });
+  }
+
+  #end(): void {
+    this.#controller.abort();
+    this.engine?.dispose();
+    this.#controller = new AbortController();
+    this.#download = new DownloadControl();
+  }
+
+  #set(state: LoadState): void {
+    this.#state = state;
+    this.#onState(state);
+  }
+
+  async #run(model: Model, asked: boolean, controller: AbortController): Promise<Engine | null> {
+    const { signal } = controller;
+    const source = 'url' in model ? model.url : model.files;
+    const options: LoadOptions = { model: source, ...this.#options(), signal };
+    if (!asked && 'url' in model && model.url !== BOX) {
+      this.#set({ phase: 'planning', model });
+      const plan = await Engine.plan(options);
+      if (signal.aborted) return null;
+      if (!plan.fits || plan.download.missing > LITTLE) {
+        this.#set({ phase: 'plan', model, plan });
+        return null;
+      }
+    }
+    let progress: Progress | null = null;
+    const show = (): void => {
+      if (!signal.aborted) this.#set({ phase: 'loading', model, progress, paused: this.#download.paused });
+    };
+    show();
+    const download = this.#download;
+    let arriving = false;
+    const engine = await Engine.load({
+      ...options,
+      download,
+      onProgress: (now) => {
+        // While bytes arrive, they are what takes time: the rest goes on beside it.
+        if (now.phase === 'download') arriving = now.loaded < now.total;
+        else if (arriving) return;
+        progress = now;
+        show();
+      },
+    });
+    if (signal.aborted) {
+      engine.dispose();
+      return null;
+    }
+    engine.addEventListener('devicelost', ({ detail }) => {
+      if (detail.recovering && this.engine === engine) this.#set({ phase: 'recovering', model, engine });
+    });
+    engine.addEventListener('devicerestored', () => {
+      if (this.engine === engine) this.#set({ phase: 'ready', model, engine });
+    });
+    if ('url' in model) remember(model.url);
+    this.#set({ phase: 'ready', model, engine });
+    return engine;
+  }
+}
+
+export const fromUrl = (url: string): Model => ({ url, name: url === BOX ? 'the model in the box' : modelName(url) });
+
+export const fromFiles = (files: readonly File[]): Model => ({ files, name: files[0]?.name ?? 'your files' });
+
+/** What to begin with: `?model=` of the address, else the one before, else the model in the box. */
+export function firstModel(): Model {
+  const asked = new URLSearchParams(location.search).get('model');
+  let before: string | null = null;
+  try {
+    before = localStorage.getItem(KEY);
+  } catch {
+    // Without storage nothing is remembered.
+  }
+  return fromUrl(asked || before || BOX);
+}
+
+function remember(url: string): void {
+  try {
+    localStorage.setItem(KEY, url);
+  } catch {
+    return;
+  }
+}
+
+/** Whether an error means that the engine is gone. */
+export function isFatal(error: unknown): boolean {
+  return !(error instanceof MillraceError) || ['DEVICE_LOST', 'DISPOSED', 'INTERNAL'].includes(error.code);
+}

@@ -1,0 +1,139 @@
+// What a model writes, as Markdown. Nothing of it is trusted: HTML in it is shown as text, images are not fetched, and what is left goes through a
+// sanitizer. Loaded when the first answer is there.
+import DOMPurify from 'dompurify';
+import { Marked, type Token, type TokensList } from 'marked';
+
+const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+
+/** The page's own headings have levels 1 and 2. */
+const PAGE_LEVELS = 2;
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  renderer: {
+    // Models write about HTML more often than in it.
+    html: ({ text, block }) => (block ? `<p>${escape(text.trim())}</p>` : escape(text)),
+    image: ({ text, href }) => `<span class="image">${escape(`[image: ${text || href}]`)}</span>`,
+    // Headings of an answer stand below the page's own.
+    heading({ tokens, depth }) {
+      const level = Math.min(6, depth + PAGE_LEVELS);
+      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
+    },
+    checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
+  },
+});
+
+const ALLOWED = {
+  ALLOWED_TAGS: ['p', 'br', 'strong', 'em', 'del', 'code', 'pre', 'ul', 'ol', 'li', 'blockquote', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'a', 'hr', 'span'],
+  ALLOWED_ATTR: ['href', 'title', 'class', 'start', 'align'],
+  ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  RETURN_DOM_FRAGMENT: true as const,
+};
+
+/** Shows a text that grows. Blocks that are whole stay as they are, so that they can be selected and copied meanwhile. */
+export class MarkdownView {
+  readonly #element: HTMLElement;
+  /** What the element shows: the source of each block, and its nodes. */
+  #blocks: { raw: string; nodes: ChildNode[] }[] = [];
+
+  constructor(element: HTMLElement) {
+    this.#element = element;
+    element.classList.add('markdown');
+    element.replaceChildren();
+  }
+
+  /** `whole`: nothing more comes. */
+  show(text: string, whole: boolean): void {
+    const tokens: TokensList = marked.lexer(text);
+    const blocks = tokens.filter((token) => token.type !== 'space' && token.type !== 'def');
+    levelHeadings(blocks);
+    let same = 0;
+    while (same < blocks.length && this.#blocks[same]?.raw === blocks[same]!.raw) same += 1;
+    for (const { nodes } of this.#blocks.splice(same)) for (const node of nodes) node.remove();
+    for (const block of blocks.slice(same)) {
+      const fragment = render(block);
+      const nodes = [...fragment.childNodes];
+      this.#element.append(fragment);
+      this.#blocks.push({ raw: block.raw, nodes });
+    }
+    const done = whole ? blocks.length : blocks.length - 1;
+    for (const { nodes } of this.#blocks.slice(0, done)) for (const node of nodes) if (node instanceof HTMLElement) for (const code of codesOf(node)) void highlight(code);
+  }
+}
+
+/** Models begin with any level, and leave some out: none is more than one below the heading before it. */
+function levelHeadings(blocks: readonly Token[]): void {
+  let level = 0;
+  for (const block of blocks) if (block.type === 'heading') level = block.depth = Math.min(block.depth, level + 1);
+}
+
+function render(block: Token): DocumentFragment {
+  const fragment = DOMPurify.sanitize(marked.parser([block]), ALLOWED);
+  for (const link of fragment.querySelectorAll('a')) {
+    // Its address was of a kind that is not allowed: what it says stays.
+    if (!link.href) {
+      link.replaceWith(...link.childNodes);
+      continue;
+    }
+    link.target = '_blank';
+    link.rel = 'noopener noreferrer nofollow';
+  }
+  for (const table of fragment.querySelectorAll('table')) {
+    const box = document.createElement('div');
+    box.className = 'scroll';
+    table.replaceWith(box);
+    box.append(table);
+  }
+  for (const pre of fragment.querySelectorAll('pre')) frame(pre);
+  return fragment;
+}
+
+/** A code block with its language and a button that copies it. */
+function frame(pre: HTMLElement): void {
+  const language = languageOf(pre.querySelector('code'));
+  const box = document.createElement('div');
+  box.className = 'code';
+  const top = document.createElement('div');
+  top.className = 'top';
+  const name = document.createElement('span');
+  name.textContent = language;
+  const copy = document.createElement('button');
+  copy.type = 'button';
+  copy.className = 'small';
+  copy.textContent = 'Copy code';
+  copy.addEventListener('click', () => {
+    void navigator.clipboard?.writeText(pre.textContent).then(() => {
+      copy.textContent = 'Copied';
+      setTimeout(() => (copy.textContent = 'Copy code'), 1500);
+    });
+  });
+  top.append(name, copy);
+  // It can be scrolled, so it must be reachable by keyboard.
+  pre.tabIndex = 0;
+  pre.setAttribute('role', 'region');
+  pre.setAttribute('aria-label', language ? `Code, ${language}` : 'Code');
+  pre.replaceWith(box);
+  box.append(top, pre);
+}
+
+function codesOf(node: HTMLElement): Iterable<HTMLElement> {
+  return node.querySelectorAll<HTMLElement>('pre > code:not(.hljs)');
+}
+
+function languageOf(code: Element | null): string {
+  return /(?:^|\s)language-([\w+#.-]{1,20})/.exec(code?.className ?? '')?.[1] ?? '';
+}
+
+/** Colours a code block that is whole. Languages that are not known stay as they are. */
+async function highlight(code: HTMLElement): Promise<void> {
+  code.classList.add('hljs');
+  const language = languageOf(code);
+  if (language === '') return;
+  const { hljs } = await import('./highlight.ts');
+  if (!hljs.getLanguage(language)) return;
+  const { value } = hljs.highlight(code.textContent, { language, ignoreIllegals: true });
+  code.replaceChildren(DOMPurify.sanitize(value, { ALLOWED_TAGS: ['span'], ALLOWED_ATTR: ['class'], RETURN_DOM_FRAGMENT: true }));
+}

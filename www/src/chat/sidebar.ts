@@ -1,0 +1,172 @@
+// The list of conversations: beside the page where there is room, a drawer where there is not.
+import * as conversations from './conversations.ts';
+import type { Conversation } from './conversations.ts';
+
+const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
+const sidebar = get('sidebar');
+const opener = get<HTMLButtonElement>('open-sidebar');
+const shade = get('shade');
+const list = get<HTMLUListElement>('conversations');
+const menu = get('menu');
+
+export interface Actions {
+  current(): Conversation;
+  /** Another conversation is wanted. */
+  onOpen(id: string): void;
+  /** This conversation is gone. */
+  onRemoved(id: string): void;
+  /** This one has another title. */
+  onRenamed(id: string, title: string): void;
+}
+
+let actions: Actions;
+/** The conversation that the menu is about, and the button that opened it. */
+let subject: { conversation: Conversation; opener: HTMLElement } | null = null;
+
+export function setUp(does: Actions): void {
+  actions = does;
+  opener.addEventListener('click', () => toggle(!sidebar.classList.contains('open')));
+  shade.addEventListener('click', () => toggle(false));
+  sidebar.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || !sidebar.classList.contains('open')) return;
+    event.stopPropagation();
+    toggle(false);
+  });
+  get('export-all').addEventListener('click', () => void exportAll());
+  get('delete-all').addEventListener('click', () => void deleteAll());
+  menu.addEventListener('click', ({ target }) => {
+    const does = (target as HTMLElement).closest('button')?.dataset.does;
+    if (!does || !subject) return;
+    menu.hidePopover();
+    void act(does, subject.conversation);
+  });
+  // The browser gives no focus to what a popover shows.
+  menu.addEventListener('toggle', (event) => {
+    if ((event as ToggleEvent).newState === 'open') menu.querySelector('button')!.focus();
+  });
+  menu.addEventListener('keydown', (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const buttons = [...menu.querySelectorAll('button')];
+    buttons[(buttons.indexOf(document.activeElement as HTMLButtonElement) + step + buttons.length) % buttons.length]!.focus();
+  });
+  // Another tab may have talked meanwhile.
+  document.addEventListener('visibilitychange', () => {
+    if (document.visibilityState === 'visible') void refresh();
+  });
+}
+
+/** Opens or closes the drawer; where the list always is beside the page, this does nothing. */
+export function toggle(open: boolean): void {
+  sidebar.classList.toggle('open', open);
+  shade.hidden = !open;
+  opener.setAttribute('aria-expanded', String(open));
+  if (open) (list.querySelector<HTMLElement>('button') ?? sidebar.querySelector<HTMLElement>('a'))?.focus();
+  else if (sidebar.contains(document.activeElement)) opener.focus();
+}
+
+export async function refresh(): Promise<void> {
+  const all = await conversations.list();
+  const { id } = actions.current();
+  list.replaceChildren(...all.map((conversation) => item(conversation, conversation.id === id)));
+  get('no-conversations').hidden = all.length > 0;
+  for (const name of ['export-all', 'delete-all']) get<HTMLButtonElement>(name).disabled = all.length === 0;
+}
+
+function item(conversation: Conversation, current: boolean): HTMLElement {
+  const line = document.createElement('li');
+  const open = document.createElement('button');
+  open.type = 'button';
+  open.className = 'open';
+  open.textContent = conversation.title;
+  open.title = `${conversation.title}\n${new Date(conversation.updated).toLocaleString()}`;
+  if (current) open.setAttribute('aria-current', 'true');
+  open.addEventListener('click', () => {
+    toggle(false);
+    actions.onOpen(conversation.id);
+  });
+  const more = document.createElement('button');
+  more.type = 'button';
+  more.className = 'more';
+  more.textContent = '⋯';
+  more.setAttribute('aria-label', `More for ${conversation.title}`);
+  more.setAttribute('aria-haspopup', 'true');
+  more.addEventListener('click', () => {
+    subject = { conversation, opener: more };
+    const { left, bottom } = more.getBoundingClientRect();
+    menu.showPopover();
+    menu.style.left = `${Math.max(8, Math.min(left, innerWidth - menu.offsetWidth - 8))}px`;
+    menu.style.top = `${Math.min(bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;
+  });
+  line.append(open, more);
+  return line;
+}
+
+async function act(does: string, listed: Conversation): Promise<void> {
+  // The one at hand may be further than what is kept.
+  const current = actions.current();
+  const conversation = listed.id === current.id ? current : listed;
+  const { id, title } = conversation;
+  if (does === 'markdown') conversations.save(`${title}.md`, 'text/markdown', conversations.toMarkdown(conversation));
+  else if (does === 'json') conversations.save(`${title}.json`, 'application/json', JSON.stringify(conversation, null, 2));
+  else if (does === 'rename') rename(conversation);
+  else if (await confirm(`Delete “${title}”?`, 'Delete')) {
+    await conversations.remove(id);
+    actions.onRemoved(id);
+    await refresh();
+  }
+}
+
+/** The title becomes a field in its place. */
+function rename(conversation: Conversation): void {
+  const line = subject!.opener.closest('li')!;
+  const open = line.querySelector<HTMLButtonElement>('.open')!;
+  const field = document.createElement('input');
+  field.value = conversation.title;
+  field.maxLength = 120;
+  field.setAttribute('aria-label', 'Title');
+  open.replaceWith(field);
+  field.select();
+  let ended = false;
+  const end = async (keep: boolean): Promise<void> => {
+    if (ended) return;
+    ended = true;
+    const title = field.value.trim();
+    if (keep && title !== '') {
+      await conversations.keep({ ...conversation, title });
+      actions.onRenamed(conversation.id, title);
+    }
+    await refresh();
+  };
+  field.addEventListener('blur', () => void end(true));
+  field.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter') void end(true);
+    if (event.key === 'Escape') {
+      event.stopPropagation();
+      void end(false);
+    }
+  });
+}
+
+async function exportAll(): Promise<void> {
+  conversations.save('millrace-conversations.json', 'application/json', JSON.stringify(await conversations.list(), null, 2));
+}
+
+async function deleteAll(): Promise<void> {
+  const all = await conversations.list();
+  if (!(await confirm(`Delete ${all.length === 1 ? 'the conversation' : `all ${all.length} conversations`}? They are kept nowhere else.`, 'Delete'))) return;
+  await conversations.removeAll();
+  for (const { id } of all) actions.onRemoved(id);
+  await refresh();
+}
+
+/** Asks before something is gone. */
+function confirm(text: string, yes: string): Promise<boolean> {
+  const dialog = get<HTMLDialogElement>('confirm');
+  get('confirm-text').textContent = text;
+  get('confirm-yes').textContent = yes;
+  dialog.returnValue = 'no';
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener('close', () => done(dialog.returnValue === 'yes'), { once: true }));
+}

@@ -1,0 +1,178 @@
+// What stands between conversation and composer while there is no model to talk to: loading, the plan of a download, a problem. And the state at
+// the top of the page.
+import { type EngineInfo, MillraceError, type Progress } from 'millrace';
+import { explain } from '../shared/explain.ts';
+import { bytes, define, parameters, seconds, sentence } from '../shared/format.ts';
+import { BOX, type Loader, type LoadState } from './loader.ts';
+import { setContext } from './settings.ts';
+
+const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
+const bar = get<HTMLProgressElement>('loading-bar');
+const contexts = get<HTMLSelectElement>('plan-context');
+
+const PHASES: Record<Progress['phase'], string> = {
+  download: 'Downloading',
+  verify: 'Checking what is stored',
+  read: 'Reading',
+  upload: 'Moving onto the GPU',
+  compile: 'Compiling kernels',
+  queue: 'Waiting for its turn',
+  prompt: 'Reading the question',
+};
+
+/** Connects the buttons. `onOther`: another model is wanted. */
+export function setUp(loader: Loader, onOther: () => void): void {
+  const again = (asked: boolean) => () => void loader.load(loader.state.model, asked);
+  get('cancel-load').addEventListener('click', () => loader.cancel());
+  get('pause').addEventListener('click', () => loader.pause(loader.state.phase === 'loading' && !loader.state.paused));
+  get('plan-go').addEventListener('click', again(true));
+  get('problem-retry').addEventListener('click', again(false));
+  for (const id of ['plan-other', 'problem-model']) get(id).addEventListener('click', onOther);
+  contexts.addEventListener('change', () => {
+    setContext(Number(contexts.value));
+    again(false)();
+  });
+}
+
+/** Shows where loading stands. */
+export function show(state: LoadState): void {
+  const { name } = state.model;
+  const parts = { planning: 'loading', plan: 'plan', loading: 'loading', ready: 'start', recovering: 'loading', failed: 'problem' } as const;
+  for (const id of ['loading', 'plan', 'problem', 'start']) get(id).hidden = id !== parts[state.phase];
+  document.body.classList.toggle('able', state.phase === 'ready');
+  const dot = { planning: 'loading', plan: 'waiting', loading: 'loading', ready: 'ready', recovering: 'loading', failed: 'failed' }[state.phase];
+  get('state').dataset.state = state.phase === 'loading' && state.paused ? 'waiting' : dot;
+  switch (state.phase) {
+    case 'planning':
+      top(`Looking at ${name}`);
+      wait(`Looking at ${name}`);
+      break;
+    case 'recovering':
+      top('The GPU was reset: loading again');
+      wait('The GPU was reset: loading again');
+      break;
+    case 'plan':
+      top(`${name}: not downloaded yet`);
+      plan(state);
+      break;
+    case 'loading':
+      top(state.paused ? `${name}: paused` : `Loading ${name}`);
+      if (state.progress) progress(state.progress, state.paused);
+      else wait(`Loading ${name}`);
+      break;
+    case 'ready':
+      top(name);
+      get('hint').hidden = !('url' in state.model) || state.model.url !== BOX;
+      break;
+    case 'failed': {
+      const { title, message, advice } = explain(state.error);
+      const cancelled = state.error instanceof MillraceError && state.error.code === 'ABORTED';
+      top(title);
+      get('problem').classList.toggle('calm', cancelled);
+      get('problem-title').textContent = title;
+      get('problem-message').textContent = cancelled ? 'What has arrived is kept: the next attempt goes on from there.' : message;
+      get('problem-advice').textContent = advice;
+      // Where there is no GPU to use, another model does not help.
+      get('problem-model').hidden = state.error instanceof MillraceError && ['NO_WEBGPU', 'NO_ADAPTER'].includes(state.error.code);
+    }
+  }
+}
+
+function top(text: string): void {
+  get('state-text').textContent = sentence(text);
+}
+
+/** Something whose length is not known. */
+function wait(text: string): void {
+  get('loading-phase').textContent = text;
+  get('loading-detail').textContent = '';
+  get('pause').hidden = true;
+  bar.removeAttribute('value');
+  meter = null;
+}
+
+function plan({ plan, model }: LoadState & { phase: 'plan' }): void {
+  const { download, memory, storage, problems, alternatives } = plan;
+  get('plan-title').textContent = model.name;
+  const types = Object.entries(plan.model.types).sort((a, b) => b[1] - a[1]);
+  const kept = storage.kind === 'opfs' ? (storage.available === null ? 'kept in this browser' : `${bytes(storage.available)} free`) : (storage.reason ?? 'not kept');
+  define(get('plan-facts'), [
+    ['Model', `${plan.model.architecture}, ${parameters(plan.model.parameters)} parameters, ${types.map(([type]) => type).slice(0, 2).join(' and ')}`],
+    ['Download', download.stored > 0 ? `${bytes(download.missing)} of ${bytes(download.total)}: ${bytes(download.stored)} are here` : bytes(download.total)],
+    ['Storage', kept],
+    ['GPU memory', `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache of ${plan.context.toLocaleString('en')} tokens ${bytes(memory.kv)}, rest ${bytes(memory.activations)}`],
+  ]);
+  const verdict = get('plan-verdict');
+  const instead = alternatives.map(({ context, kv, total }) => `a context of ${context.toLocaleString('en')} with ${kv} (${bytes(total)})`).join(', or ');
+  verdict.textContent = plan.fits ? 'It fits, as far as this browser can tell.' : `${problems.map(sentence).join('. ')}.${instead ? ` What would fit: ${instead}.` : ''}`;
+  verdict.className = plan.fits ? '' : 'error';
+  get('plan-go').textContent = plan.fits ? (download.stored > 0 ? 'Download the rest' : 'Download') : 'Try all the same';
+  const sizes = [...new Set([2048, 4096, 8192, 16384, 32768, 65536, 131072, plan.context, ...alternatives.map(({ context }) => context)])].filter((size) => size <= plan.model.context || size === plan.context).sort((a, b) => a - b);
+  contexts.replaceChildren(...sizes.map((size) => new Option(`${size.toLocaleString('en')} tokens`, String(size), false, size === plan.context)));
+}
+
+/** Bytes that came lately, for their speed: what one phase has seen in the last seconds. */
+let meter: { phase: string; seen: [time: number, loaded: number][] } | null = null;
+const WINDOW_MS = 4000;
+
+/** Bytes a second; 0 where it is too early to say. */
+function speed(phase: string, loaded: number): number {
+  const now = performance.now();
+  if (meter?.phase !== phase) meter = { phase, seen: [] };
+  meter.seen.push([now, loaded]);
+  while (meter.seen.length > 2 && now - meter.seen[0]![0] > WINDOW_MS) meter.seen.shift();
+  const [time, before] = meter.seen[0]!;
+  return now - time > 300 ? (1000 * (loaded - before)) / (now - time) : 0;
+}
+
+function progress({ phase, loaded, total, file, cached, note }: Progress, paused: boolean): void {
+  const counted = phase === 'compile' ? `${loaded} of ${total || '?'}` : `${bytes(loaded)}${total > 0 ? ` of ${bytes(total)}` : ''}`;
+  const parts = [counted];
+  if (paused) meter = null;
+  else if (phase !== 'compile') {
+    const rate = speed(phase, loaded);
+    if (rate > 0) parts.push(`${bytes(rate)}/s`);
+    if (rate > 0 && phase === 'download' && total > loaded) parts.push(`${left((1000 * (total - loaded)) / rate)} left`);
+  }
+  if (note) parts.push(note);
+  const what = cached && phase !== 'compile' ? `${PHASES[phase]} from this browser's storage` : `${PHASES[phase]}${file ? ` ${file}` : ''}`;
+  get('loading-phase').textContent = paused ? `Paused${file ? `: ${file}` : ''}` : what;
+  get('loading-detail').textContent = parts.join(' · ');
+  const pause = get<HTMLButtonElement>('pause');
+  pause.hidden = phase !== 'download' && !paused;
+  pause.textContent = paused ? 'Resume' : 'Pause';
+  if (total > 0) {
+    bar.max = total;
+    bar.value = loaded;
+  } else bar.removeAttribute('value');
+}
+
+/** 3 min, 12 s. */
+function left(ms: number): string {
+  return ms > 90_000 ? `${Math.round(ms / 60_000)} min` : seconds(Math.max(1000, ms)).replace(/\.\d+/, '');
+}
+
+/** What the settings say of model and machine. The browser may take its time to count what is stored. */
+export function describe(loader: Loader): void {
+  const info = loader.engine?.info;
+  const entries = (stored: string): [string, string][] => [
+    ['GPU', info ? info.adapter.name || info.adapter.vendor || 'unnamed' : 'no model is loaded'],
+    ...(info ? ofModel(info) : []),
+    ['Stored in this browser', stored],
+  ];
+  define(get('machine'), entries('…'));
+  void navigator.storage?.estimate().then(
+    ({ usage = 0 }) => define(get('machine'), entries(bytes(usage))),
+    () => define(get('machine'), entries('unknown')),
+  );
+}
+
+function ofModel({ model, lane, lanes, context, memory, storage }: EngineInfo): [string, string][] {
+  return [
+    ['Model', `${model.architecture}, ${parameters(model.parameters)} parameters, ${Object.keys(model.types).join(', ')}`],
+    ['Lane', `${lane} (of ${lanes.join(', ')})`],
+    ['Context', `${context.toLocaleString('en')} of ${model.context.toLocaleString('en')} tokens`],
+    ['GPU memory', `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache ${bytes(memory.kv)}, activations ${bytes(memory.activations)}`],
+    ...(storage.reason ? [['Not kept', storage.reason] as [string, string]] : []),
+  ];
+}
