@@ -1,22 +1,10 @@
 // The bench page: its form, figures and plots for a tiny shape, runs that are kept and compared, and errors that say what there is.
-import AxeBuilder from '@axe-core/playwright';
 import type { BenchOptions, BenchReport } from '../../npm/millrace.js';
+import { accessible, fits, look } from './looks.ts';
 import { expect, test, type Page, type Site } from './support.ts';
 
 const status = (page: Page) => page.locator('#status');
 const outcome = (page: Page) => page.evaluate(() => (globalThis as unknown as { millraceBench: { report: BenchReport | null; failure: { code: string } | null } }).millraceBench);
-
-async function look(page: Page, name: string): Promise<void> {
-  await test.info().attach(name, { body: await page.screenshot({ fullPage: true, animations: 'disabled' }), contentType: 'image/png' });
-}
-
-async function accessible(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
-  expect(violations.map(({ id, nodes }) => [id, ...nodes.map((node) => node.html)])).toEqual([]);
-}
-
-/** Whether the page can be scrolled sideways. */
-const sideways = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
 
 test('measures a tiny shape at once, is cancelled, runs again from its form and sends the report', async ({ page, site }) => {
   test.setTimeout(300_000);
@@ -153,7 +141,7 @@ test('waits for its form, keeps runs, compares them, and gives them away', async
   await page.setViewportSize({ width: 320, height: 700 });
   await accessible(page);
   await page.emulateMedia({ colorScheme: 'light' });
-  await expect.poll(() => sideways(page)).toBe(false);
+  await fits(page);
   await look(page, 'narrow');
   await page.setViewportSize({ width: 1280, height: 720 });
 

@@ -1,17 +1,8 @@
 // Every kernel variant that this browser can run, against its twin on the CPU: one case each, and in test:long all of them. A GPU in software
 // takes about a second to compile a pipeline.
-import AxeBuilder from '@axe-core/playwright';
 import type { KernelBenchRow, KernelRow } from '../../npm/millrace.js';
-import { expect, LONG, test, type Page } from './support.ts';
-
-async function look(page: Page, name: string): Promise<void> {
-  await test.info().attach(name, { body: await page.screenshot({ fullPage: true, animations: 'disabled' }), contentType: 'image/png' });
-}
-
-async function accessible(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
-  expect(violations.map(({ id, nodes }) => [id, ...nodes.map((node) => node.html)])).toEqual([]);
-}
+import { accessible, fits, look } from './looks.ts';
+import { expect, LONG, test } from './support.ts';
 
 test('waits for its form, compares, then times what a step runs', async ({ page, site }) => {
   test.setTimeout(300_000);
@@ -82,7 +73,7 @@ test('refuses to time what is wrong, and finds failed and skipped cases', async 
   await accessible(page);
   await page.setViewportSize({ width: 320, height: 700 });
   await accessible(page);
-  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+  await fits(page);
   await look(page, 'kernels narrow and dark');
   await context.close();
 });

@@ -92,7 +92,7 @@ async function run(address: URLSearchParams): Promise<void> {
     const options = form.options(address);
     needsGpu();
     watch.busy('Starting');
-    const report = await bench.run(options, progress);
+    const report = await bench.run(options, (at) => progress(at, options.gen ?? 128));
     const date = Date.now();
     if ('kl_mean' in report) {
       shown = report;
@@ -105,8 +105,8 @@ async function run(address: URLSearchParams): Promise<void> {
       // A browser that keeps nothing still measures.
       await keep(run).catch(() => undefined);
       shown = run;
+      get('results').hidden = false;
       await list();
-      showReport();
       watch.done(`${report.shape} ${report.quant}, ${report.lane}: ${n(report.decode_tok_s)} tokens a second`);
     }
     await send(address, report);
@@ -124,11 +124,11 @@ async function run(address: URLSearchParams): Promise<void> {
   }
 }
 
-function progress(at: BenchProgress): void {
+function progress(at: BenchProgress, gen: number): void {
   const { tokens, loaded, total } = at;
   const inBytes = at.phase === 'download' || at.phase === 'upload';
-  const detail = tokens ? `${n(tokens[1])} tokens/s, ${tokens[0]} of ${get<HTMLInputElement>('gen').value} tokens` : inBytes && total > 0 ? `${bytes(loaded)} of ${bytes(total)}` : '';
-  const part = tokens ? tokens[0] / Number(get<HTMLInputElement>('gen').value) : 0;
+  const detail = tokens ? `${n(tokens[1])} tokens/s, ${tokens[0].toLocaleString('en')} of ${gen.toLocaleString('en')} tokens` : inBytes && total > 0 ? `${bytes(loaded)} of ${bytes(total)}` : '';
+  const part = tokens ? tokens[0] / gen : 0;
   // A phase of one step only says that it goes on.
   watch.busy(phase(at), detail, loaded + Math.min(1, part), at.phase === 'warm-up' || total === 1 ? 0 : total);
 }
@@ -221,6 +221,7 @@ async function list(): Promise<void> {
   earlier.replaceChildren(new Option(others.length > 0 ? 'nothing' : 'nothing: no earlier run is kept', ''), ...others.map((run) => new Option(`${title(run.report)}: ${n(run.report.decode_tok_s)} tokens/s, ${day(run.date)}`, String(run.id))));
   earlier.value = others.some((run) => String(run.id) === before) ? before : '';
   const lines = runs.map((run) => {
+    const current = shown !== null && 'report' in shown && shown.id === run.id && !get('results').hidden;
     const button = (text: string, act: () => void) => {
       const made = make('button', 'quiet small', text);
       made.type = 'button';
@@ -229,7 +230,10 @@ async function list(): Promise<void> {
       return made;
     };
     const actions = make('div', 'actions', button('Show', () => showKept(run)), button('Compare', () => compareWith(run)), button('Delete', () => void forget(run.id).then(list).then(() => get('kept-title').focus())));
-    return row([day(run.date), `${run.report.shape} ${run.report.quant}`, run.report.lane, n(run.report.decode_tok_s), gpu(run.report.adapter), actions], [3]);
+    for (const button of [...actions.children].slice(0, 2)) (button as HTMLButtonElement).disabled = current;
+    const line = row([day(run.date), `${run.report.shape} ${run.report.quant}`, run.report.lane, n(run.report.decode_tok_s), gpu(run.report.adapter), actions], [3]);
+    if (current) line.className = 'chosen';
+    return line;
   });
   get('kept').querySelector('tbody')!.replaceChildren(...lines);
   get('kept').hidden = runs.length === 0;
@@ -239,8 +243,8 @@ async function list(): Promise<void> {
 
 function showKept(run: KeptRun): void {
   shown = run;
+  get('results').hidden = false;
   void list().then(() => {
-    showReport();
     get('title').focus();
     get('results').scrollIntoView();
   });
@@ -251,6 +255,7 @@ function compareWith(run: KeptRun): void {
   const now = shown && 'report' in shown && shown.id !== run.id ? shown : runs.find((other) => other.id !== run.id);
   if (!now) return showKept(run);
   shown = now;
+  get('results').hidden = false;
   void list().then(() => {
     earlier.value = String(run.id);
     showReport();
