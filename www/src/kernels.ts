@@ -163,7 +163,7 @@ async function time(query: URLSearchParams, filter: string): Promise<void> {
   const report = await bench.run(options, (at) => watch.busy(at.phase === 'run' || at.phase === 'warm-up' ? 'Warming up' : phase(at), '', at.loaded, at.phase === 'kernels' ? at.total : 0));
   if ('kl_mean' in report) return;
   timed = {
-    about: `${shape} ${quant} after ${report.prompt.toLocaleString('en')} tokens of context on ${gpu(report.adapter)}, which streams ${report.streaming_gb_s.toFixed(0)} GB/s`,
+    about: `${shape} ${quant} after ${report.prompt.toLocaleString('en')} tokens of context on ${gpu(report.adapter)}, which streams ${Math.round(report.streaming_gb_s).toLocaleString('en')} GB/s`,
     rows: report.kernels ?? [],
   };
   results.times = timed.rows;
@@ -244,7 +244,7 @@ function showRow(result: KernelRow): void {
   }
   group.rows.push(result);
   const { status, error, ms, message } = result;
-  const line = row([`${result.variant}: ${result.case}`, status, status === 'skip' ? '' : error.toExponential(1), ms.toFixed(1), message ?? ''], [2, 3]);
+  const line = row([`${result.variant}: ${result.case}`, status, status === 'skip' ? '' : error.toExponential(1), status === 'skip' ? '' : ms.toFixed(1), message ?? ''], [2, 3]);
   line.className = `case-${status}`;
   line.hidden = list('show').value !== '' && list('show').value !== status;
   group.body.append(line);
@@ -253,7 +253,7 @@ function showRow(result: KernelRow): void {
   const cells = group.head.rows[0]!.cells;
   cells[1]!.textContent = parts.join(', ');
   cells[2]!.textContent = group.rows.some((r) => r.status !== 'skip') ? Math.max(...group.rows.filter((r) => r.status !== 'skip').map((r) => r.error)).toExponential(1) : '';
-  cells[3]!.textContent = group.rows.reduce((sum, r) => sum + r.ms, 0).toFixed(1);
+  cells[3]!.textContent = cells[2]!.textContent && group.rows.reduce((sum, r) => sum + r.ms, 0).toFixed(1);
   group.head.rows[0]!.className = of('fail') > 0 ? 'case-fail' : of('pass') > 0 ? 'case-pass' : 'case-skip';
   watch.busy('Comparing kernels with their twins', `${summary()} so far`);
   get('summary').textContent = `${summary()} so far.`;
