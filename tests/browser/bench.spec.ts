@@ -13,7 +13,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
     sent.push(route.request().postDataJSON());
     await route.fulfill({ status: 204 });
   });
-  await page.goto(`${site.url}/bench.html?shape=tiny&quant=q4_k_m&prompt=8&gen=6&runs=2&chunk=1&profile=1&tune=0&report=/report`);
+  await page.goto(`${site.url}/bench.html?shape=tiny&quant=q4_k_m&prompt=8&gen=6&runs=2&chunk=1&profile=1&report=/report`);
   await page.getByRole('button', { name: 'Cancel' }).click();
   await expect(status(page)).toHaveText('Cancelled');
   expect((await outcome(page)).failure).toMatchObject({ code: 'ABORTED' });
@@ -21,7 +21,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
 
   await expect(page.locator('#what')).toHaveValue('shape=tiny');
   await page.getByLabel('Generate, tokens').fill('5');
-  await expect(page).toHaveURL(/shape=tiny&quant=q4_k_m&prompt=8&gen=5&runs=2&lane=fast&chunk=1&profile=1&tune=0&report=\/report$/);
+  await expect(page).toHaveURL(/shape=tiny&quant=q4_k_m&prompt=8&gen=5&runs=2&lane=fast&chunk=1&profile=1&report=\/report$/);
   const seen: string[] = [];
   await page.exposeFunction('saw', (text: string) => void (seen.at(-1) === text || seen.push(text)));
   await page.evaluate(() => new MutationObserver(() => (globalThis as unknown as { saw: (text: string) => void }).saw(document.querySelector('#status')!.textContent!)).observe(document.querySelector('#status')!, { childList: true }));
