@@ -163,6 +163,8 @@ export interface BenchOptions {
   quality?: number;
   /** Whether to compare every variant that a step could run with its twin and to measure it. */
   kernelBench?: boolean;
+  /** Of `kernelBench`: only kernels with this in their names. */
+  kernelFilter?: string;
   shape?: string;
   quant?: string;
   prompt?: number;
@@ -181,12 +183,38 @@ export interface BenchOptions {
   kernels?: Record<string, string>;
 }
 
+/** How far a bench has come. `loaded` of `total`: bytes or pipelines while it loads, then runs or operations that are done. */
+export interface BenchProgress {
+  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'tune' | 'warm-up' | 'run' | 'second-turn' | 'profile' | 'kernels';
+  loaded: number;
+  total: number;
+  /** Of the run under way: its tokens so far, and their number a second. */
+  tokens?: [count: number, perSecond: number];
+}
+
+/** The names that `bench` takes. */
+export interface BenchNames {
+  shapes: string[];
+  quants: string[];
+}
+
+export function benchNames(): BenchNames;
+
+/** Tokens that came with one readback: those of context before its first, how many, ms of each. */
+export interface BenchChunk {
+  position: number;
+  tokens: number;
+  ms: number;
+}
+
 export interface BenchRun {
   prefill_tok_s: number;
   decode_tok_s: number;
   ttft_ms: number;
   latency_ms: [number, number];
   record_us: number;
+  /** Every readback but the first, whose beginning is the prompt's end. */
+  chunks: BenchChunk[];
 }
 
 /** A variant that a step runs (`chosen`) or could run; `wrong`: how its result differs from its twin's. */
@@ -218,7 +246,7 @@ export interface QualityReport {
   ms: number;
 }
 
-export interface BenchReport extends BenchRun {
+export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   shape: string;
   quant: string;
   lane: string;
@@ -248,6 +276,6 @@ export interface BenchReport extends BenchRun {
 }
 
 /** Measures a model, or random weights in a known model's shape; with `quality`, what its lane costs in quality. */
-export function bench(options: BenchOptions, onProgress: (progress: { phase: string; loaded: number; total: number }) => void, signal: AbortSignal): Promise<BenchReport | QualityReport>;
+export function bench(options: BenchOptions, onProgress: (progress: BenchProgress) => void, signal: AbortSignal): Promise<BenchReport | QualityReport>;
 
 export default function init(module?: { module_or_path: URL | string | Response }): Promise<unknown>;

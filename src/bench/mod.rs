@@ -33,14 +33,70 @@ pub struct Options {
     pub runs: u32,
     /// Whether to measure each kernel.
     pub profile: bool,
-    /// Whether to check and measure every variant that a step could run.
-    pub kernels: bool,
+    /// Whether to check and measure every variant that a step could run: of kernels with this in their names.
+    pub kernels: Option<String>,
     /// Whether to measure variants first, as an engine does in idle time.
     pub tune: bool,
     /// Whether to measure the second turn of a conversation, too.
     pub second_turn: bool,
     /// Lane, adapter, forced kernels, readback chunk.
     pub load: LoadOptions,
+}
+
+/// How far a bench has come.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Status {
+    /// With loading.
+    Load(Progress),
+    /// With what comes after it.
+    Measure(Measuring),
+}
+
+/// How much of a phase is done.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Measuring {
+    /// What is measured.
+    pub phase: Phase,
+    /// Runs that have ended, or operations.
+    pub loaded: u32,
+    /// Runs or operations in all.
+    pub total: u32,
+    /// Of the run under way: its tokens so far, and their number a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<(u32, f64)>,
+}
+
+/// What a bench measures, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Which variants are fastest.
+    Tune,
+    /// Runs that do not count.
+    WarmUp,
+    /// Runs that count.
+    Run,
+    /// The second turn of a conversation.
+    SecondTurn,
+    /// What the device streams, and each kernel where asked for.
+    Profile,
+    /// Every variant that a step could run.
+    Kernels,
+}
+
+/// Reports of a run under way are this far apart at least, ms: what hears them must not slow it down.
+const REPORT_MS: f64 = 100.0;
+
+/// Tokens that came with one readback.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Chunk {
+    /// Tokens of context before its first.
+    pub position: u32,
+    /// How many.
+    pub tokens: u32,
+    /// Time of each, ms.
+    pub ms: f64,
 }
 
 /// One run. Times by wall clock.
@@ -54,6 +110,8 @@ pub struct BenchRun {
     pub ttft_ms: f64,
     /// Time a token from readback to readback, ms: median and 95th percentile.
     pub latency_ms: [f64; 2],
+    /// What that is of: every readback but the first, whose beginning is the prompt's end.
+    pub chunks: Vec<Chunk>,
     /// Host time of recording, microseconds a token.
     pub record_us: f64,
     /// Commands of decoding.
@@ -165,7 +223,9 @@ const MOST_WARM_UP: u32 = 8;
 const LEAST_WARM_UP_MS: f64 = 300.0;
 
 /// Loads a model, or random weights in a shape where none is given, and measures.
-pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Report> {
+pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Report> {
+    let progress = &|progress| report(Status::Load(progress));
+    let measuring = |phase, loaded, total| report(Status::Measure(Measuring { phase, loaded, total, tokens: None }));
     let shape = shapes::find(&options.shape)?;
     let quant = Recipe::parse(&options.quant)?;
     let range = |name: &str, n: u32, most: u32| {
@@ -196,6 +256,9 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     };
     let load_ms = now_ms() - started;
     let mut tuning = options.load.tuning.clone();
+    if options.tune {
+        measuring(Phase::Tune, 0, 1);
+    }
     let tuned = if options.tune { session.tune(decode::BUDGET_MS, cancel).await? } else { Tuned::default() };
     tuning.set(session.gpu().caps(), session.known().clone());
 
@@ -205,7 +268,8 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
     let mut before = 0.0;
     let began = now_ms();
     loop {
-        let speed = one(&mut session, &ids, options, cancel).await?.decode_tok_s;
+        let step = Measuring { phase: Phase::WarmUp, loaded: warm_up, total: MOST_WARM_UP, tokens: None };
+        let speed = one(&mut session, &ids, options, report, step, cancel).await?.decode_tok_s;
         warm_up += 1;
         let stable = (speed - before).abs() <= STABLE * speed;
         if warm_up >= MOST_WARM_UP || (stable && now_ms() - began >= LEAST_WARM_UP_MS) {
@@ -214,21 +278,29 @@ pub async fn run(options: &Options, model: Option<&Files>, progress: &dyn Fn(Pro
         before = speed;
     }
     let mut runs = Vec::new();
-    for _ in 0..options.runs {
-        runs.push(one(&mut session, &ids, options, cancel).await?);
+    for run in 0..options.runs {
+        let step = Measuring { phase: Phase::Run, loaded: run, total: options.runs, tokens: None };
+        runs.push(one(&mut session, &ids, options, report, step, cancel).await?);
+    }
+    if options.second_turn {
+        measuring(Phase::SecondTurn, 0, 1);
     }
     let second_turn = if options.second_turn { second_turns(&mut session, options, cancel).await? } else { Vec::new() };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
     // Before the bench makes a large buffer of its own.
     let gpu_bytes = session.gpu().counters().peak_gpu_bytes();
+    measuring(Phase::Profile, 0, 1);
     let streaming_gb_s = session.streaming_bandwidth().await?;
     let position = options.prompt + options.gen_tokens / 2;
     let bytes_per_token: u64 = session.plans()[1].steps.iter().map(|s| s.bytes_at(position)).sum();
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
     let prefill_profile = if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
     let few_rows = if options.profile { session.profile_few(options.prompt).await? } else { Vec::new() };
-    let kernels = if options.kernels { session.kernel_bench(position, streaming_gb_s).await? } else { Vec::new() };
+    let kernels = match &options.kernels {
+        Some(filter) => session.kernel_bench(position, streaming_gb_s, filter, &|done, of| measuring(Phase::Kernels, done, of), cancel).await?,
+        None => Vec::new(),
+    };
     // A model's name, or else that of its first file, and its tensors' types.
     let about = match model {
         Some(files) => {
@@ -306,23 +378,42 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
     Ok(measured.into_iter().map(|(turn, times)| SecondTurn { ttft_ms: median(times), ..turn }).collect())
 }
 
-async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &Cancel) -> Result<BenchRun> {
+async fn one(session: &mut Session, prompt: &[u32], options: &Options, report: &dyn Fn(Status), step: Measuring, cancel: &Cancel) -> Result<BenchRun> {
     cancel.check()?;
     let sampling = Sampling::new(&SamplingOptions::default(), &[], decode::RING)?;
-    let mut arrivals: Vec<(f64, usize)> = Vec::new();
+    report(Status::Measure(step));
+    let mut arrivals: Vec<(f64, u32)> = Vec::new();
+    let mut reported = now_ms();
+    let mut so_far = 0;
     let run = Run { prompt, sampling, limit: options.gen_tokens, afresh: true, resumed: false, extras: Extras::default(), chunk: options.load.chunk };
     let outcome = session
-        .generate(run, cancel, &mut |step| {
-            if let decode::Progress::Tokens { ids, .. } = step {
-                arrivals.push((now_ms(), ids.len()));
+        .generate(run, cancel, &mut |progress| {
+            if let decode::Progress::Tokens { ids, .. } = progress {
+                let now = now_ms();
+                arrivals.push((now, ids.len() as u32));
+                so_far += ids.len() as u32;
+                let (began, first) = arrivals[0];
+                if now - reported >= REPORT_MS && arrivals.len() > 1 {
+                    reported = now;
+                    report(Status::Measure(Measuring { tokens: Some((so_far, f64::from(so_far - first) * 1000.0 / (now - began))), ..step }));
+                }
             }
             true
         })
         .await?;
+    cancel.check()?;
     if outcome.tokens.len() != options.gen_tokens as usize {
         return Err(Error::internal(format!("{} tokens were decoded, expected {}", outcome.tokens.len(), options.gen_tokens)));
     }
-    let mut latencies: Vec<f64> = arrivals.windows(2).flat_map(|w| std::iter::repeat_n((w[1].0 - w[0].0) / w[1].1 as f64, w[1].1)).collect();
+    let mut position = options.prompt;
+    let chunks: Vec<Chunk> = arrivals
+        .windows(2)
+        .map(|w| {
+            position += w[0].1;
+            Chunk { position, tokens: w[1].1, ms: (w[1].0 - w[0].0) / f64::from(w[1].1) }
+        })
+        .collect();
+    let mut latencies: Vec<f64> = chunks.iter().flat_map(|chunk| std::iter::repeat_n(chunk.ms, chunk.tokens as usize)).collect();
     latencies.sort_by(f64::total_cmp);
     let at = |q: f64| latencies.get((latencies.len() as f64 * q) as usize).or(latencies.last()).copied().unwrap_or_default();
     Ok(BenchRun {
@@ -331,6 +422,7 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, cancel: &
         decode_tok_s: outcome.timings.decode_tok_s,
         ttft_ms: outcome.timings.ttft_ms,
         latency_ms: [at(0.5), at(0.95)],
+        chunks,
         record_us: outcome.record_ms * 1000.0 / f64::from(options.gen_tokens),
         decode: outcome.counters,
         prefill_submits: outcome.prefill_submits,
@@ -404,7 +496,7 @@ mod tests {
             gen_tokens: 4,
             runs: 1,
             profile: false,
-            kernels: false,
+            kernels: None,
             tune: true,
             second_turn: false,
             load: LoadOptions::default(),

@@ -11,7 +11,7 @@ use super::session::{Encoded, Need, Session};
 use crate::error::Result;
 use crate::kernels::{self, State, check};
 use crate::plan::{Choice, Step, labels};
-use crate::stream::now_ms;
+use crate::stream::{Cancel, now_ms};
 
 /// One kernel, or one use of it, in a pass: of prefill, or a decode step.
 #[derive(Debug, Clone, Serialize)]
@@ -98,13 +98,21 @@ pub struct KernelRow {
 
 impl Session {
     /// Compares every variant that a step of the decode plan runs or could run with its twin, and measures it.
-    pub async fn kernel_bench(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<KernelRow>> {
+    /// Only kernels with `filter` in their names; `progress` gets the operations done, and all.
+    pub async fn kernel_bench(
+        &mut self,
+        position: u32,
+        streaming_gb_s: f64,
+        filter: &str,
+        progress: &dyn Fn(u32, u32),
+        cancel: &Cancel,
+    ) -> Result<Vec<KernelRow>> {
         self.ensure(position + 1)?;
         self.cached.clear();
         self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
         // (operation, its choice, steps)
         let mut operations: Vec<(String, Option<Choice>, Vec<usize>)> = Vec::new();
-        for (i, step) in self.plans()[1].steps.iter().enumerate() {
+        for (i, step) in self.plans()[1].steps.iter().enumerate().filter(|(_, step)| step.variant.kernel.contains(filter)) {
             let name = step.choice.as_ref().map_or_else(|| format!("{} {}", step.variant.kernel, kind(&step.name)), |c| c.operation.clone());
             match operations.iter_mut().find(|o| o.0 == name) {
                 Some((_, _, steps)) => steps.push(i),
@@ -112,7 +120,10 @@ impl Session {
             }
         }
         let mut rows = Vec::new();
-        for (operation, choice, steps) in operations {
+        let total = operations.len() as u32;
+        for (done, (operation, choice, steps)) in operations.into_iter().enumerate() {
+            cancel.check()?;
+            progress(done as u32, total);
             let chosen = self.plans()[1].steps[steps[0]].variant;
             let bytes = steps.iter().map(|i| self.plans()[1].steps[*i].bytes_at(position)).sum::<u64>() / steps.len() as u64;
             for variant in choice.map_or_else(|| vec![chosen], |c| c.variants) {

@@ -16,6 +16,8 @@ use super::models::{WasmControl, transport};
 use super::options::{self, Load, Source};
 use super::panic::promise;
 use super::{Blobs, Opfs, js, tuning};
+use crate::bench::Status;
+use crate::bench::shapes::SHAPES;
 use crate::decode::BUDGET_MS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
@@ -25,6 +27,7 @@ use crate::store::download::{Download, Prepared, prepare};
 use crate::store::{DownloadOptions, ModelKey, Storage, Store, fetch};
 use crate::stream::fit::Fit;
 use crate::stream::{Cancel, Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Phase, Progress, check as check_options};
+use crate::weights::Recipe;
 
 /// A loaded model, in its Worker.
 #[wasm_bindgen]
@@ -317,38 +320,57 @@ pub fn kernel_check(filter: String, quick: bool, on_row: Function) -> Promise {
 }
 
 /// Measures a model, `{model}`, or random weights in a known model's shape, `{shape, quant}`: `{prompt, gen, runs, lane, kv, context, chunk,
-/// profile, kernelBench, tune}`. With `{quality: N}` it compares the model's lane with the exact one at N positions instead.
+/// profile, kernelBench, kernelFilter, tune}`. With `{quality: N}` it compares the model's lane with the exact one at N positions instead.
 #[wasm_bindgen(unchecked_return_type = "Promise<BenchReport | QualityReport>")]
 pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
         let mut given = options::bench(&options)?;
         given.options.load.tuning = tuning::read().await;
         let abort = Abort::follow(signal.clone());
-        let report = |progress: Progress| tell_progress(&on_progress, &progress);
+        let report = |status: Status| tell_progress(&on_progress, &status);
+        let progress = |progress: Progress| report(Status::Load(progress));
         let files = match given.source {
-            // A bench of one model keeps nothing: its bytes are read once.
             Some(source) => {
-                let load = Load {
+                let mut load = Load {
                     source,
                     options: given.options.load.clone(),
-                    cache: false,
+                    cache: true,
                     download: DownloadOptions::default(),
                     fetch: None,
                     token: None,
                     memory: None,
                 };
-                Some(files(&load, &report, &abort.cancel, signal).await?)
+                // A model that this browser keeps is read from there. Of another one nothing is kept: its bytes are read once.
+                if let Source::Remote(remote) = &load.source {
+                    let stored = store_of(&load, remote, &signal).await.open(&ModelKey::new(remote.url())).await;
+                    load.cache = stored.is_ok_and(|files| files.is_some());
+                }
+                Some(files(&load, &progress, &abort.cancel, signal).await?)
             }
             None => None,
         };
         if let Some(positions) = given.quality {
             let files = files.ok_or_else(|| Error::bad_option("bench: quality needs a model; random weights in a shape say nothing"))?;
-            return to_value(&crate::bench::quality(&files, &given.options.load, positions, &report, &abort.cancel).await?);
+            return to_value(&crate::bench::quality(&files, &given.options.load, positions, &progress, &abort.cancel).await?);
         }
         let report = crate::bench::run(&given.options, files.as_ref(), &report, &abort.cancel).await?;
         tuning::write(&report.tuning).await;
         to_value(&report)
     })
+}
+
+/// The names that `bench` takes.
+#[derive(Serialize)]
+struct BenchNames {
+    shapes: Vec<&'static str>,
+    quants: Vec<&'static str>,
+}
+
+/// The shapes and weight types that `bench` knows.
+#[wasm_bindgen(js_name = benchNames, unchecked_return_type = "BenchNames")]
+pub fn bench_names() -> std::result::Result<JsValue, JsValue> {
+    let names = BenchNames { shapes: SHAPES.iter().map(|shape| shape.name).collect(), quants: Recipe::ALL.map(Recipe::name).to_vec() };
+    Ok(to_value(&names)?)
 }
 
 /// Where the model is kept, or why it is not.
@@ -555,7 +577,7 @@ fn with(object: JsValue, properties: &[(&str, JsValue)]) -> JsValue {
     object
 }
 
-pub(super) fn tell_progress(function: &Function, progress: &Progress) {
+pub(super) fn tell_progress(function: &Function, progress: &impl Serialize) {
     if let Ok(value) = to_value(progress) {
         tell(function, &value);
     }

@@ -167,6 +167,7 @@ pub(super) fn bench(object: &JsValue) -> Result<Bench> {
     let mut fields = Fields::new("bench", object)?;
     let source = fields.raw("model").map(|model| source(&model)).transpose()?;
     let quality = fields.get("quality")?;
+    let filter = fields.get("kernelFilter")?.unwrap_or_default();
     let options = bench::Options {
         shape: fields.get("shape")?.unwrap_or_else(|| "llama-3.2-1b".into()),
         quant: fields.get("quant")?.unwrap_or_else(|| "q4_0".into()),
@@ -174,7 +175,7 @@ pub(super) fn bench(object: &JsValue) -> Result<Bench> {
         gen_tokens: fields.get("gen")?.unwrap_or(128),
         runs: fields.get("runs")?.unwrap_or(5),
         profile: fields.get("profile")?.unwrap_or(false),
-        kernels: fields.get("kernelBench")?.unwrap_or(false),
+        kernels: fields.get("kernelBench")?.unwrap_or(false).then_some(filter),
         tune: fields.get("tune")?.unwrap_or(true),
         second_turn: fields.get("secondTurn")?.unwrap_or(false),
         load: load_options(&mut fields)?,

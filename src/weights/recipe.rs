@@ -17,6 +17,9 @@ pub enum Recipe {
 }
 
 impl Recipe {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Q4_0, Self::Q4KM, Self::Q8_0, Self::F16];
+
     /// The recipe of that name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {

@@ -1,6 +1,6 @@
 //! The bench on a tiny shape: what it reports must be what the engine did.
 
-use millrace::bench::{Options, Quality, Report, quality, run};
+use millrace::bench::{Measuring, Options, Phase, Quality, Report, Status, quality, run};
 use millrace::plan::{Kv, Lane};
 use millrace::source::Files;
 use millrace::source::disk::open_path;
@@ -18,7 +18,7 @@ fn options(quant: &str) -> Options {
         gen_tokens: 20,
         runs: 2,
         profile: true,
-        kernels: false,
+        kernels: None,
         tune: true,
         second_turn: false,
         load,
@@ -66,8 +66,23 @@ fn a_second_turn_reads_what_is_new_and_few_rows_have_a_time() {
 }
 
 #[test]
+fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
+    let options = Options { kernels: Some("embed".into()), profile: false, tune: false, ..options("q8_0") };
+    let phases = std::cell::RefCell::new(Vec::new());
+    let report = |status| {
+        if let Status::Measure(Measuring { phase, loaded, total, tokens: None }) = status {
+            phases.borrow_mut().push((phase, loaded, total));
+        }
+    };
+    let measured = pollster::block_on(run(&options, None, &report, &Cancel::new())).unwrap();
+    assert!(!measured.kernels.is_empty() && measured.kernels.iter().all(|r| r.kernel.contains("embed")), "{:?}", measured.kernels);
+    let phases: Vec<_> = phases.into_inner().into_iter().filter(|(phase, ..)| *phase != Phase::WarmUp).collect();
+    assert_eq!(phases, [(Phase::Run, 0, 2), (Phase::Run, 1, 2), (Phase::Profile, 0, 1), (Phase::Kernels, 0, 1)]);
+}
+
+#[test]
 fn every_variant_is_compared_with_its_twin_and_then_measured() {
-    let options = Options { kernels: true, profile: false, ..options("q4_k_m") };
+    let options = Options { kernels: Some(String::new()), profile: false, ..options("q4_k_m") };
     let report = pollster::block_on(run(&options, None, &|_| {}, &Cancel::new())).unwrap();
     assert!(report.kernels.len() > 10);
     assert!(report.kernels.iter().all(|r| r.wrong.is_none() && r.us > 0.0), "{:?}", report.kernels);
@@ -143,6 +158,12 @@ fn every_mix_of_weight_types_runs_and_is_profiled() {
     for quant in ["q4_0", "q4_k_m", "q8_0", "f16"] {
         let report = bench(quant);
         assert_eq!(report.runs.len(), 2);
+        for chunks in report.runs.iter().map(|run| &run.chunks) {
+            // They follow each other to the run's end.
+            assert!(chunks.windows(2).all(|w| w[0].position + w[0].tokens == w[1].position), "{chunks:?}");
+            assert!(chunks.iter().all(|c| c.position > 70 && c.ms > 0.0), "{chunks:?}");
+            assert_eq!(chunks.last().map(|c| c.position + c.tokens), Some(90));
+        }
         assert!(report.decode_tok_s > 0.0 && report.prefill_tok_s > 0.0 && report.streaming_gb_s > 0.0, "{report:?}");
         assert!(report.submits_per_token <= 1.0, "{quant}: {} submits a token", report.submits_per_token);
         assert!(report.bytes_per_token > report.weight_bytes / 2, "{quant}");

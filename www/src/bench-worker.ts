@@ -1,16 +1,19 @@
 /// <reference lib="webworker" />
 // Runs the bench away from the page's own thread, as the engine runs for users.
-import init, { bench, type BenchOptions } from 'millrace/wasm';
+import init, { bench, benchNames } from 'millrace/wasm';
+import { failureOf, type FromWorker, type ToWorker } from './shared/bench.ts';
 
 declare const self: DedicatedWorkerGlobalScope;
 
-self.addEventListener('message', async ({ data }: MessageEvent<BenchOptions>) => {
+const ready = init();
+const tell = (message: FromWorker) => self.postMessage(message);
+
+self.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) => {
   try {
-    await init();
-    const report = await bench(data, (progress) => self.postMessage({ progress }), new AbortController().signal);
-    self.postMessage({ report });
+    await ready;
+    if ('names' in data) tell({ names: benchNames() });
+    else tell({ report: await bench(data.options, (progress) => tell({ progress }), new AbortController().signal) });
   } catch (error) {
-    const { code, message } = error as { code?: string; message?: string };
-    self.postMessage({ failure: { code: code ?? 'INTERNAL', message: message ?? String(error) } });
+    tell({ failure: failureOf(error) });
   }
 });

@@ -1,6 +1,7 @@
 /// <reference lib="webworker" />
 // Runs the kernels against their twins away from the page's own thread: the twins are plain loops on the CPU.
 import init, { kernelCheck } from 'millrace/wasm';
+import { failureOf } from './shared/bench.ts';
 
 declare const self: DedicatedWorkerGlobalScope;
 
@@ -10,7 +11,6 @@ self.addEventListener('message', async ({ data }: MessageEvent<{ filter: string;
     const report = await kernelCheck(data.filter, data.quick, (row) => self.postMessage({ row }));
     self.postMessage({ report });
   } catch (error) {
-    const { code, message } = error as { code?: string; message?: string };
-    self.postMessage({ failure: `${code ?? 'INTERNAL'}: ${message ?? String(error)}` });
+    self.postMessage({ failure: failureOf(error) });
   }
 });

@@ -1,51 +1,297 @@
-// The kernel page: every shader variant in this browser, compared with its twin. `?filter=NAME` limits it to kernels of that
-// name, `?quick` to one case a variant.
-import type { KernelReport, KernelRow } from 'millrace/wasm';
+// The kernel page: every shader variant in this browser, first compared with its twin, then timed. `?filter=NAME` limits it to kernels of that
+// name, `?quick` to one case a variant, `?all` says that all cases are meant; any of them begins at once. `&shape=NAME&quant=NAME&prompt=TOKENS`
+// times the variants of that shape's decode step when the comparison has ended.
+import type { KernelBenchRow, KernelReport, KernelRow } from 'millrace/wasm';
+import { Bench, failure, failureOf, gpu, needsGpu, phase, type Failure } from './shared/bench.ts';
+import { bar, choices, choose, copy, get, make, markdown, row } from './shared/dom.ts';
 import './shared/offline.ts';
+import * as watch from './shared/watch.ts';
 
-type FromWorker = { row: KernelRow } | { report: KernelReport } | { failure: string };
+type FromWorker = { row: KernelRow } | { report: KernelReport } | { failure: Failure };
 
-const status = document.querySelector<HTMLElement>('#status')!;
-const table = document.querySelector<HTMLTableSectionElement>('tbody')!;
-const query = new URLSearchParams(location.search);
-const filter = query.get('filter') ?? '';
-const quick = query.has('quick');
+const HELP = {
+  BAD_OPTION: 'Correct it above, or in the address, and start again.',
+  GPU: 'Update the browser and the graphics driver.',
+  DEVICE_LOST: 'Close other tabs and programs that use the GPU, then start again.',
+  OUT_OF_MEMORY: 'Close other tabs, or time the kernels in a smaller shape.',
+  INTERNAL: 'Start again. If it happens again, please report it.',
+} as const;
+
+const bench = new Bench();
+const input = get<HTMLInputElement>;
+const list = get<HTMLSelectElement>;
+const start = get<HTMLButtonElement>('run');
+const cancel = get<HTMLButtonElement>('cancel');
 const count = { pass: 0, fail: 0, skip: 0 };
+/** What each kernel's rows are in. */
+const groups = new Map<string, { rows: KernelRow[]; head: HTMLTableSectionElement; body: HTMLTableSectionElement }>();
+/** Of the measurement at hand: where it ran, and in which shape. */
+let timed = { about: '', rows: [] as KernelBenchRow[] };
+let stop: ((reason: Failure) => void) | null = null;
 
-/** For tests: what has been seen, and `done` once nothing more comes. */
-const results = { rows: [] as KernelRow[], failure: null as string | null, done: false };
+/** For tests: what has been seen, `done` once all is compared, `ended` once all is timed as well. */
+const results = { rows: [] as KernelRow[], times: [] as KernelBenchRow[], failure: null as string | null, done: false, ended: false };
 Object.assign(globalThis, { millraceKernels: results });
 
-if (!('gpu' in navigator)) {
-  finish('This browser has no WebGPU, so there is nothing to check. The chat page says what to do.');
-} else {
+const asked = new URLSearchParams(location.search);
+show(asked);
+if (asked.size > 0) void run(asked);
+else {
+  try {
+    needsGpu();
+  } catch (error) {
+    watch.failed(error as Failure, HELP);
+    start.disabled = true;
+  }
+}
+void bench.names().then((names) => {
+  const [shape, quant] = [list('shape').value, list('quant').value];
+  for (const [id, all, value] of [['shape', names.shapes, shape], ['quant', names.quants, quant]] as const) {
+    for (const option of [...list(id).options]) if (all.includes(option.value)) option.remove();
+    choices(list(id), all);
+    list(id).value = value || (id === 'quant' ? 'q4_0' : '');
+  }
+}, () => undefined);
+
+get('form').addEventListener('input', () => {
+  arrange();
+  history.replaceState(null, '', `?${address()}`);
+});
+get('form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  history.replaceState(null, '', `?${address()}`);
+  void run(address());
+});
+cancel.addEventListener('click', () => {
+  bench.cancel();
+  stop?.(failure('ABORTED', 'the check was cancelled'));
+});
+list('show').addEventListener('change', filterRows);
+list('order').addEventListener('change', showTimes);
+get<HTMLButtonElement>('copy-markdown').addEventListener('click', (event) => void copy(toMarkdown(), event.currentTarget as HTMLButtonElement));
+
+/** Shows an address in the form. */
+function show(query: URLSearchParams): void {
+  input('filter').value = query.get('filter') ?? '';
+  list('cases').value = query.size === 0 || query.has('quick') ? 'quick' : 'all';
+  if (query.has('shape')) choose(list('shape'), query.get('shape')!);
+  choose(list('quant'), query.get('quant') ?? 'q4_0');
+  if (query.has('prompt')) input('prompt').value = query.get('prompt')!;
+  arrange();
+}
+
+/** The address of what the form shows. */
+function address(): URLSearchParams {
+  const query = new URLSearchParams({ [list('cases').value]: '' });
+  if (input('filter').value.trim()) query.set('filter', input('filter').value.trim());
+  if (list('shape').value) {
+    query.set('shape', list('shape').value);
+    query.set('quant', list('quant').value);
+    query.set('prompt', input('prompt').value);
+  }
+  return query;
+}
+
+/** What only a timing needs is off without one. */
+function arrange(): void {
+  for (const id of ['quant', 'prompt']) input(id).disabled = list('shape').value === '';
+}
+
+async function run(query: URLSearchParams): Promise<void> {
+  clear();
+  start.disabled = true;
+  cancel.hidden = false;
+  try {
+    needsGpu();
+    const filter = query.get('filter') ?? '';
+    watch.busy('Comparing kernels with their twins');
+    await check(filter, query.has('quick'));
+    results.done = true;
+    summarize();
+    if (query.has('shape')) await time(query, filter);
+    watch.done(count.pass + count.fail + count.skip === 0 ? `No kernel’s name contains “${filter}”` : summary(), count.fail === 0);
+  } catch (error) {
+    const reason = failureOf(error);
+    results.failure = `${reason.code}: ${reason.message}`;
+    summarize();
+    if (reason.code === 'ABORTED') watch.done(`Cancelled: ${summary()}`, false);
+    else watch.failed(reason, HELP);
+  } finally {
+    results.done = true;
+    results.ended = true;
+    start.disabled = !('gpu' in navigator);
+    if (document.activeElement === cancel) start.focus();
+    cancel.hidden = true;
+  }
+}
+
+function clear(): void {
+  Object.assign(results, { rows: [], times: [], failure: null, done: false, ended: false });
+  Object.assign(count, { pass: 0, fail: 0, skip: 0 });
+  timed = { about: '', rows: [] };
+  groups.clear();
+  for (const body of [...get<HTMLTableElement>('cases-table').tBodies]) body.remove();
+  get('checked').hidden = true;
+  get('timed').hidden = true;
+}
+
+/** Compares variants with their twins. */
+async function check(filter: string, quick: boolean): Promise<void> {
   const worker = new Worker(new URL('./kernels-worker.js', import.meta.url), { type: 'module' });
-  worker.addEventListener('error', (event) => finish(`The kernels could not be run: ${event.message || 'the Worker did not load'}`));
-  worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
-    if ('row' in data) show(data.row);
-    else if ('failure' in data) finish(data.failure);
-    else finish(null);
-  });
-  worker.postMessage({ filter, quick });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      stop = reject;
+      worker.addEventListener('error', (event) => reject(failure('INTERNAL', `the kernels could not be run: ${event.message || 'the Worker did not load'}`)));
+      worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+        if ('row' in data) showRow(data.row);
+        else if ('failure' in data) reject(data.failure);
+        else resolve();
+      });
+      worker.postMessage({ filter, quick });
+    });
+  } finally {
+    stop = null;
+    worker.terminate();
+  }
 }
 
-function show(row: KernelRow): void {
-  results.rows.push(row);
-  count[row.status] += 1;
-  const line = table.insertRow();
-  line.className = row.status;
-  const cells = [row.kernel, row.variant, row.case, row.status, row.status === 'skip' ? '' : row.error.toExponential(1), row.ms.toFixed(1), row.message ?? ''];
-  for (const text of cells) line.insertCell().textContent = text;
-  status.textContent = `${summary()} so far`;
+/** Times the variants of a decode step. */
+async function time(query: URLSearchParams, filter: string): Promise<void> {
+  const [shape, quant, prompt] = [query.get('shape')!, query.get('quant') ?? 'q4_0', query.get('prompt') ?? '512'];
+  if (!/^\d{1,6}$/.test(prompt)) throw failure('BAD_OPTION', `prompt is "${prompt}"; it must be a whole number`);
+  const options = { shape, quant, prompt: Number(prompt), gen: 1, runs: 1, tune: false, kernelBench: true, kernelFilter: filter };
+  watch.busy('Preparing to time them');
+  const report = await bench.run(options, (at) => watch.busy(at.phase === 'run' || at.phase === 'warm-up' ? 'Warming up' : phase(at), '', at.loaded, at.phase === 'kernels' ? at.total : 0));
+  if ('kl_mean' in report) return;
+  timed = {
+    about: `${shape} ${quant} after ${report.prompt.toLocaleString('en')} tokens of context on ${gpu(report.adapter)}, which streams ${Math.round(report.streaming_gb_s).toLocaleString('en')} GB/s`,
+    rows: report.kernels ?? [],
+  };
+  results.times = timed.rows;
+  get('timed').hidden = false;
+  get('about').textContent = timed.rows.length > 0 ? `${timed.about}.` : 'A decode step of this shape runs none of these kernels.';
+  showTimes();
 }
 
-function finish(failure: string | null): void {
-  results.failure = failure;
-  results.done = true;
-  status.textContent = failure ?? summary();
-  status.className = failure || count.fail > 0 ? 'fail' : 'pass';
+/** What is wrong with a variant: as its comparison here found, or that before its timing. */
+function wrong(timing: KernelBenchRow): string | undefined {
+  const failed = results.rows.find((r) => r.status === 'fail' && r.kernel === timing.kernel && r.variant === timing.variant);
+  return failed ? failed.message || 'differs from its twin' : timing.wrong;
+}
+
+function showTimes(): void {
+  const order = list('order').value;
+  const rows = [...timed.rows];
+  if (order === 'us') rows.sort((a, b) => b.us - a.us);
+  if (order === 'streaming') rows.sort((a, b) => a.percent_of_streaming - b.percent_of_streaming);
+  const table = get<HTMLTableElement>('times-table');
+  for (const body of [...table.tBodies]) body.remove();
+  let operation = '';
+  let body = table.createTBody();
+  for (const r of rows) {
+    if (!order && r.operation !== operation) {
+      operation = r.operation;
+      body = table.createTBody();
+      const head = make('th', 'group', r.operation);
+      head.colSpan = 6;
+      head.scope = 'rowgroup';
+      body.append(make('tr', '', head));
+    }
+    body.append(timeRow(r, order !== ''));
+  }
+  table.closest<HTMLElement>('.scroll')!.hidden = rows.length === 0;
+  list('order').disabled = rows.length === 0;
+}
+
+function timeRow(r: KernelBenchRow, alone: boolean): HTMLTableRowElement {
+  const reason = wrong(r);
+  const name = make('span', '', `${r.kernel} ${r.variant}`, ...(alone ? [make('span', 'note', r.operation)] : []));
+  const used = r.chosen ? make('span', 'badge', 'in use') : '';
+  if (reason !== undefined) {
+    const line = row([name, used]);
+    const cell = make('td', 'bad', `wrong, so it gets no time: ${reason}`);
+    cell.colSpan = 4;
+    line.append(cell);
+    line.className = 'case-fail';
+    return line;
+  }
+  const share = make('span', 'share', bar(r.percent_of_streaming), `${r.percent_of_streaming.toFixed(1)} %`);
+  const line = row([name, used, r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(r.gb_s < 10 ? 1 : 0), share], [2, 3, 4]);
+  if (r.chosen) line.className = 'chosen';
+  return line;
+}
+
+function showRow(result: KernelRow): void {
+  results.rows.push(result);
+  count[result.status] += 1;
+  get('checked').hidden = false;
+  let group = groups.get(result.kernel);
+  if (!group) {
+    const table = get<HTMLTableElement>('cases-table');
+    group = { rows: [], head: table.createTBody(), body: table.createTBody() };
+    group.body.id = `of-${result.kernel}`;
+    group.body.hidden = true;
+    const { body } = group;
+    const button = make('button', 'small expand', result.kernel);
+    button.type = 'button';
+    button.setAttribute('aria-expanded', 'false');
+    button.setAttribute('aria-controls', body.id);
+    button.addEventListener('click', () => {
+      body.hidden = !body.hidden;
+      button.setAttribute('aria-expanded', String(!body.hidden));
+    });
+    group.head.append(row([button, '', '', '', ''], [2, 3]));
+    groups.set(result.kernel, group);
+  }
+  group.rows.push(result);
+  const { status, error, ms, message } = result;
+  const line = row([`${result.variant}: ${result.case}`, status, status === 'skip' ? '' : error.toExponential(1), status === 'skip' ? '' : ms.toFixed(1), message ?? ''], [2, 3]);
+  line.className = `case-${status}`;
+  line.hidden = list('show').value !== '' && list('show').value !== status;
+  group.body.append(line);
+  const of = (wanted: KernelRow['status']) => group.rows.filter((r) => r.status === wanted).length;
+  const parts = [of('pass') && `${of('pass')} passed`, of('fail') && `${of('fail')} failed`, of('skip') && `${of('skip')} skipped`].filter(Boolean);
+  const cells = group.head.rows[0]!.cells;
+  cells[1]!.textContent = parts.join(', ');
+  cells[2]!.textContent = group.rows.some((r) => r.status !== 'skip') ? Math.max(...group.rows.filter((r) => r.status !== 'skip').map((r) => r.error)).toExponential(1) : '';
+  cells[3]!.textContent = cells[2]!.textContent && group.rows.reduce((sum, r) => sum + r.ms, 0).toFixed(1);
+  group.head.rows[0]!.className = of('fail') > 0 ? 'case-fail' : of('pass') > 0 ? 'case-pass' : 'case-skip';
+  watch.busy('Comparing kernels with their twins', `${summary()} so far`);
+  get('summary').textContent = `${summary()} so far.`;
+}
+
+/** Shows the rows of the chosen kind, opened, or all kernels, closed. */
+function filterRows(): void {
+  const wanted = list('show').value;
+  for (const { rows, head, body } of groups.values()) {
+    const some = wanted === '' || rows.some((r) => r.status === wanted);
+    head.hidden = !some;
+    body.hidden = wanted === '' || !some;
+    head.querySelector('button')!.setAttribute('aria-expanded', String(!body.hidden));
+    for (const line of body.rows) line.hidden = wanted !== '' && !line.classList.contains(`case-${wanted}`);
+  }
+  get('none').hidden = wanted === '' || count[wanted as keyof typeof count] > 0;
 }
 
 function summary(): string {
   return `${count.pass} passed, ${count.fail} failed${count.skip > 0 ? `, ${count.skip} not offered by this device` : ''}`;
+}
+
+function summarize(): void {
+  get('summary').textContent = `${summary()}.`;
+  filterRows();
+}
+
+function toMarkdown(): string {
+  const parts = ['### Millrace kernels', `${new Date().toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })}: ${summary()}. Parameters: \`?${address()}\``];
+  const failed = results.rows.filter((r) => r.status === 'fail');
+  if (failed.length > 0) parts.push(markdown([['Failed kernel', 'Variant', 'Case', 'Error', 'Message'], ...failed.map((r) => [r.kernel, r.variant, r.case, r.error.toExponential(1), r.message ?? ''])]));
+  if (timed.rows.length > 0) {
+    const cells = (r: KernelBenchRow) => {
+      const reason = wrong(r);
+      return [r.operation, r.variant, r.chosen ? 'yes' : '', ...(reason === undefined ? [r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(0), r.percent_of_streaming.toFixed(1)] : [`wrong: ${reason}`, '', '', ''])];
+    };
+    parts.push(`${timed.about}:`, markdown([['Operation', 'Variant', 'In use', 'µs', 'MB', 'GB/s', '% of streaming'], ...timed.rows.map(cells)]));
+  }
+  return `${parts.join('\n\n')}\n`;
 }

@@ -81,12 +81,17 @@ impl Bench {
             gen_tokens: self.r#gen,
             runs: self.runs,
             profile: self.profile,
-            kernels: self.kernel_bench,
+            kernels: self.kernel_bench.then(String::new),
             tune: !self.no_tune,
             second_turn: self.second_turn,
             load,
         };
-        let report = bench::run(&options, files.as_ref(), &progress, &cancel).await?;
+        let status = |status| {
+            if let bench::Status::Load(loading) = status {
+                progress(loading);
+            }
+        };
+        let report = bench::run(&options, files.as_ref(), &status, &cancel).await?;
         keep(&report.tuning);
         println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
         println!(

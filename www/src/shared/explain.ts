@@ -1,5 +1,5 @@
 // What each error means to somebody who chats, and what to do about it. The error's own message gives the particulars.
-import { MillraceError, type ErrorCode } from 'millrace';
+import type { ErrorCode } from 'millrace';
 import { sentence } from './format.ts';
 
 export interface Explanation {
@@ -29,9 +29,11 @@ const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
   INTERNAL: ['Something went wrong', 'Load the model again. If it happens again, please report it.'],
 };
 
-export function explain(error: unknown): Explanation {
-  const code = error instanceof MillraceError ? error.code : 'INTERNAL';
-  const [title, advice] = EXPLANATIONS[code];
-  const message = error instanceof Error ? error.message : String(error);
-  return { title, message: sentence(message), advice };
+/** `advice` takes the place of what is said to somebody who chats. */
+export function explain(error: unknown, advice: Partial<Record<ErrorCode, string>> = {}): Explanation {
+  const given = (error as { code?: unknown } | null)?.code;
+  const code = typeof given === 'string' && given in EXPLANATIONS ? (given as ErrorCode) : 'INTERNAL';
+  const [title, usual] = EXPLANATIONS[code];
+  const message = (error as { message?: string } | null)?.message ?? String(error);
+  return { title, message: sentence(message), advice: advice[code] ?? usual };
 }

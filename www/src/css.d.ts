@@ -1,0 +1,2 @@
+// The build puts style sheets that scripts import beside them.
+declare module '*.css';

@@ -1,0 +1,55 @@
+// The card that tells what a page is doing, and what went wrong.
+import { explain } from './explain.ts';
+import { get } from './dom.ts';
+import type { Failure } from './bench.ts';
+
+const card = get('watch');
+const status = get('status');
+const live = get('live');
+const progress = get<HTMLProgressElement>('progress');
+const problem = get('problem');
+const advice = get('advice');
+
+/** Work goes on. `text` is read out, so it should change seldom; `detail` is not. Without `total` nobody knows how much there is to do. */
+export function busy(text: string, detail = '', done = 0, total = 0): void {
+  look('', true);
+  if (status.textContent !== text) status.textContent = text;
+  live.textContent = detail;
+  if (total > 0) {
+    progress.max = total;
+    progress.value = done;
+  } else progress.removeAttribute('value');
+}
+
+/** Work has ended. */
+export function done(text: string, good = true): void {
+  look(good ? 'pass' : 'fail', false);
+  status.textContent = text;
+}
+
+/** Work has failed: what that means, and what to do about it. */
+export function failed(reason: Failure, help: Parameters<typeof explain>[1]): void {
+  const explanation = explain(reason, help);
+  look('fail', false);
+  card.className = 'card error';
+  problem.textContent = explanation.title;
+  status.textContent = `${reason.code}: ${reason.message}`;
+  advice.textContent = explanation.advice;
+  problem.hidden = false;
+  advice.hidden = explanation.advice === '';
+}
+
+/** Adds a remark to what is said. */
+export function remark(text: string): void {
+  status.textContent += ` (${text})`;
+}
+
+function look(className: string, working: boolean): void {
+  card.hidden = false;
+  card.className = 'card';
+  status.className = className;
+  progress.hidden = !working;
+  problem.hidden = true;
+  advice.hidden = true;
+  live.textContent = '';
+}
