@@ -1,6 +1,5 @@
 // The plots of a report, alone or over an earlier report's. Each says in words and in a table what it shows.
 import uPlot from 'uplot';
-import 'uplot/dist/uPlot.min.css';
 import type { BenchReport } from 'millrace/wasm';
 import { bar, get, make, row } from '../shared/dom.ts';
 import { n } from './figures.ts';

@@ -1,2 +1,0 @@
-// The build puts style sheets that scripts import beside them.
-declare module '*.css';
