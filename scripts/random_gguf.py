@@ -112,6 +112,7 @@ def main() -> None:
         "tokenizer.ggml.token_type": [1] * v,
         "tokenizer.ggml.merges": [f"{tokens[0]} {tokens[1]}"],
         "tokenizer.ggml.eos_token_id": v - 1,
+        "tokenizer.chat_template": "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}",
     }
     # The merge needs its result.
     tokens[256] = tokens[0] + tokens[1]
