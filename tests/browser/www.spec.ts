@@ -188,10 +188,11 @@ test('little is loaded before the engine, it is painted at once, and nothing mov
   expect(sum).toBeGreaterThan(10_000);
   expect(sum).toBeLessThan(100_000);
   await page.close();
-  for (const name of ['', ...PAGES]) {
+  // Each with parameters that it knows: an error would have to move what is below it.
+  for (const name of [`?model=${TINY}`, ...PAGES.map((page) => (page === 'kernels.html' ? `${page}?quick&filter=none` : page))]) {
     const context = await browser.newContext();
     // The model stays on its way: on a software GPU, which paints as well, kernels that are compiled would be in the way of the first picture.
-    await context.route(`**${TINY}`, () => {});
+    await context.route(({ pathname }) => pathname.endsWith(TINY), () => {});
     const page = await context.newPage();
     await page.addInitScript(() => {
       const seen = { shift: 0 };
@@ -200,7 +201,7 @@ test('little is loaded before the engine, it is painted at once, and nothing mov
         for (const entry of list.getEntries()) seen.shift += (entry as unknown as { value: number }).value;
       }).observe({ type: 'layout-shift', buffered: true });
     });
-    await page.goto(`${host.url}${name}?model=${TINY}&quick&filter=none`);
+    await page.goto(`${host.url}${name}`);
     await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0);
     await page.waitForTimeout(1500);
     const { paint, shift } = await page.evaluate(() => ({
@@ -208,7 +209,7 @@ test('little is loaded before the engine, it is painted at once, and nothing mov
       shift: (globalThis as unknown as { seen: { shift: number } }).seen.shift,
     }));
     await context.close();
-    test.info().annotations.push({ type: `${name || 'index.html'}: first paint, shift`, description: `${paint.toFixed(0)} ms, ${shift.toFixed(4)}` });
+    test.info().annotations.push({ type: `${name}: first paint, shift`, description: `${paint.toFixed(0)} ms, ${shift.toFixed(4)}` });
     expect(paint).toBeLessThan(1000);
     expect(shift).toBeLessThan(0.01);
   }
