@@ -12,7 +12,6 @@
 pub mod check;
 pub mod splits;
 mod state;
-mod table;
 
 pub use state::State;
 
@@ -208,15 +207,9 @@ pub fn kernels() -> &'static [&'static str] {
     KERNELS
 }
 
-/// Every variant, in the order of variants.toml.
-pub fn all() -> &'static [Variant] {
-    static VARIANTS: OnceLock<Vec<Variant>> = OnceLock::new();
-    VARIANTS.get_or_init(|| table::read(TABLE))
-}
-
 /// The variants of a kernel; none where there is no such kernel.
 pub fn variants(kernel: &str) -> impl Iterator<Item = &'static Variant> {
-    all().iter().filter(move |v| v.kernel == kernel)
+    VARIANTS.iter().filter(move |v| v.kernel == kernel)
 }
 
 /// The variant with exactly these axis values.
@@ -255,7 +248,7 @@ mod tests {
 
     #[test]
     fn every_kernel_has_variants_within_the_default_limits() {
-        for v in all() {
+        for v in VARIANTS {
             // But for how they reduce, the same axes.
             let axes = |v: &Variant| v.axes.iter().filter(|a| a.0 != "reduce").copied().collect::<Vec<_>>();
             // Lane f16 is only for devices with shader-f16.
@@ -272,7 +265,7 @@ mod tests {
 
     #[test]
     fn every_kernel_reads_the_state_first() {
-        for v in all() {
+        for v in VARIANTS {
             let kind = if v.kernel == "advance" { BindingKind::ReadWrite } else { BindingKind::Uniform };
             assert_eq!(v.binding("state").map(|b| b.kind), Some(kind), "{v}");
         }
@@ -280,7 +273,7 @@ mod tests {
 
     #[test]
     fn variants_are_found_by_axes_and_by_name() {
-        for v in all() {
+        for v in VARIANTS {
             assert!(std::ptr::eq(find(v.kernel, v.axes).unwrap(), v));
             assert!(std::ptr::eq(by_name(v.kernel, v.name).unwrap(), v));
         }
@@ -299,7 +292,7 @@ mod tests {
 
     #[test]
     fn reductions_without_subgroups_use_none() {
-        for v in all() {
+        for v in VARIANTS {
             assert_eq!(v.subgroups, v.axis("reduce").is_some_and(|r| r.starts_with("sg")), "{v}");
             assert_eq!(v.wgsl(true, true).unwrap().contains("enable subgroups;"), v.subgroups || v.matrices, "{v}");
             assert!(!v.wgsl(false, false).unwrap().contains("enable subgroups;"), "{v}");
