@@ -1,8 +1,8 @@
 // The chat page in every state, with a stand-in for the engine: what it shows, that nothing of what a model writes is trusted, and that no
 // sequence of clicks breaks it. The report has a screenshot of each state. demo.spec.ts talks to a real model.
-import AxeBuilder from '@axe-core/playwright';
 import type { LoadPlan } from '../../npm/index.ts';
-import { expect, LONG, test, type Page } from './support.ts';
+import { accessible, look } from './looks.ts';
+import { expect, onlyLong, test, type Page } from './support.ts';
 import { type StandIn, useStandIn } from './stand_in.ts';
 
 const HOSTILE = [
@@ -54,17 +54,6 @@ async function finished(page: Page, count: number): Promise<void> {
   await expect(page.locator('#messages .writing')).toHaveCount(0);
 }
 
-/** Into the report. */
-async function shot(page: Page, name: string): Promise<void> {
-  const body = await page.screenshot({ animations: 'disabled' });
-  await test.info().attach(name, { body, contentType: 'image/png' });
-}
-
-async function accessible(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
-  expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`)).toEqual([]);
-}
-
 /** What would be a fault, whatever somebody does: exceptions, errors in the console but for those of the network, violated policies. */
 function watch(page: Page): string[] {
   const faults: string[] = [];
@@ -78,11 +67,11 @@ function watch(page: Page): string[] {
 test('empty, loading, paused, ready: each with its controls', async ({ page, site }) => {
   await open(page, site, { pause: 400, steps: 40 });
   await expect(page.locator('#loading-detail')).toHaveText(/[\d.]+ MB of 500 MB · [\d.]+ MB\/s · \d+ s left/);
-  await shot(page, 'downloading');
+  await look(page, 'downloading');
   await page.getByRole('button', { name: 'Pause' }).click();
   await expect(state(page)).toHaveText(/paused/);
   await expect(page.locator('#loading-phase')).toHaveText('Paused: model.gguf');
-  await shot(page, 'paused');
+  await look(page, 'paused');
   await accessible(page);
   const bar = page.locator('#loading-bar');
   const before = await bar.getAttribute('value');
@@ -92,7 +81,7 @@ test('empty, loading, paused, ready: each with its controls', async ({ page, sit
   await page.getByRole('button', { name: 'Resume' }).click();
   await ready(page);
   await expect(page.getByText('Tell me a short story.')).toBeVisible();
-  await shot(page, 'empty');
+  await look(page, 'empty');
   await accessible(page);
 });
 
@@ -102,7 +91,7 @@ test('a download is planned first; a context can be chosen, and what does not fi
   await expect(plan).toContainText('606 MB of 808 MB: 201 MB are here');
   await expect(plan).toContainText('9.2 GB free');
   await expect(plan).toContainText('cache of 131,072 tokens 4.3 GB');
-  await shot(page, 'planning');
+  await look(page, 'planning');
   await accessible(page);
   // Nobody is there to answer yet: the question stays where it was written.
   await ask(page, 'Hello?');
@@ -112,7 +101,7 @@ test('a download is planned first; a context can be chosen, and what does not fi
   await plan.getByLabel('Context').selectOption('4096');
   await expect(plan).toContainText('The model needs 5.2 GB of GPU memory');
   await expect(plan).toContainText('a context of 2,048 with q8 (1.1 GB)');
-  await shot(page, 'planning, does not fit');
+  await look(page, 'planning, does not fit');
   await accessible(page);
   await plan.getByRole('button', { name: 'Try all the same' }).click();
   await ready(page);
@@ -125,7 +114,7 @@ test('the picker: what fits, an address, files, dropped files', async ({ page, s
   const dialog = page.getByRole('dialog', { name: 'Choose a model' });
   await expect(dialog).toContainText('This machine:');
   await expect(dialog.getByRole('button', { name: /^Llama 3\.2 1B .*Q4_K_M · 808 MB/ })).toBeVisible();
-  await shot(page, 'picker');
+  await look(page, 'picker');
   await accessible(page);
   await dialog.getByRole('button', { name: /^Qwen 3 0\.6B/ }).click();
   await expect(state(page)).toHaveText('Qwen 3 0.6B');
@@ -162,7 +151,7 @@ test('Markdown with code, lists and tables; copied as it was written', async ({ 
   await expect(text.locator('ol > li')).toHaveCount(2);
   await expect(text.locator('td')).toHaveText(['a', '1']);
   await expect(text.locator('a')).toHaveAttribute('rel', /noopener/);
-  await shot(page, 'markdown');
+  await look(page, 'markdown');
   await accessible(page);
   await text.getByRole('button', { name: 'Copy code' }).click();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('fn main() {\n    println!("hello"); // a comment\n}\n');
@@ -186,7 +175,7 @@ test('what a model writes does nothing: scripts, links, pictures, frames, styles
   }
   await expect(answer(page)).toContainText('<script>globalThis.hacked = 1</script>');
   await expect(answer(page)).toContainText('[image: picture]');
-  await shot(page, 'hostile');
+  await look(page, 'hostile');
   // The same from what is kept.
   await page.reload();
   await ready(page);
@@ -208,7 +197,7 @@ test('thoughts are folded away', async ({ page, site }) => {
   await expect(thought.locator('div')).toBeHidden();
   await thought.locator('summary').click();
   await expect(thought.locator('div')).toHaveText('I should add.\n\nFirst 17.');
-  await shot(page, 'thought');
+  await look(page, 'thought');
   await accessible(page);
 });
 
@@ -223,7 +212,7 @@ test('edit and resend, regenerate, stop', async ({ page, site }) => {
   await page.locator('.user').first().getByRole('button', { name: 'Edit' }).click();
   const field = page.getByLabel('Edit the message');
   await expect(field).toHaveValue('first');
-  await shot(page, 'editing');
+  await look(page, 'editing');
   await field.press('Escape');
   await expect(page.locator('#messages > li')).toHaveCount(4);
   await page.locator('.user').first().getByRole('button', { name: 'Edit' }).click();
@@ -239,12 +228,12 @@ test('edit and resend, regenerate, stop', async ({ page, site }) => {
   await ask(page, 'long');
   await expect(answer(page).locator('.text')).toContainText('word word');
   await expect(page.locator('#facts')).toContainText(/Speed\s*\d+ tokens\/s/);
-  await shot(page, 'chatting');
+  await look(page, 'chatting');
   await page.getByRole('button', { name: 'Stop' }).click();
   await finished(page, 2);
   await expect(answer(page).locator('.figures')).toContainText('stopped');
   await expect(page.locator('#facts')).toContainText(/Context\s*\d+ of 4,096/);
-  await shot(page, 'stopped');
+  await look(page, 'stopped');
   // Edited while its answer is being written: that answer is gone.
   await ask(page, 'long');
   await expect(answer(page).locator('.text')).toContainText('word word');
@@ -274,7 +263,7 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
   await list.getByRole('button', { name: 'about cats', exact: true }).click();
   await expect(answer(page).locator('.text')).toHaveText('Meow.');
   await list.getByRole('button', { name: 'More for about cats' }).click();
-  await shot(page, 'menu of a conversation');
+  await look(page, 'menu of a conversation');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('Enter');
@@ -293,7 +282,7 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
   expect(JSON.parse(await save('Export as JSON'))).toMatchObject({ title: 'Felines', messages: [{ role: 'user', content: 'about cats' }, { role: 'assistant', content: 'Meow.' }] });
   await list.getByRole('button', { name: 'More for Felines' }).click();
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
-  await shot(page, 'asking before deleting');
+  await look(page, 'asking before deleting');
   await accessible(page);
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await expect(list.locator('.open')).toHaveText(['about dogs']);
@@ -319,7 +308,7 @@ test('errors of each kind are explained, while loading and while answering', asy
     await expect(problem).toContainText('What exactly went wrong, where');
     titles.add(await problem.locator('h2').innerText());
     expect((await problem.locator('#problem-advice').innerText()).length, code).toBeGreaterThan(10);
-    await shot(page, `error ${code}`);
+    await look(page, `error ${code}`);
   }
   expect(titles.size).toBe(codes.length);
   await accessible(page);
@@ -328,7 +317,7 @@ test('errors of each kind are explained, while loading and while answering', asy
   await ready(page);
   await ask(page, 'Hello?');
   await expect(answer(page).getByRole('alert')).toContainText('The conversation is too long');
-  await shot(page, 'error of an answer');
+  await look(page, 'error of an answer');
   await accessible(page);
   await page.evaluate(() => Object.assign(standIn, { generating: undefined }));
   await page.getByRole('button', { name: 'Regenerate' }).click();
@@ -337,7 +326,7 @@ test('errors of each kind are explained, while loading and while answering', asy
   await page.evaluate(() => Object.assign(standIn, { generating: 'DEVICE_LOST' }));
   await ask(page, 'And now?');
   await expect(page.locator('#problem')).toContainText('The GPU was lost');
-  await shot(page, 'error in a conversation');
+  await look(page, 'error in a conversation');
   await page.evaluate(() => Object.assign(standIn, { generating: undefined }));
   await page.locator('#problem').getByRole('button', { name: 'Try again' }).click();
   await ready(page);
@@ -352,27 +341,27 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.setViewportSize({ width: 320, height: 600 });
     await open(page, site, { answers: { '': RICH } });
     await ready(page);
-    await shot(page, `narrow, ${colorScheme}`);
+    await look(page, `narrow, ${colorScheme}`);
     await accessible(page);
     await ask(page, 'Show me what you can do with a question that is longer than a line.');
     await finished(page, 1);
-    await shot(page, `narrow chat, ${colorScheme}`);
+    await look(page, `narrow chat, ${colorScheme}`);
     await accessible(page);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
     await page.getByRole('button', { name: 'Conversations' }).click();
     await expect(page.locator('#conversations .open')).toBeFocused();
-    await shot(page, `drawer, ${colorScheme}`);
+    await look(page, `drawer, ${colorScheme}`);
     await accessible(page);
     await page.keyboard.press('Escape');
     await expect(page.getByRole('button', { name: 'Conversations' })).toBeFocused();
     for (const name of ['Settings', 'Choose a model']) {
       await page.getByRole('button', { name }).click();
-      await shot(page, `${name}, narrow, ${colorScheme}`);
+      await look(page, `${name}, narrow, ${colorScheme}`);
       await accessible(page);
       await page.keyboard.press('Escape');
     }
     await page.setViewportSize({ width: 1280, height: 800 });
-    await shot(page, `wide, ${colorScheme}`);
+    await look(page, `wide, ${colorScheme}`);
     await accessible(page);
   });
 }
@@ -441,8 +430,7 @@ test('clicking around at random for a while leaves no error', async ({ page, sit
   expect(faults).toEqual([]);
 });
 
-test('clicking around at random for 20 minutes leaves no error, and a real model answers afterwards', async ({ page, site }) => {
-  test.skip(!LONG, 'in test:long');
+onlyLong(test)('clicking around at random for 20 minutes leaves no error, and a real model answers afterwards', async ({ page, site }) => {
   test.setTimeout(1_800_000);
   const faults = watch(page);
   await page.goto(site.url);

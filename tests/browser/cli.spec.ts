@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { chosenBuild } from '../../scripts/build.mjs';
 import { childEnv } from '../../scripts/lib/env.mjs';
 import { vulkan } from '../../scripts/setup.mjs';
-import { expect, LONG, root, test } from './support.ts';
+import { expect, onlyLong, root, test } from './support.ts';
 
 interface Outcome {
   code: number;
@@ -70,8 +70,8 @@ test('a file of this machine, a conversation from a file, and logits into a file
   expect(written.logits.indexOf(Math.max(...written.logits))).toBe(lastLine(outcome).tokens[0]);
 });
 
-/** What `npm run test:long` runs only: each compiles a model's kernels once or more. */
-const long = LONG ? test : test.skip;
+/** Each compiles a model's kernels once or more. */
+const long = onlyLong(test);
 
 long('a profile of the decode step follows the answer', async () => {
   test.setTimeout(300_000);

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
-import { expect, LONG, openBlank, test, TINY, type Page, type Site } from './support.ts';
+import { expect, onlyLong, openBlank, test, TINY, type Page, type Site } from './support.ts';
 
 /**
  * In the Worker: keeps the engine's device, and destroys it when asked. A GPU in software takes long, so that a minute may pass between two losses:
@@ -90,8 +90,8 @@ test('a device destroyed in the middle of an answer: the same text, and events',
   expect(await page.evaluate(() => heard.slice(2))).toEqual(['lost destroyed false']);
 });
 
-/** What `npm run test:long` runs only: each compiles a model's kernels once or more. */
-const long = LONG ? test : test.skip;
+/** Each compiles a model's kernels once or more. */
+const long = onlyLong(test);
 
 long('a device destroyed while idle is replaced before anybody asks, and the conversation goes on', async ({ page, site }) => {
   await open(page, site);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Worker as Thread } from '@playwright/test';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
-import { BOX, bytesOf, expect, LONG, test as base, TINY, type Page, type Site } from './support.ts';
+import { BOX, bytesOf, expect, onlyLong, test as base, TINY, type Page, type Site } from './support.ts';
 
 /** Globals of that Worker. */
 declare global {
@@ -99,8 +99,8 @@ test('a page that does not ask for it loads none of its code', async ({ blank, s
   expect(site.hits).not.toContain('/pkg/host.js');
 });
 
-/** What `npm run test:long` runs only: each compiles a model's kernels once or more. */
-const long = LONG ? test : test.skip;
+/** Each compiles a model's kernels once or more. */
+const long = onlyLong(test);
 
 long('a stored model is read by a Worker of its own here, too', async ({ blank, site, context }) => {
   await blank.evaluate((model) => models.download(model), BOX);

@@ -1,7 +1,7 @@
 // The storage page, as somebody uses it.
-import AxeBuilder from '@axe-core/playwright';
 import { readFileSync } from 'node:fs';
 import { before, damage, download, expect, FILE, FOLDER, MODEL, openPage, SHARD, storedFiles, test, type Page, type Site } from './downloads.ts';
+import { accessible, look } from './looks.ts';
 import { bytesOf, TINY } from './support.ts';
 
 const card = (page: Page, name = 'model.gguf') => page.getByRole('listitem').filter({ has: page.getByRole('heading', { name, exact: true }) });
@@ -16,10 +16,8 @@ async function open(page: Page, site: Site): Promise<void> {
 
 /** Keeps a picture of the page, and expects that it breaks no rule of accessibility. */
 async function shown(page: Page, name: string): Promise<void> {
-  const body = await page.screenshot({ fullPage: true });
-  await test.info().attach(name, { body, contentType: 'image/png' });
-  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
-  expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`)).toEqual([]);
+  await look(page, name);
+  await accessible(page);
 }
 
 /** Stores the tiny model whole, in nine pieces. */

@@ -17,6 +17,9 @@ export const TINY = '/data/oracle/gguf-q8_0/model.gguf';
 /** Whether what takes longer was asked for (`npm run test:long`). */
 export const LONG = Boolean(process.env.MILLRACE_LONG);
 
+/** Declares a test that only `npm run test:long` runs. */
+export const onlyLong = <T extends { skip: unknown }>(test: T): T => (LONG ? test : (test.skip as T));
+
 export interface Site {
   url: string;
   /** Paths that were asked for, in order. */

@@ -36,6 +36,7 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 }
 
 /// Runs a request and destroys the device each time so many tokens have come; the deltas must make up the result.
+/// What was submitted before a loss may still arrive: only with chunks of one token is a loss in the middle sure to be noticed.
 pub fn disturbed(engine: &mut Engine, request: &Request, losses: &[usize]) -> Result<Generation> {
     let device = engine.device();
     let (mut text, mut tokens, mut losses) = (String::new(), Vec::new(), losses.to_vec());
@@ -66,7 +67,6 @@ fn assert_same(result: &Generation, undisturbed: &Generation, what: &str) {
 #[test]
 fn a_loss_at_any_token_does_not_change_the_text() {
     let prompt = ids(40, 1);
-    // What was submitted before the loss may still arrive: only with small chunks is it sure to be noticed in the middle.
     let cases: [(_, _, &[usize]); 3] = [(Lane::Fast, Some(1), &[1, 2, 17, 33, 59]), (Lane::Fast, Some(16), &[1, 33]), (Lane::Exact, None, &[1, 40])];
     for (lane, chunk, places) in cases {
         let options = LoadOptions { chunk, cache_start: Some(64), ..often(lane) };
@@ -111,7 +111,6 @@ fn later_turns_go_on_from_what_earlier_ones_wrote() {
     // In lane fast what a step writes differs from what a pass would write: it has to be made again in the same way.
     for lane in [Lane::Fast, Lane::Exact] {
         let turns = |losses: [&[usize]; 3]| {
-            // What was submitted before a loss may still arrive: with chunks of one token it is sure to be noticed in the turn.
             let mut engine = load(&LoadOptions { chunk: Some(1), ..often(lane) });
             let mut text = ids(50, 2);
             let mut results = Vec::new();
@@ -241,7 +240,7 @@ fn parked_conversations_forks_and_saved_ones_come_back() {
 
 #[test]
 fn a_second_loss_within_a_minute_is_an_error() {
-    let mut engine = load(&LoadOptions::default());
+    let mut engine = load(&LoadOptions { chunk: Some(1), ..LoadOptions::default() });
     let heard = listen(&mut engine);
     let prompt = ids(20, 1);
     let whole = run(&mut load(&LoadOptions::default()), &ask(&prompt, 40));
@@ -390,7 +389,7 @@ fn where_the_model_cannot_be_loaded_again_the_error_says_why() {
     let gone = Rc::new(Cell::new(false));
     let wrap = |(name, inner)| (name, Rc::new(Removable { inner, gone: gone.clone() }) as Rc<dyn ByteSource>);
     let files: Files = model("gguf-q8_0/model.gguf").into_iter().map(wrap).collect();
-    let mut engine = load_from(&files, &LoadOptions { loss_interval_ms: Some(500.0), ..LoadOptions::default() });
+    let mut engine = load_from(&files, &LoadOptions { chunk: Some(1), loss_interval_ms: Some(500.0), ..LoadOptions::default() });
     let heard = listen(&mut engine);
     gone.set(true);
     let prompt = ids(20, 1);

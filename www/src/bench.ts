@@ -2,13 +2,13 @@
 // report; also kv, context, chunk, adapter, profile=1, kernels=1, secondTurn=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT (several). With
 // any of them it begins at once; without, it waits for its form. The whole report is POSTed to `report`, where that is given.
 import type { BenchProgress, BenchReport, KernelBenchRow, QualityReport } from 'millrace/wasm';
-import { about, compare, day, differences, FIGURES, n, qualityTable, table, title, toMarkdown } from './bench/figures.ts';
+import { about, compare, differences, FIGURES, n, qualityTable, table, title, toMarkdown } from './bench/figures.ts';
 import * as form from './bench/form.ts';
 import { forget, fromJson, keep, kept, toJson, type KeptRun } from './bench/history.ts';
 import { draw } from './bench/plots.ts';
 import { Bench, failureOf, gpu, needsGpu, phase, type Failure } from './shared/bench.ts';
 import { copy, download, get, make, markdown, row } from './shared/dom.ts';
-import { bytes } from './shared/format.ts';
+import { bytes, day } from './shared/format.ts';
 import './shared/offline.ts';
 import * as watch from './shared/watch.ts';
 
@@ -40,14 +40,7 @@ let runs: KeptRun[] = [];
 const asked = new URLSearchParams(location.search);
 form.show(asked.size > 0 ? asked : new URLSearchParams({ model: 'models/box.gguf', profile: '1' }));
 if (asked.size > 0) void run(asked);
-else {
-  try {
-    needsGpu();
-  } catch (error) {
-    watch.failed(error as Failure, HELP);
-    runButton.disabled = true;
-  }
-}
+else watch.unlessGpu(runButton, HELP);
 void form.fill(bench.names());
 void list();
 
@@ -72,7 +65,7 @@ get<HTMLButtonElement>('copy-markdown').addEventListener('click', (event) => {
 get<HTMLButtonElement>('copy-json').addEventListener('click', (event) => void copy(json(), event.currentTarget as HTMLButtonElement));
 get('download').addEventListener('click', () => {
   const stamp = new Date(shown && 'report' in shown ? shown.date : Date.now()).toISOString().slice(0, 16).replace(':', '');
-  download(`millrace-${stamp}.json`, json());
+  download(`millrace-${stamp}.json`, new Blob([json()], { type: 'application/json' }));
 });
 
 function json(): string {

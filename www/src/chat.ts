@@ -1,5 +1,6 @@
 // The chat page: composer, conversation, keyboard. Loading is in chat/loader.ts and chat/stage.ts.
 import { type Generation, type Message, MillraceError } from 'millrace';
+// What the package's own chats take thoughts apart with: they have no `onProgress` and `onTokens`, which this page shows.
 import { Splitter } from '../../npm/openai/split.ts';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
@@ -9,11 +10,11 @@ import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
 import * as stage from './chat/stage.ts';
 import * as transcript from './chat/transcript.ts';
+import { get } from './shared/dom.ts';
 import { explain } from './shared/explain.ts';
 import { bytes, define, rate, seconds } from './shared/format.ts';
 import './shared/offline.ts';
 
-const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const prompt = get<HTMLTextAreaElement>('prompt');
 const send = get<HTMLButtonElement>('send');
 const stop = get<HTMLButtonElement>('stop');

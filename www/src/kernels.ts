@@ -4,6 +4,7 @@
 import type { KernelBenchRow, KernelReport, KernelRow } from 'millrace/wasm';
 import { Bench, failure, failureOf, gpu, needsGpu, phase, type Failure } from './shared/bench.ts';
 import { bar, choices, choose, copy, get, make, markdown, row } from './shared/dom.ts';
+import { day } from './shared/format.ts';
 import './shared/offline.ts';
 import * as watch from './shared/watch.ts';
 
@@ -36,14 +37,7 @@ Object.assign(globalThis, { millraceKernels: results });
 const asked = new URLSearchParams(location.search);
 show(asked);
 if (asked.size > 0) void run(asked);
-else {
-  try {
-    needsGpu();
-  } catch (error) {
-    watch.failed(error as Failure, HELP);
-    start.disabled = true;
-  }
-}
+else watch.unlessGpu(start, HELP);
 void bench.names().then((names) => {
   const [shape, quant] = [list('shape').value, list('quant').value];
   for (const [id, all, value] of [['shape', names.shapes, shape], ['quant', names.quants, quant]] as const) {
@@ -283,7 +277,7 @@ function summarize(): void {
 }
 
 function toMarkdown(): string {
-  const parts = ['### Millrace kernels', `${new Date().toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })}: ${summary()}. Parameters: \`?${address()}\``];
+  const parts = ['### Millrace kernels', `${day(Date.now())}: ${summary()}. Parameters: \`?${address()}\``];
   const failed = results.rows.filter((r) => r.status === 'fail');
   if (failed.length > 0) parts.push(markdown([['Failed kernel', 'Variant', 'Case', 'Error', 'Message'], ...failed.map((r) => [r.kernel, r.variant, r.case, r.error.toExponential(1), r.message ?? ''])]));
   if (timed.rows.length > 0) {

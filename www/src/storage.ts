@@ -1,15 +1,15 @@
 // The storage page: the models that this browser keeps, and what can be done with them. No GPU is needed.
 import { MillraceError, models, type StorageUsage, type StoredModel } from 'millrace';
 import { ModelCard, showOutcome, type Outcome, type Page } from './storage/card.ts';
-import { bytes, define } from './shared/format.ts';
+import { closeOutside, confirm } from './shared/dialog.ts';
+import { get } from './shared/dom.ts';
 import { explain } from './shared/explain.ts';
+import { bytes, define, sentence } from './shared/format.ts';
 import './shared/offline.ts';
 
-const get = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
 const list = get('models');
 const address = get<HTMLInputElement>('address');
 const files = get<HTMLInputElement>('files');
-const confirmation = get<HTMLDialogElement>('confirm');
 /** By address. */
 const cards = new Map<string, ModelCard>();
 /** What begins now and is not stored yet. */
@@ -25,10 +25,7 @@ get<HTMLFormElement>('add').addEventListener('submit', (event) => {
   event.preventDefault();
   void add();
 });
-// A click beside the dialog closes it.
-confirmation.addEventListener('click', (event) => {
-  if (event.target === confirmation) confirmation.close();
-});
+closeOutside();
 // Another tab may have changed what is stored.
 document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && void refresh());
 void refresh();
@@ -97,7 +94,7 @@ function showProblem(error: unknown): void {
   const { title, message, advice } = closed
     ? {
         title: 'This browser keeps no models here',
-        message: error.message.charAt(0).toUpperCase() + error.message.slice(1),
+        message: sentence(error.message),
         advice: 'So it is in private windows, and where a site may not store data. Models run all the same, but are downloaded anew each time.',
       }
     : explain(error);
@@ -172,16 +169,6 @@ function addFailed(outcome: Outcome): void {
   showOutcome(get('add-outcome'), outcome);
   announce(outcome.text);
   address.focus();
-}
-
-async function confirm({ title, text, yes }: { title: string; text: string; yes: string }): Promise<boolean> {
-  get('confirm-title').textContent = title;
-  get('confirm-text').textContent = text;
-  get('confirm-yes').textContent = yes;
-  confirmation.returnValue = '';
-  confirmation.showModal();
-  await new Promise((done) => confirmation.addEventListener('close', done, { once: true }));
-  return confirmation.returnValue === 'yes';
 }
 
 function announce(text: string): void {

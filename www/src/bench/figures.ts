@@ -2,6 +2,7 @@
 import type { BenchReport, QualityReport } from 'millrace/wasm';
 import { gpu } from '../shared/bench.ts';
 import { markdown } from '../shared/dom.ts';
+import { day } from '../shared/format.ts';
 import type { KeptRun } from './history.ts';
 
 export const n = (value: number, digits = 1): string => value.toLocaleString('en', { maximumFractionDigits: digits, minimumFractionDigits: digits });
@@ -88,10 +89,6 @@ export function title(report: BenchReport): string {
 export function about(report: BenchReport, date: number): string {
   const runs = report.runs.length;
   return `${day(date)} on ${gpu(report.adapter)}: ${report.gen.toLocaleString('en')} tokens after a prompt of ${report.prompt.toLocaleString('en')}, ${runs === 1 ? 'one run' : `medians of ${runs} runs`}`;
-}
-
-export function day(date: number): string {
-  return new Date(date).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 }
 
 /** Parameters in which two reports differ. */

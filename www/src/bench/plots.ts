@@ -2,6 +2,7 @@
 import uPlot from 'uplot';
 import type { BenchReport } from 'millrace/wasm';
 import { bar, get, make, row } from '../shared/dom.ts';
+import { sentence } from '../shared/format.ts';
 import { n } from './figures.ts';
 
 /** Points of a line at most: more cannot be told apart. */
@@ -192,7 +193,7 @@ function plot(figure: HTMLElement, shown: Shown, data: uPlot.AlignedData, option
   const image = make('div', 'plot');
   image.setAttribute('role', 'img');
   image.setAttribute('aria-label', `${shown.title}: ${shown.words}`);
-  const words = `${shown.words.charAt(0).toUpperCase()}${shown.words.slice(1)}.`;
+  const words = `${sentence(shown.words)}.`;
   const about = make('p', 'note', words);
   const head = make('tr', '', ...shown.head.map((text, i) => make('th', i > 0 ? 'number' : '', text)));
   const numbers = shown.head.map((_, i) => i).slice(1);

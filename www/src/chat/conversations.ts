@@ -1,5 +1,6 @@
 // The conversations that this browser keeps, in IndexedDB. Where there is none (private windows, blocked storage) they last as long as the page.
 import type { GenerateResult } from 'millrace';
+import { download } from '../shared/dom.ts';
 import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
 
 /** A message as it is shown and kept. */
@@ -100,11 +101,8 @@ export function toMarkdown({ title, created, messages }: Conversation): string {
   return `# ${title}\n\n${new Date(created).toISOString().slice(0, 10)}\n\n${parts.join('\n')}`;
 }
 
-/** Has the browser save a file. */
-export function save(name: string, type: string, text: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name.replace(/[^\p{L}\p{N}._ -]+/gu, '').trim() || 'conversation';
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+/** Has the browser save a file, whose name is a title. */
+export function save(title: string, extension: string, type: string, text: string): void {
+  const name = title.replace(/[^\p{L}\p{N}._ -]+/gu, '').trim() || 'conversation';
+  download(`${name}.${extension}`, new Blob([text], { type }));
 }

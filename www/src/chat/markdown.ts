@@ -1,6 +1,7 @@
 // What a model writes, as Markdown. Nothing of it is trusted: HTML in it is shown as text, images are not fetched, and what is left goes through a
 // sanitizer. Loaded when the first answer is there.
 import DOMPurify from 'dompurify';
+import { copy } from '../shared/dom.ts';
 import { Marked, type Token, type TokensList } from 'marked';
 
 const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -100,17 +101,12 @@ function frame(pre: HTMLElement): void {
   top.className = 'top';
   const name = document.createElement('span');
   name.textContent = language;
-  const copy = document.createElement('button');
-  copy.type = 'button';
-  copy.className = 'small';
-  copy.textContent = 'Copy code';
-  copy.addEventListener('click', () => {
-    void navigator.clipboard?.writeText(pre.textContent).then(() => {
-      copy.textContent = 'Copied';
-      setTimeout(() => (copy.textContent = 'Copy code'), 1500);
-    });
-  });
-  top.append(name, copy);
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'small';
+  button.textContent = 'Copy code';
+  button.addEventListener('click', () => void copy(pre.textContent, button));
+  top.append(name, button);
   // It can be scrolled, so it must be reachable by keyboard.
   pre.tabIndex = 0;
   pre.setAttribute('role', 'region');

@@ -1,10 +1,10 @@
 // The dialog that chooses a model: those of this browser, well-known ones with a word on whether they fit, an address, files.
 import { models, type StoredModel } from 'millrace';
+import { get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
 import { type Device, KNOWN, lookAtDevice, nameOf, verdict } from '../shared/known.ts';
 import { BOX, fromFiles, fromUrl, type Model } from './loader.ts';
 
-const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const dialog = get<HTMLDialogElement>('models');
 const field = get<HTMLInputElement>('model-url');
 

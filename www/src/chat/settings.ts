@@ -1,12 +1,14 @@
 // The settings: what the form shows, what is remembered of it, what an answer and a load make of it.
 import type { GenerateOptions, Lane, LoadOptions } from 'millrace';
+import { closeOutside } from '../shared/dialog.ts';
+import { get } from '../shared/dom.ts';
 
 const KEY = 'millrace.settings';
 /** Options of an answer, by the name that they have there. */
 const SAMPLING = ['maxTokens', 'topP', 'topK', 'minP', 'seed', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty'] as const;
 const REMEMBERED = ['system', 'temperature', 'lane', 'kv', 'context', ...SAMPLING];
 
-const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => document.getElementById(id) as T;
+const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => get<T>(id);
 const dialog = field<HTMLDialogElement>('settings');
 
 /** Fills the form from memory and from the address (`?lane=`, `?context=`), and keeps what changes. `onLoad`: the model is to be loaded again. */
@@ -25,12 +27,7 @@ export function setUp(onLoad: () => void): void {
     for (const id of REMEMBERED) field(id).value = '';
     keep();
   });
-  // A click beside a dialog closes it.
-  for (const each of document.querySelectorAll('dialog')) {
-    each.addEventListener('click', (event) => {
-      if (event.target === each) each.close();
-    });
-  }
+  closeOutside();
 }
 
 export function open(): void {

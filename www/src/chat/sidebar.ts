@@ -1,8 +1,9 @@
 // The list of conversations: beside the page where there is room, a drawer where there is not.
 import * as conversations from './conversations.ts';
 import type { Conversation } from './conversations.ts';
+import { confirm } from '../shared/dialog.ts';
+import { get } from '../shared/dom.ts';
 
-const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const sidebar = get('sidebar');
 const opener = get<HTMLButtonElement>('open-sidebar');
 const shade = get('shade');
@@ -108,10 +109,10 @@ async function act(does: string, listed: Conversation): Promise<void> {
   const current = actions.current();
   const conversation = listed.id === current.id ? current : listed;
   const { id, title } = conversation;
-  if (does === 'markdown') conversations.save(`${title}.md`, 'text/markdown', conversations.toMarkdown(conversation));
-  else if (does === 'json') conversations.save(`${title}.json`, 'application/json', JSON.stringify(conversation, null, 2));
+  if (does === 'markdown') conversations.save(title, 'md', 'text/markdown', conversations.toMarkdown(conversation));
+  else if (does === 'json') conversations.save(title, 'json', 'application/json', JSON.stringify(conversation, null, 2));
   else if (does === 'rename') rename(conversation);
-  else if (await confirm(`Delete “${title}”?`, 'Delete')) {
+  else if (await confirm({ title: `Delete “${title}”?`, text: 'It is kept nowhere else.', yes: 'Delete' })) {
     await conversations.remove(id);
     actions.onRemoved(id);
     await refresh();
@@ -150,23 +151,14 @@ function rename(conversation: Conversation): void {
 }
 
 async function exportAll(): Promise<void> {
-  conversations.save('millrace-conversations.json', 'application/json', JSON.stringify(await conversations.list(), null, 2));
+  conversations.save('millrace-conversations', 'json', 'application/json', JSON.stringify(await conversations.list(), null, 2));
 }
 
 async function deleteAll(): Promise<void> {
   const all = await conversations.list();
-  if (!(await confirm(`Delete ${all.length === 1 ? 'the conversation' : `all ${all.length} conversations`}? They are kept nowhere else.`, 'Delete'))) return;
+  const title = `Delete ${all.length === 1 ? 'the conversation' : `all ${all.length} conversations`}?`;
+  if (!(await confirm({ title, text: 'What is kept here is kept nowhere else.', yes: 'Delete' }))) return;
   await conversations.removeAll();
   for (const { id } of all) actions.onRemoved(id);
   await refresh();
-}
-
-/** Asks before something is gone. */
-function confirm(text: string, yes: string): Promise<boolean> {
-  const dialog = get<HTMLDialogElement>('confirm');
-  get('confirm-text').textContent = text;
-  get('confirm-yes').textContent = yes;
-  dialog.returnValue = 'no';
-  dialog.showModal();
-  return new Promise((done) => dialog.addEventListener('close', () => done(dialog.returnValue === 'yes'), { once: true }));
 }

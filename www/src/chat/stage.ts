@@ -1,12 +1,12 @@
 // What stands between conversation and composer while there is no model to talk to: loading, the plan of a download, a problem. And the state at
 // the top of the page.
 import { type EngineInfo, MillraceError, type Progress } from 'millrace';
+import { get } from '../shared/dom.ts';
 import { explain } from '../shared/explain.ts';
-import { bytes, define, parameters, seconds, sentence } from '../shared/format.ts';
+import { bytes, define, parameters, sentence } from '../shared/format.ts';
 import { BOX, type Loader, type LoadState } from './loader.ts';
 import { setContext } from './settings.ts';
 
-const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const bar = get<HTMLProgressElement>('loading-bar');
 const contexts = get<HTMLSelectElement>('plan-context');
 
@@ -149,7 +149,7 @@ function progress({ phase, loaded, total, file, cached, note }: Progress, paused
 
 /** 3 min, 12 s. */
 function left(ms: number): string {
-  return ms > 90_000 ? `${Math.round(ms / 60_000)} min` : seconds(Math.max(1000, ms)).replace(/\.\d+/, '');
+  return ms > 90_000 ? `${Math.round(ms / 60_000)} min` : `${Math.max(1, Math.round(ms / 1000))} s`;
 }
 
 /** What the settings say of model and machine. The browser may take its time to count what is stored. */

@@ -1,5 +1,6 @@
 // The list of messages. What streams in is put on the screen at most once a frame, and the list stays at its end unless the reader has scrolled up.
 import type { GenerateResult } from 'millrace';
+import { copy } from '../shared/dom.ts';
 import { rate, seconds } from '../shared/format.ts';
 import type { Explanation } from '../shared/explain.ts';
 import type { Figures, Said } from './conversations.ts';
@@ -44,7 +45,7 @@ export function cut(index: number): void {
 export function addQuestion(content: string, index: number): void {
   const { item, text } = addItem('user', 'You');
   text.textContent = content;
-  const edit = button('Edit', 'edit', () => startEdit(item, text, content, index));
+  const edit = button('Edit', 'small edit', () => startEdit(item, text, content, index));
   const foot = document.createElement('div');
   foot.className = 'foot';
   foot.append(copyButton(() => content), edit);
@@ -64,14 +65,12 @@ function startEdit(item: HTMLElement, text: HTMLElement, content: string, index:
   const done = document.createElement('div');
   done.className = 'actions';
   const save = button('Send', 'primary', () => form.requestSubmit());
-  save.className = 'primary';
   const end = (): void => {
     form.remove();
     item.classList.remove('editing');
     item.querySelector<HTMLButtonElement>('.edit')?.focus();
   };
   const cancel = button('Cancel', 'quiet', end);
-  cancel.className = 'quiet';
   done.append(cancel, save);
   form.append(field, done);
   const submit = (): void => {
@@ -193,7 +192,7 @@ export class AnswerView {
     const note = document.createElement('span');
     note.className = 'figures';
     note.textContent = text;
-    foot.append(note, copyButton(() => this.#content), button('Regenerate', 'regenerate', () => actions.onRegenerate()));
+    foot.append(note, copyButton(() => this.#content), button('Regenerate', 'small regenerate', () => actions.onRegenerate()));
     this.#item.append(foot);
   }
 
@@ -282,20 +281,15 @@ function addItem(role: string, name: string): { item: HTMLLIElement; text: HTMLE
   return { item, text };
 }
 
-function copyButton(copy: () => string): HTMLButtonElement {
-  const element = button('Copy', 'copy', () => {
-    void navigator.clipboard?.writeText(copy()).then(() => {
-      element.textContent = 'Copied';
-      setTimeout(() => (element.textContent = 'Copy'), 1500);
-    });
-  });
+function copyButton(text: () => string): HTMLButtonElement {
+  const element = button('Copy', 'small copy', () => void copy(text(), element));
   return element;
 }
 
 function button(text: string, className: string, onClick: () => void): HTMLButtonElement {
   const element = document.createElement('button');
   element.type = 'button';
-  element.className = `small ${className}`;
+  element.className = className;
   element.textContent = text;
   element.addEventListener('click', onClick);
   return element;

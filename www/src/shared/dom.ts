@@ -46,13 +46,13 @@ export async function copy(text: string, button: HTMLButtonElement): Promise<voi
   setTimeout(() => (button.textContent = name), 2000);
 }
 
-/** Saves text as a file. */
-export function download(name: string, text: string): void {
+/** Has the browser save a file. */
+export function download(name: string, data: Blob): void {
   const link = make('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
+  link.href = URL.createObjectURL(data);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 /** A table in Markdown. */

@@ -22,6 +22,11 @@ export function rate(perSecond: number): string {
   return `${perSecond.toFixed(perSecond < 10 ? 1 : 0)} tokens/s`;
 }
 
+/** 22 Nov 2026, 12:23. */
+export function day(date: number): string {
+  return new Date(date).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
+}
+
 /** With a capital at its beginning. */
 export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);

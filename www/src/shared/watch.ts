@@ -1,7 +1,7 @@
 // The card that tells what a page is doing, and what went wrong.
 import { explain } from './explain.ts';
 import { get } from './dom.ts';
-import type { Failure } from './bench.ts';
+import { failureOf, needsGpu, type Failure } from './bench.ts';
 
 const card = get('watch');
 const status = get('status');
@@ -37,6 +37,16 @@ export function failed(reason: Failure, help: Parameters<typeof explain>[1]): vo
   advice.textContent = explanation.advice;
   problem.hidden = false;
   advice.hidden = explanation.advice === '';
+}
+
+/** Says so where there is no WebGPU, and switches the button off. */
+export function unlessGpu(button: HTMLButtonElement, help: Parameters<typeof explain>[1]): void {
+  try {
+    needsGpu();
+  } catch (error) {
+    failed(failureOf(error), help);
+    button.disabled = true;
+  }
 }
 
 /** Adds a remark to what is said. */

@@ -1,7 +1,8 @@
 // A stored model on the page: what is here of it, what can be done with it, and how that goes.
 import { DownloadControl, MillraceError, models, type DownloadOptions, type Progress, type StoredModel, type Verified } from 'millrace';
+import { download } from '../shared/dom.ts';
 import { explain } from '../shared/explain.ts';
-import { bytes, define } from '../shared/format.ts';
+import { bytes, day, define } from '../shared/format.ts';
 import { modelName } from '../shared/model_name.ts';
 
 /** How something went, for people. */
@@ -25,7 +26,6 @@ type WorkOptions = Required<Pick<DownloadOptions, 'signal' | 'onProgress' | 'dow
 type Work = (options: WorkOptions) => Promise<Outcome | void>;
 
 const template = document.querySelector<HTMLTemplateElement>('#card')!;
-const dates = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 /** Progress is shown so often, in milliseconds: more could not be read. */
 const SHOW_EVERY_MS = 100;
 
@@ -83,8 +83,8 @@ export class ModelCard {
     else share.removeAttribute('value');
     define(this.#get('.facts'), [
       ['Size', complete ? bytes(here) : [...(this.#busy ? [] : [bytes(here)]), total === null ? 'an unknown size' : bytes(total)].join(' of ')],
-      ['Arrived', dates.format(created)],
-      ['Last used', lastUsed === null ? 'never' : dates.format(lastUsed)],
+      ['Arrived', day(created)],
+      ['Last used', lastUsed === null ? 'never' : day(lastUsed)],
     ]);
     this.#label('.fetch', this.#bad > 1 ? 'Fetch them again' : this.#bad === 1 ? 'Fetch it again' : 'Fetch the rest');
     for (const name of ['.chat', '.export']) this.#get(name).hidden = !complete;
@@ -276,10 +276,6 @@ function verdict({ bytes: count, bad }: Verified): Outcome {
 async function save(files: File[]): Promise<void> {
   for (const [index, file] of files.entries()) {
     if (index > 0) await new Promise((done) => setTimeout(done, 300));
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(file);
-    link.download = file.name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    download(file.name, file);
   }
 }
