@@ -1,11 +1,11 @@
 // Installs what is missing and says what it does. Run it again at any time.
 //   npm run setup            everything that `npm test` needs
 //   node scripts/setup.mjs --build   only what a build needs: Rust's wasm target, wasm-bindgen, the npm packages
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findBrowser, findDriver, writeWebdriver } from './lib/browser.mjs';
-import { ask, Failure, hashOf, isMain, main, once, root, run, say, tools } from './lib/env.mjs';
+import { ask, Failure, hashOf, isMain, main, once, root, run, say, targetDir, tools } from './lib/env.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 const windows = process.platform === 'win32';
@@ -16,7 +16,16 @@ export async function setupBuild() {
   await npmPackages();
   const env = await wasmTarget();
   await wasmBindgen();
+  await ownTarget();
   return env;
+}
+
+/** Cargo takes what it built for another clone for its own where the sources here are older: then the crate is compiled again, what it needs is not. */
+async function ownTarget() {
+  await once(join(targetDir, '.clone'), root, async () => {
+    const now = new Date();
+    utimesSync(join(root, 'src', 'lib.rs'), now, now);
+  });
 }
 
 /** What the tests need beyond a build: a browser, its driver, a Vulkan driver. Returns the environment for native tests. */
