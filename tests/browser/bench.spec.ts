@@ -151,7 +151,13 @@ test('waits for its form, keeps runs, compares them, and gives them away', async
   await expect(page.locator('#kept tbody tr')).toHaveCount(2);
   await page.getByRole('button', { name: /^Delete llama/ }).first().click();
   await expect(page.locator('#kept tbody tr')).toHaveCount(1);
-  await page.getByRole('button', { name: 'Delete all' }).click();
+  const all = page.getByRole('button', { name: 'Delete all' });
+  await all.click();
+  await page.keyboard.press('Escape');
+  await expect(all).toBeFocused();
+  await expect(page.locator('#kept tbody tr')).toHaveCount(1);
+  await all.click();
+  await page.getByRole('dialog', { name: 'Delete all earlier runs?' }).getByRole('button', { name: 'Delete all' }).click();
   await expect(page.locator('#kept')).toBeHidden();
   const { runs: measured, ...rest } = json;
   // As earlier versions wrote them.

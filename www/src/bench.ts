@@ -7,6 +7,7 @@ import * as form from './bench/form.ts';
 import { forget, fromJson, keep, kept, toJson, type KeptRun } from './bench/history.ts';
 import { draw } from './bench/plots.ts';
 import { Bench, failureOf, gpu, needsGpu, phase, type Failure } from './shared/bench.ts';
+import { confirm } from './shared/dialog.ts';
 import { copy, download, get, make, markdown, row } from './shared/dom.ts';
 import { bytes, day } from './shared/format.ts';
 import './shared/offline.ts';
@@ -57,7 +58,7 @@ get('form').addEventListener('submit', (event) => {
 cancelButton.addEventListener('click', () => bench.cancel());
 earlier.addEventListener('change', showReport);
 file.addEventListener('change', () => void openFile());
-get('delete-all').addEventListener('click', () => void forget().then(list));
+get('delete-all').addEventListener('click', () => void forgetAll());
 get<HTMLButtonElement>('copy-markdown').addEventListener('click', (event) => {
   const text = shown && 'report' in shown ? toMarkdown({ ...shown, address: readable(shown.address) }, chosen()) : shown ? `### Millrace: ${shown.model}, ${shown.lane} against exact\n\n${markdown(qualityTable(shown))}\n` : '';
   void copy(text, event.currentTarget as HTMLButtonElement);
@@ -233,6 +234,13 @@ async function list(): Promise<void> {
   get('kept').hidden = runs.length === 0;
   get('delete-all').hidden = runs.length === 0;
   if (shown && !get('results').hidden) showReport();
+}
+
+async function forgetAll(): Promise<void> {
+  if (!(await confirm({ title: 'Delete all earlier runs?', text: 'Save those that you need as JSON first: they are kept nowhere else.', yes: 'Delete all' }))) return;
+  await forget();
+  await list();
+  get('kept-title').focus();
 }
 
 function showKept(run: KeptRun): void {

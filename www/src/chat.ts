@@ -4,7 +4,7 @@ import { type Generation, type Message, MillraceError } from 'millrace';
 import { Splitter } from '../../npm/openai/split.ts';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
-import { BOX, firstModel, isFatal, Loader, type Model } from './chat/loader.ts';
+import { firstModel, isFatal, Loader, type Model } from './chat/loader.ts';
 import * as picker from './chat/picker.ts';
 import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
@@ -13,6 +13,7 @@ import * as transcript from './chat/transcript.ts';
 import { get } from './shared/dom.ts';
 import { explain } from './shared/explain.ts';
 import { bytes, define, rate, seconds } from './shared/format.ts';
+import { BOX } from './shared/model_name.ts';
 import './shared/offline.ts';
 
 const prompt = get<HTMLTextAreaElement>('prompt');

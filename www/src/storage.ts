@@ -1,7 +1,7 @@
 // The storage page: the models that this browser keeps, and what can be done with them. No GPU is needed.
 import { MillraceError, models, type StorageUsage, type StoredModel } from 'millrace';
 import { ModelCard, showOutcome, type Outcome, type Page } from './storage/card.ts';
-import { closeOutside, confirm } from './shared/dialog.ts';
+import { confirm } from './shared/dialog.ts';
 import { get } from './shared/dom.ts';
 import { explain } from './shared/explain.ts';
 import { bytes, define, sentence } from './shared/format.ts';
@@ -25,7 +25,6 @@ get<HTMLFormElement>('add').addEventListener('submit', (event) => {
   event.preventDefault();
   void add();
 });
-closeOutside();
 // Another tab may have changed what is stored.
 document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && void refresh());
 void refresh();

@@ -4,6 +4,7 @@ import type { BenchNames, BenchOptions } from 'millrace/wasm';
 import { failure } from '../shared/bench.ts';
 import { choices, choose, get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
+import { BOX, modelName } from '../shared/model_name.ts';
 
 const NUMBERS = ['prompt', 'gen', 'runs', 'context', 'chunk', 'quality'] as const;
 const TEXTS = ['model', 'shape', 'quant', 'lane', 'kv', 'adapter'] as const;
@@ -95,8 +96,8 @@ export async function fill(names: Promise<BenchNames>): Promise<void> {
     complete(list('quant'), known.value.quants);
   }
   if (stored.status === 'fulfilled') {
-    const kept = stored.value.filter((model) => model.complete && new URL('models/box.gguf', location.href).href !== model.url);
-    const options = kept.map((model) => new Option(`${decodeURIComponent(model.url.split('/').at(-1) || model.url)}, kept here, ${bytes(model.bytes)}`, `model=${model.url}`));
+    const kept = stored.value.filter((model) => model.complete && new URL(BOX, location.href).href !== model.url);
+    const options = kept.map((model) => new Option(`${modelName(model.url)}, kept here, ${bytes(model.bytes)}`, `model=${model.url}`));
     list('what').querySelector('[value=url]')!.before(...options);
     // An address that turns out to be a kept model's.
     const chosen = options.find((option) => option.value === `model=${input('url').value}`);

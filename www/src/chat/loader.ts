@@ -1,9 +1,8 @@
 // Which model is loaded, and how far: one at a time. What is to be downloaded is shown first, unless it is little.
 import { DownloadControl, Engine, type LoadOptions, type LoadPlan, MillraceError, type ModelFile, type Progress } from 'millrace';
 import { nameOf } from '../shared/known.ts';
+import { BOX } from '../shared/model_name.ts';
 
-/** The model that comes with the page. */
-export const BOX = './models/box.gguf';
 /** Bytes that are downloaded without a question. */
 const LITTLE = 32e6;
 const KEY = 'millrace.model';

@@ -1,9 +1,11 @@
 // The dialog that chooses a model: those of this browser, well-known ones with a word on whether they fit, an address, files.
 import { models, type StoredModel } from 'millrace';
+import { closeOutside } from '../shared/dialog.ts';
 import { get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
 import { type Device, KNOWN, lookAtDevice, nameOf, verdict } from '../shared/known.ts';
-import { BOX, fromFiles, fromUrl, type Model } from './loader.ts';
+import { BOX } from '../shared/model_name.ts';
+import { fromFiles, fromUrl, type Model } from './loader.ts';
 
 const dialog = get<HTMLDialogElement>('models');
 const field = get<HTMLInputElement>('model-url');
@@ -34,6 +36,7 @@ export function setUp(now: Current, onChoose: (model: Model) => void): void {
     if (files?.length) choose(fromFiles([...files]));
     (target as HTMLInputElement).value = '';
   });
+  closeOutside(dialog);
   setUpDrop();
 }
 

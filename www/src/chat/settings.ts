@@ -27,7 +27,7 @@ export function setUp(onLoad: () => void): void {
     for (const id of REMEMBERED) field(id).value = '';
     keep();
   });
-  closeOutside();
+  closeOutside(dialog);
 }
 
 export function open(): void {

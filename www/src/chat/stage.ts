@@ -4,7 +4,8 @@ import { type EngineInfo, MillraceError, type Progress } from 'millrace';
 import { get } from '../shared/dom.ts';
 import { explain } from '../shared/explain.ts';
 import { bytes, define, parameters, sentence } from '../shared/format.ts';
-import { BOX, type Loader, type LoadState } from './loader.ts';
+import { BOX } from '../shared/model_name.ts';
+import { type Loader, type LoadState } from './loader.ts';
 import { setContext } from './settings.ts';
 
 const bar = get<HTMLProgressElement>('loading-bar');

@@ -1,23 +1,28 @@
 // Dialogs: asking before something is lost, and leaving one by a click beside it.
-import { get } from './dom.ts';
+import { make } from './dom.ts';
 
-/** Asks in the page's dialog `confirm`. */
+/** Asks before something is done that cannot be undone; `yes` names it on its button. */
 export async function confirm({ title, text, yes }: { title: string; text: string; yes: string }): Promise<boolean> {
-  const dialog = get<HTMLDialogElement>('confirm');
-  get('confirm-title').textContent = title;
-  get('confirm-text').textContent = text;
-  get('confirm-yes').textContent = yes;
-  dialog.returnValue = '';
+  const button = (value: string, className: string, label: string): HTMLButtonElement => Object.assign(make('button', className, label), { type: 'submit', value });
+  const heading = Object.assign(make('h2', '', title), { id: 'confirm-title' });
+  const question = Object.assign(make('p', '', text), { id: 'confirm-text' });
+  const form = make('form', '', heading, question, make('div', 'actions', button('', 'quiet', 'Cancel'), button('yes', 'primary danger', yes)));
+  form.method = 'dialog';
+  const dialog = make('dialog', '', form);
+  dialog.id = 'confirm';
+  dialog.setAttribute('aria-labelledby', heading.id);
+  dialog.setAttribute('aria-describedby', question.id);
+  closeOutside(dialog);
+  document.querySelector('main')!.append(dialog);
   dialog.showModal();
   await new Promise((done) => dialog.addEventListener('close', done, { once: true }));
+  dialog.remove();
   return dialog.returnValue === 'yes';
 }
 
 /** Has a click beside a dialog close it. */
-export function closeOutside(): void {
-  for (const dialog of document.querySelectorAll('dialog')) {
-    dialog.addEventListener('click', (event) => {
-      if (event.target === dialog) dialog.close();
-    });
-  }
+export function closeOutside(dialog: HTMLDialogElement): void {
+  dialog.addEventListener('click', (event) => {
+    if (event.target === dialog) dialog.close();
+  });
 }

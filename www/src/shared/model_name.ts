@@ -1,3 +1,6 @@
+/** The model that comes with the pages. */
+export const BOX = './models/box.gguf';
+
 /** A short name for the model of an address: its file, or the folder of a manifest or of safetensors. */
 export function modelName(url: string): string {
   const { hostname, pathname } = new URL(url, location.href);

@@ -251,17 +251,18 @@ export function showOutcome(element: HTMLElement, outcome: Outcome | null): void
   element.textContent = outcome?.text ?? '';
 }
 
+/** What helps here, where the chat's settings are not. */
+const ADVICE = { BAD_OPTION: 'Correct it and try again.', OUT_OF_MEMORY: 'Close other tabs and try again.' };
+
 /** What went wrong, in one line. */
 export function failure(error: unknown, cancelled = 'Cancelled.'): Outcome {
   if (error instanceof MillraceError && error.code === 'ABORTED') return { kind: 'plain', text: cancelled };
-  if (error instanceof MillraceError && error.code === 'STORAGE' && /\bin use\b/.test(error.message)) {
+  if (error instanceof MillraceError && error.data.in_use) {
     return { kind: 'bad', text: 'It is in use: a chat, here or in another tab, has this model loaded. Close it, then try again.' };
   }
-  const { title, advice } = explain(error);
+  const { title, advice } = explain(error, ADVICE);
   const message = error instanceof Error ? error.message : String(error);
-  // Settings are the chat's.
-  const sentences = [`${title}: ${message}`, advice.includes('settings') ? '' : advice];
-  return { kind: 'bad', text: sentences.filter(Boolean).map((text) => text.replace(/\.*$/, '.')).join(' ') };
+  return { kind: 'bad', text: `${title}: ${message.replace(/\.*$/, '.')} ${advice}`.trim() };
 }
 
 function verdict({ bytes: count, bad }: Verified): Outcome {
