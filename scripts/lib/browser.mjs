@@ -41,6 +41,12 @@ export function hasGpu() {
   return dri.some((name) => name.startsWith('renderD')) || existsSync('/dev/nvidia0') || existsSync('/dev/dxg');
 }
 
+/**
+ * SwiftShader, and workgroup memory that is cleared by a loop in the shader. With the Vulkan extension for it SwiftShader compiles a store for every word:
+ * four fifths of the time that a model takes to load.
+ */
+const SOFTWARE = ['--use-webgpu-adapter=swiftshader', '--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension'];
+
 /** Chromium's command line flags. MILLRACE_BROWSER_FLAGS, separated by spaces, replaces them. */
 export function browserFlags() {
   if (process.env.MILLRACE_BROWSER_FLAGS !== undefined) return process.env.MILLRACE_BROWSER_FLAGS.split(/\s+/).filter(Boolean);
@@ -48,7 +54,7 @@ export function browserFlags() {
   if (process.platform === 'linux') {
     // Containers and root have no sandbox; the only pages that run are this repository's own.
     flags.unshift('--no-sandbox');
-    flags.push(...(hasGpu() ? ['--enable-features=Vulkan'] : ['--use-webgpu-adapter=swiftshader']));
+    flags.push(...(hasGpu() ? ['--enable-features=Vulkan'] : SOFTWARE));
   }
   return flags;
 }

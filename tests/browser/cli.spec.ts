@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { chosenBuild } from '../../scripts/build.mjs';
 import { childEnv } from '../../scripts/lib/env.mjs';
 import { vulkan } from '../../scripts/setup.mjs';
-import { expect, onlyLong, root, test } from './support.ts';
+import { expect, root, test } from './support.ts';
 
 interface Outcome {
   code: number;
@@ -70,10 +70,7 @@ test('a file of this machine, a conversation from a file, and logits into a file
   expect(written.logits.indexOf(Math.max(...written.logits))).toBe(lastLine(outcome).tokens[0]);
 });
 
-/** Each compiles a model's kernels once or more. */
-const long = onlyLong(test);
-
-long('a profile of the decode step follows the answer', async () => {
+test('a profile of the decode step follows the answer', async () => {
   test.setTimeout(300_000);
   const args = ['--model', 'tests/data/oracle/gguf-q8_0/model.gguf', '--prompt', 'the', '--max-tokens', '2', '--ignore-eos', '--profile', '--json'];
   for (const command of [generate, native]) {
@@ -109,7 +106,7 @@ for (const [title, args, line] of wrong) {
   });
 }
 
-long('the bench measures loads from the storage beside plain reads of the same bytes', async () => {
+test('the bench measures loads from the storage beside plain reads of the same bytes', async () => {
   const bench = (...args: string[]): Promise<Outcome> =>
     run(process.execPath, ['scripts/bench.mjs', '--storage', '--json', ...args], { MILLRACE_BUILD: chosenBuild('dev'), MILLRACE_SKIP_BUILD: '1' });
   const file = 'tests/data/oracle/gguf-q8_0/model.gguf';

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
-import { expect, onlyLong, openBlank, test, TINY, type Page, type Site } from './support.ts';
+import { expect, openBlank, test, TINY, type Page, type Site } from './support.ts';
 
 /**
  * In the Worker: keeps the engine's device, and destroys it when asked. A GPU in software takes long, so that a minute may pass between two losses:
@@ -90,10 +90,7 @@ test('a device destroyed in the middle of an answer: the same text, and events',
   expect(await page.evaluate(() => heard.slice(2))).toEqual(['lost destroyed false']);
 });
 
-/** Each compiles a model's kernels once or more. */
-const long = onlyLong(test);
-
-long('a device destroyed while idle is replaced before anybody asks, and the conversation goes on', async ({ page, site }) => {
+test('a device destroyed while idle is replaced before anybody asks, and the conversation goes on', async ({ page, site }) => {
   await open(page, site);
   const turns = async (destroy: boolean) =>
     page.evaluate(
@@ -133,7 +130,7 @@ test('dispose is no loss: nothing is told, nothing comes back', async ({ page, s
   expect(heardOf).toEqual({ heard: [], code: 'DISPOSED' });
 });
 
-long('without another device the engine gives up and says so', async ({ page, site }) => {
+test('without another device the engine gives up and says so', async ({ page, site }) => {
   await open(page, site);
   const error = await page.evaluate(async (prompt) => {
     const givenUp = new Promise<void>((done) => engine.addEventListener('devicelost', ({ detail }) => !detail.recovering && done()));
@@ -146,7 +143,7 @@ long('without another device the engine gives up and says so', async ({ page, si
   expect(await page.evaluate(() => heard)).toEqual(['lost destroyed true', 'lost destroyed false']);
 });
 
-long("a crash of the browser's GPU process: the same text, in the middle of an answer", async ({ playwright, launchOptions, site }) => {
+test("a crash of the browser's GPU process: the same text, in the middle of an answer", async ({ playwright, launchOptions, site }) => {
   // A browser of its own: after a crash others would wait for their GPU, too.
   const args = [...(launchOptions.args ?? []), '--disable-gpu-process-crash-limit', '--disable-domain-blocking-for-3d-apis'];
   const browser = await playwright.chromium.launch({ ...launchOptions, args });

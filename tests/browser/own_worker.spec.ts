@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Worker as Thread } from '@playwright/test';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
-import { BOX, bytesOf, expect, onlyLong, test as base, TINY, type Page, type Site } from './support.ts';
+import { BOX, bytesOf, expect, test as base, TINY, type Page, type Site } from './support.ts';
 
 /** Globals of that Worker. */
 declare global {
@@ -99,10 +99,7 @@ test('a page that does not ask for it loads none of its code', async ({ blank, s
   expect(site.hits).not.toContain('/pkg/host.js');
 });
 
-/** Each compiles a model's kernels once or more. */
-const long = onlyLong(test);
-
-long('a stored model is read by a Worker of its own here, too', async ({ blank, site, context }) => {
+test('a stored model is read by a Worker of its own here, too', async ({ blank, site, context }) => {
   await blank.evaluate((model) => models.download(model), BOX);
   const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
   const counting = `
@@ -160,7 +157,7 @@ test('aborted loads leave no device behind; the next load works', async ({ threa
   expect(outcome.tokens).toBe(2);
 });
 
-long('two engines at a time; one is disposed of in the middle of an answer, the other goes on', async ({ thread }) => {
+test('two engines at a time; one is disposed of in the middle of an answer, the other goes on', async ({ thread }) => {
   const outcome = await thread.evaluate(async ([model, prompt, options]) => {
     const [one, other] = await Promise.all([Engine.load({ model, worker: false, lane: 'exact' }), Engine.load({ model, worker: false, lane: 'exact' })]);
     const both = await Promise.all([one, other].map((engine) => engine.generate(prompt, options)));
@@ -186,7 +183,7 @@ long('two engines at a time; one is disposed of in the middle of an answer, the 
 /** The WebAssembly memory that loading again may add once two engines have come and gone, in bytes: what is freed is used again. */
 const GROWTH = 1 << 20;
 
-long('loading and disposing again and again keeps neither devices nor memory', async ({ thread }) => {
+test('loading and disposing again and again keeps neither devices nor memory', async ({ thread }) => {
   const { wasm, left } = await thread.evaluate(async (model) => {
     const wasm: number[] = [];
     for (let i = 0; i < 4; i += 1) {
@@ -202,7 +199,7 @@ long('loading and disposing again and again keeps neither devices nor memory', a
   expect(wasm[3]! - wasm[1]!, `bytes of wasm after each load: ${wasm.join(', ')}`).toBeLessThanOrEqual(GROWTH);
 });
 
-long('a lost device comes back with the same text, and events', async ({ thread }) => {
+test('a lost device comes back with the same text, and events', async ({ thread }) => {
   const { before, after, heard, recoveries } = await thread.evaluate(async ([model, prompt, options]) => {
     const engine = await Engine.load({ model, worker: false, chunk: 4, tune: false });
     const heard: string[] = [];
