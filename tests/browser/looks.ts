@@ -7,8 +7,11 @@ export async function look(page: Page, name: string): Promise<void> {
 }
 
 export async function accessible(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
-  expect(violations.map(({ id, nodes }) => [id, ...nodes.map((node) => node.html)])).toEqual([]);
+  const { violations, incomplete } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
+  // Text in its background's colour may be meant to be hidden, axe says: here none is.
+  const invisible = incomplete.filter(({ id }) => id === 'color-contrast').map((rule) => ({ ...rule, nodes: rule.nodes.filter(({ any }) => any.some(({ data }) => data?.messageKey === 'equalRatio')) }));
+  const found = [...violations, ...invisible.filter(({ nodes }) => nodes.length > 0)];
+  expect(found.map(({ id, nodes }) => [id, ...nodes.map((node) => node.html)])).toEqual([]);
 }
 
 /** A page that can be scrolled sideways is a fault. */
