@@ -125,14 +125,15 @@ export class Engine extends EventTarget {
 
   /**
    * What loading a model would take, before a byte of its weights is fetched: the download, storage, and GPU memory, against what there is; and
-   * what would fit instead. Rejects as {@link Engine.load} does.
+   * what would fit instead. `onProgress` is told what is waited for, where a server has to be asked again. Rejects as {@link Engine.load} does.
    */
   static async plan(options: PlanOptions): Promise<LoadPlan> {
     const checked = checkPlan(options);
     const missing = missingWebGpu();
     if (missing) throw missing;
-    const { signal, fetch } = options;
-    return call<LoadPlan>({ name: 'plan', options: checked }, { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}) }, options.worker === false);
+    const { signal, fetch, onProgress } = options;
+    const given = { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}), ...(onProgress ? { onProgress } : {}) };
+    return call<LoadPlan>({ name: 'plan', options: checked }, given, options.worker === false);
   }
 
   /** The model's name in OpenAI's shapes. */

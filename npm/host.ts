@@ -231,7 +231,7 @@ class Host {
         return wasm.listModels();
       case 'plan':
         requireGpu();
-        return wasm.planModel(ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options, signal);
+        return wasm.planModel(ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options, onProgress, signal);
       case 'usage':
         return wasm.storageUsage();
       case 'download':

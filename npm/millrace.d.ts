@@ -70,7 +70,7 @@ export class WasmControl {
   free(): void;
 }
 
-export function planModel(options: WasmLoadOptions & { memory?: number }, signal: AbortSignal): Promise<LoadPlan>;
+export function planModel(options: WasmLoadOptions & { memory?: number }, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<LoadPlan>;
 /** Takes what starts a Worker that reads stored files beside this one (`reads.ts`). */
 export function readBeside(start: () => Worker): void;
 export function listModels(): Promise<StoredModel[]>;

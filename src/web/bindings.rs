@@ -445,9 +445,9 @@ struct PlanStorage {
     reason: Option<String>,
 }
 
-/// What loading a model would take, from its header alone: takes the options of `load`, and `memory`. Nothing is kept.
+/// What loading a model would take, from its header alone: takes the options of `load`, `memory`, and a function that gets progress. Nothing is kept.
 #[wasm_bindgen(js_name = planModel, unchecked_return_type = "Promise<LoadPlan>")]
-pub fn plan_model(options: JsValue, signal: AbortSignal) -> Promise {
+pub fn plan_model(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
         let load = options::load(&options)?;
         check_options(&load.options)?;
@@ -474,7 +474,8 @@ pub fn plan_model(options: JsValue, signal: AbortSignal) -> Promise {
             // Of what is not here only headers are read, and nothing is written.
             None => {
                 let nowhere = Store::new(Blobs::new("a plan keeps nothing"));
-                let prepared = prepare(remote, &nowhere, transport(&load, remote, signal), load.download.clone(), &|_| (), &abort.cancel).await?;
+                let report = |progress: Progress| tell_progress(&on_progress, &progress);
+                let prepared = prepare(remote, &nowhere, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel).await?;
                 let Prepared::Download(download) = prepared else { return Err(Error::internal("a fresh store holds a model")) };
                 let unknown =
                     || Error::network(format!("{}: the server does not tell its length, or answers no ranges: load it to see whether it fits", remote.url()));

@@ -184,7 +184,7 @@ test('waits for its form, keeps runs, compares them, and gives them away', async
 test('what does not exist is an error that lists what does', async ({ page, site }) => {
   await page.goto(`${site.url}/bench.html?shape=nonsense`);
   await expect(status(page)).toContainText('llama-3.2-1b', { timeout: 60_000 });
-  await expect(page.locator('#problem')).toHaveText('A setting is not right');
+  await expect(page.locator('#problem')).toHaveText('A setting or address is wrong');
   await expect(page.locator('#what')).toHaveValue('shape=nonsense');
   await accessible(page);
   await look(page, 'error');

@@ -86,7 +86,8 @@ test('empty, loading, paused, ready: each with its controls', async ({ page, sit
 });
 
 test('a download is planned first; a context can be chosen, and what does not fit says what would', async ({ page, site }) => {
-  await open(page, site, { plan: PLAN }, '?model=https://example.com/Llama-3.2-1B-Q4_K_M.gguf');
+  await open(page, site, { plan: PLAN, pause: 1500, note: 'nobody answers: trying again in 1.1 s' }, '?model=https://example.com/Llama-3.2-1B-Q4_K_M.gguf');
+  await expect(page.locator('#loading')).toHaveText(/^\s*Looking at Llama-3\.2-1B-Q4_K_M\.gguf\s*nobody answers: trying again in 1\.1 s/);
   const plan = page.getByRole('region', { name: 'Llama-3.2-1B-Q4_K_M.gguf' });
   await expect(plan).toContainText('606 MB of 808 MB: 201 MB are here');
   await expect(plan).toContainText('9.2 GB free');
@@ -125,7 +126,7 @@ test('the picker: what fits, an address, files, dropped files', async ({ page, s
   await expect(state(page)).toHaveText('A b.gguf');
   await page.locator('#open-models').click();
   await dialog.locator('#model-files').setInputFiles({ name: 'mine.gguf', mimeType: '', buffer: Buffer.from('x') });
-  await expect(state(page)).toHaveText('Mine.gguf');
+  await expect(state(page)).toHaveText('mine.gguf');
   const dropped = await page.evaluateHandle(() => {
     const data = new DataTransfer();
     data.items.add(new File(['x'], 'dropped.gguf'));
@@ -134,7 +135,7 @@ test('the picker: what fits, an address, files, dropped files', async ({ page, s
   await page.dispatchEvent('body', 'dragover', { dataTransfer: dropped });
   await expect(page.getByText('Drop the model')).toBeVisible();
   await page.dispatchEvent('body', 'drop', { dataTransfer: dropped });
-  await expect(state(page)).toHaveText('Dropped.gguf');
+  await expect(state(page)).toHaveText('dropped.gguf');
   await expect(page.getByText('Drop the model')).toBeHidden();
 });
 
@@ -406,7 +407,10 @@ async function clickAround(page: Page, seconds: number, seed: number): Promise<n
   let steps = 0;
   for (; Date.now() < end; steps += 1) {
     const what = chance();
-    if (what < 0.12) await page.keyboard.press(pick(['Escape', 'Enter', 'Tab', 'Shift+Tab', 'ArrowDown', 'Shift+Enter']));
+    if (what < 0.12) {
+      const onLink = await page.evaluate(() => document.activeElement instanceof HTMLAnchorElement);
+      await page.keyboard.press(pick(['Escape', onLink ? 'Tab' : 'Enter', 'Tab', 'Shift+Tab', 'ArrowDown', onLink ? 'Tab' : 'Shift+Enter']));
+    }
     else if (what < 0.22) await page.keyboard.type(pick(['Tell me a short story.', '12', 'What is 17 + 25?', ' ', '-1', '![x](y)', '0.5', 'é漢字']));
     else if (what < 0.24) await page.setViewportSize(pick([{ width: 320, height: 600 }, { width: 1280, height: 800 }, { width: 700, height: 500 }]));
     else if (what < 0.25) await page.reload();

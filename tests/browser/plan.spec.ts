@@ -38,6 +38,17 @@ test('a plan of what is stored asks nobody, and of what is not there says so', a
   expect(await tab.evaluate(() => failure(Engine.plan({ model: new Response('x') })))).toMatchObject({ code: 'BAD_OPTION' });
 });
 
+test('a plan tells what it waits for', async ({ tab }) => {
+  const notes = await tab.evaluate(async () => {
+    const notes: (string | undefined)[] = [];
+    const { code } = (await failure(Engine.plan({ model: 'http://localhost:1/x.gguf', onProgress: ({ note }) => notes.push(note) })))!;
+    return [code, ...notes];
+  });
+  expect(notes[0]).toBe('NETWORK');
+  expect(notes.slice(1).length).toBeGreaterThan(1);
+  for (const note of notes.slice(1)) expect(note).toMatch(/^http:\/\/localhost:1\/x\.gguf: .*trying again in \d+\.\d s$/);
+});
+
 test('a context longer than the model knows is refused by its name, before the first shard', async ({ tab, faulty }) => {
   const url = `${faulty.url}${FILE}`;
   const error = await tab.evaluate((model) => failure(Engine.load({ model, context: 1 << 20, shardBytes: 65_536 })), url);

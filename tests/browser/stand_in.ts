@@ -15,6 +15,8 @@ export interface StandIn {
   loading?: string;
   planning?: string;
   generating?: string;
+  /** What planning waits for, as its progress tells. */
+  note?: string;
   /** Steps that loading takes, `pause` apart. */
   steps: number;
   /** Whether an answer begins within a thought. */
@@ -39,7 +41,7 @@ const wait = (ms, signal) => new Promise((done, fail) => {
 const refuse = (code) => { if (code) throw new MillraceError(code, 'what exactly went wrong, where'); };
 export class Engine extends EventTarget {
   #disposed = false;
-  static async plan({ signal }) { await wait(standIn.pause, signal); refuse(standIn.planning); return standIn.plan ?? { fits: true, download: { missing: 0 } }; }
+  static async plan({ signal, onProgress }) { if (standIn.note) onProgress({ phase: 'download', loaded: 0, total: 0, note: standIn.note }); await wait(standIn.pause, signal); refuse(standIn.planning); return standIn.plan ?? { fits: true, download: { missing: 0 } }; }
   static async load({ signal, onProgress, download }) {
     const total = 5e8;
     for (let step = 0; step < standIn.steps; step += 1) {

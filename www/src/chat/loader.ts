@@ -12,7 +12,8 @@ export type Model = { url: string; name: string } | { files: readonly ModelFile[
 
 /** Where loading stands. */
 export type LoadState =
-  | { phase: 'planning'; model: Model }
+  /** `note`: what is waited for. */
+  | { phase: 'planning'; model: Model; note?: string }
   | { phase: 'plan'; model: Model; plan: LoadPlan }
   | { phase: 'loading'; model: Model; progress: Progress | null; paused: boolean }
   | { phase: 'ready'; model: Model; engine: Engine }
@@ -93,7 +94,10 @@ export class Loader {
     const options: LoadOptions = { model: source, ...this.#options(), signal };
     if (!asked && 'url' in model && model.url !== BOX) {
       this.#set({ phase: 'planning', model });
-      const plan = await Engine.plan(options);
+      const onProgress = ({ note }: Progress): void => {
+        if (note && !signal.aborted) this.#set({ phase: 'planning', model, note });
+      };
+      const plan = await Engine.plan({ ...options, onProgress });
       if (signal.aborted) return null;
       if (!plan.fits || plan.download.missing > LITTLE) {
         this.#set({ phase: 'plan', model, plan });

@@ -46,7 +46,7 @@ export function show(state: LoadState): void {
   switch (state.phase) {
     case 'planning':
       top(`Looking at ${name}`);
-      wait(`Looking at ${name}`);
+      wait(`Looking at ${name}`, state.note);
       break;
     case 'recovering':
       top('The GPU was reset: loading again');
@@ -84,9 +84,9 @@ function top(text: string): void {
 }
 
 /** Something whose length is not known. */
-function wait(text: string): void {
+function wait(text: string, detail = ''): void {
   get('loading-phase').textContent = text;
-  get('loading-detail').textContent = '';
+  get('loading-detail').textContent = detail;
   get('pause').hidden = true;
   bar.removeAttribute('value');
   meter = null;

@@ -9,7 +9,7 @@ export interface Explanation {
 }
 
 const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
-  BAD_OPTION: ['A setting is not right', 'Correct it in the settings.'],
+  BAD_OPTION: ['A setting or address is wrong', 'Correct the address of the model, or the settings.'],
   BAD_MODEL: ['The model file is damaged', 'Download it again, or choose another one.'],
   UNSUPPORTED_MODEL: ['This model cannot be run yet', 'Choose another one: Llama, Mistral, Qwen, Gemma, Phi, OLMo, Granite or StableLM, as GGUF or safetensors.'],
   NOT_FOUND: ['The model is not there', 'Check its address.'],

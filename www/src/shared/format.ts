@@ -27,9 +27,9 @@ export function day(date: number): string {
   return new Date(date).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 }
 
-/** With a capital at its beginning. */
+/** With a capital at its beginning, where that is a word and no address or name of a file. */
 export function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return /^[a-z'’-]+[,;]?(\s|$)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }
 
 /** Fills a definition list. */
