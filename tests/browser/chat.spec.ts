@@ -249,6 +249,7 @@ test('edit and resend, regenerate, stop', async ({ page, site }) => {
 });
 
 test('conversations are kept, found again, renamed, exported, deleted', async ({ page, site }) => {
+  const faults = watch(page);
   await open(page, site, { answers: { cats: 'Meow.', dogs: 'Woof.' } });
   await ready(page);
   await ask(page, 'about cats');
@@ -270,7 +271,23 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
   await page.keyboard.press('Enter');
   await page.getByLabel('Title').fill('Felines');
   await page.keyboard.press('Enter');
-  await expect(list.locator('.open')).toContainText(['Felines']);
+  await expect(list.getByRole('button', { name: 'Felines', exact: true })).toBeFocused();
+  // A click elsewhere keeps the title, and does what it is for; asking for the field again while it is there does no harm.
+  const rename = async (name: string): Promise<void> => {
+    await list.getByRole('button', { name: `More for ${name}` }).click();
+    await page.getByRole('button', { name: 'Rename' }).click();
+  };
+  await rename('Felines');
+  await page.getByLabel('Title').fill('Lions');
+  await list.getByRole('button', { name: 'about dogs', exact: true }).click();
+  await expect(answer(page).locator('.text')).toHaveText('Woof.');
+  await rename('Lions');
+  await page.getByLabel('Title').fill('Felines');
+  await page.evaluate(() => (document.querySelector('#conversations li:has(input) .more') as HTMLElement).click());
+  await page.evaluate(() => (document.querySelector('[data-does=rename]') as HTMLElement).click());
+  await page.keyboard.press('Enter');
+  await expect(list.locator('.open')).toHaveText(['about dogs', 'Felines']);
+  await list.getByRole('button', { name: 'Felines', exact: true }).click();
   const save = async (name: string): Promise<string> => {
     await list.getByRole('button', { name: 'More for Felines' }).click();
     const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name }).click()]);
@@ -291,6 +308,7 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
   await page.getByRole('button', { name: 'Delete all' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await expect(page.getByText('What you talk about is kept here')).toBeVisible();
+  expect(faults).toEqual([]);
 });
 
 test('errors of each kind are explained, while loading and while answering', async ({ page, site }) => {

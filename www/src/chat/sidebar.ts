@@ -2,7 +2,7 @@
 import * as conversations from './conversations.ts';
 import type { Conversation } from './conversations.ts';
 import { confirm } from '../shared/dialog.ts';
-import { get } from '../shared/dom.ts';
+import { get, make } from '../shared/dom.ts';
 
 const sidebar = get('sidebar');
 const opener = get<HTMLButtonElement>('open-sidebar');
@@ -20,9 +20,20 @@ export interface Actions {
   onRenamed(id: string, title: string): void;
 }
 
+/** A conversation in the list. */
+interface Line {
+  element: HTMLLIElement;
+  open: HTMLButtonElement;
+  /** As it was read last. */
+  conversation: Conversation;
+  show(conversation: Conversation, current: boolean): void;
+}
+
 let actions: Actions;
-/** The conversation that the menu is about, and the button that opened it. */
-let subject: { conversation: Conversation; opener: HTMLElement } | null = null;
+/** What is listed, by the conversation's id. */
+let lines = new Map<string, Line>();
+/** What the menu is about. */
+let subject: Line | null = null;
 
 export function setUp(does: Actions): void {
   actions = does;
@@ -39,7 +50,7 @@ export function setUp(does: Actions): void {
     const does = (target as HTMLElement).closest('button')?.dataset.does;
     if (!does || !subject) return;
     menu.hidePopover();
-    void act(does, subject.conversation);
+    void act(does, subject);
   });
   // The browser gives no focus to what a popover shows.
   menu.addEventListener('toggle', (event) => {
@@ -70,48 +81,54 @@ export function toggle(open: boolean): void {
 export async function refresh(): Promise<void> {
   const all = await conversations.list();
   const { id } = actions.current();
-  list.replaceChildren(...all.map((conversation) => item(conversation, conversation.id === id)));
+  lines = new Map(all.map((conversation) => [conversation.id, lines.get(conversation.id) ?? newLine(conversation)]));
+  for (const conversation of all) lines.get(conversation.id)!.show(conversation, conversation.id === id);
+  const elements = [...lines.values()].map(({ element }) => element);
+  // What stays in its place keeps the focus, and a click that has begun.
+  if (elements.length !== list.children.length || elements.some((element, i) => element !== list.children[i])) list.replaceChildren(...elements);
   get('no-conversations').hidden = all.length > 0;
   for (const name of ['export-all', 'delete-all']) get<HTMLButtonElement>(name).disabled = all.length === 0;
 }
 
-function item(conversation: Conversation, current: boolean): HTMLElement {
-  const line = document.createElement('li');
-  const open = document.createElement('button');
-  open.type = 'button';
-  open.className = 'open';
-  open.textContent = conversation.title;
-  open.title = `${conversation.title}\n${new Date(conversation.updated).toLocaleString()}`;
-  if (current) open.setAttribute('aria-current', 'true');
+function newLine(conversation: Conversation): Line {
+  const open = make('button', 'open');
+  const more = make('button', 'more', '⋯');
+  const line: Line = {
+    element: make('li', '', open, more),
+    open,
+    conversation,
+    show(conversation, current) {
+      const { title, updated } = conversation;
+      line.conversation = conversation;
+      open.textContent = title;
+      open.title = `${title}\n${new Date(updated).toLocaleString()}`;
+      if (current) open.setAttribute('aria-current', 'true');
+      else open.removeAttribute('aria-current');
+      more.setAttribute('aria-label', `More for ${title}`);
+    },
+  };
+  open.type = more.type = 'button';
+  more.setAttribute('aria-haspopup', 'true');
   open.addEventListener('click', () => {
     toggle(false);
-    actions.onOpen(conversation.id);
+    actions.onOpen(line.conversation.id);
   });
-  const more = document.createElement('button');
-  more.type = 'button';
-  more.className = 'more';
-  more.textContent = '⋯';
-  more.setAttribute('aria-label', `More for ${conversation.title}`);
-  more.setAttribute('aria-haspopup', 'true');
   more.addEventListener('click', () => {
-    subject = { conversation, opener: more };
+    subject = line;
     const { left, bottom } = more.getBoundingClientRect();
     menu.showPopover();
     menu.style.left = `${Math.max(8, Math.min(left, innerWidth - menu.offsetWidth - 8))}px`;
     menu.style.top = `${Math.min(bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;
   });
-  line.append(open, more);
   return line;
 }
 
-async function act(does: string, listed: Conversation): Promise<void> {
-  // The one at hand may be further than what is kept.
-  const current = actions.current();
-  const conversation = listed.id === current.id ? current : listed;
+async function act(does: string, line: Line): Promise<void> {
+  const conversation = latest(line);
   const { id, title } = conversation;
   if (does === 'markdown') conversations.save(title, 'md', 'text/markdown', conversations.toMarkdown(conversation));
   else if (does === 'json') conversations.save(title, 'json', 'application/json', JSON.stringify(conversation, null, 2));
-  else if (does === 'rename') rename(conversation);
+  else if (does === 'rename') rename(line);
   else if (await confirm({ title: `Delete “${title}”?`, text: 'It is kept nowhere else.', yes: 'Delete' })) {
     await conversations.remove(id);
     actions.onRemoved(id);
@@ -119,11 +136,18 @@ async function act(does: string, listed: Conversation): Promise<void> {
   }
 }
 
+/** The one at hand may be further than what is kept. */
+function latest({ conversation }: Line): Conversation {
+  const current = actions.current();
+  return conversation.id === current.id ? current : conversation;
+}
+
 /** The title becomes a field in its place. */
-function rename(conversation: Conversation): void {
-  const line = subject!.opener.closest('li')!;
-  const open = line.querySelector<HTMLButtonElement>('.open')!;
-  const field = document.createElement('input');
+function rename(line: Line): void {
+  const { open, conversation } = line;
+  // Its field is open already, or it has been deleted in another tab.
+  if (!open.isConnected) return;
+  const field = make('input');
   field.value = conversation.title;
   field.maxLength = 120;
   field.setAttribute('aria-label', 'Title');
@@ -133,11 +157,13 @@ function rename(conversation: Conversation): void {
   const end = async (keep: boolean): Promise<void> => {
     if (ended) return;
     ended = true;
+    const focused = document.activeElement === field;
+    field.replaceWith(open);
+    if (focused) open.focus();
     const title = field.value.trim();
-    if (keep && title !== '') {
-      await conversations.keep({ ...conversation, title });
-      actions.onRenamed(conversation.id, title);
-    }
+    if (!keep || title === '' || !lines.has(conversation.id)) return;
+    await conversations.keep({ ...latest(line), title });
+    actions.onRenamed(conversation.id, title);
     await refresh();
   };
   field.addEventListener('blur', () => void end(true));
