@@ -162,8 +162,10 @@ function rename(line: Line): void {
     if (focused) open.focus();
     const title = field.value.trim();
     if (!keep || title === '' || !lines.has(conversation.id)) return;
-    await conversations.keep({ ...latest(line), title });
+    const renamed = { ...latest(line), title };
+    line.show(renamed, open.hasAttribute('aria-current'));
     actions.onRenamed(conversation.id, title);
+    await conversations.keep(renamed);
     await refresh();
   };
   field.addEventListener('blur', () => void end(true));
