@@ -56,7 +56,8 @@ const GOOD: Case[] = [
     also(log) {
       expect(log[0]).toMatchObject({ from: 0, to: SHARD - 1, status: 206 });
       const rest = log.slice(1).map(({ from, to }) => [from!, to!] as const);
-      for (const [i, [from]] of rest.entries()) expect(Math.abs(from / SHARD - 1 - i)).toBeLessThanOrEqual(4);
+      // At most three others are under way, so all but three of the pieces before this one have arrived. One that is slow on its way may come any time later.
+      for (const [i, [from]] of rest.entries()) expect(from / SHARD - 1 - i).toBeLessThan(4);
       expect(rest.sort(([a], [b]) => a - b)).toEqual(Array.from({ length: PIECES - 1 }, (_, i) => [(i + 1) * SHARD, Math.min((i + 2) * SHARD, MODEL.length) - 1]));
     },
   },
@@ -93,12 +94,14 @@ const MENDED: Case[] = [
     name: 'waits before it tries again, longer each time',
     faults: ({ n }) => (n < 2 ? { status: 503 } : null),
     options: { shardBytes: 1 << 20 },
-    also(log) {
+    also(log, { notes }) {
       expect(log).toHaveLength(3);
       const [one, two] = gaps(log) as [number, number];
       expect(one).toBeGreaterThan(490);
-      expect(one).toBeLessThan(950);
       expect(two).toBeGreaterThan(990);
+      // What it intends: a busy machine may wait longer.
+      const waits = notes.join('\n').match(/trying again in \d+\.\d s/g);
+      expect(waits).toEqual([expect.stringMatching(/ 0\.[56] s$/), expect.stringMatching(/ 1\.[012] s$/)]);
     },
   },
   {
