@@ -298,16 +298,34 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
   };
   expect(await save('Export as Markdown')).toContain('**You**\n\nabout cats\n');
   expect(JSON.parse(await save('Export as JSON'))).toMatchObject({ title: 'Felines', messages: [{ role: 'user', content: 'about cats' }, { role: 'assistant', content: 'Meow.' }] });
-  await list.getByRole('button', { name: 'More for Felines' }).click();
-  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  // Whatever is deleted, the focus is where one goes on.
+  const yes = page.getByRole('dialog').getByRole('button', { name: 'Delete' });
+  const remove = async (name: string): Promise<void> => {
+    await list.getByRole('button', { name: `More for ${name}` }).click();
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  };
+  await remove('Felines');
   await look(page, 'asking before deleting');
   await accessible(page);
-  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await yes.click();
   await expect(list.locator('.open')).toHaveText(['about dogs']);
   await expect(page.locator('#messages > li')).toHaveCount(0);
+  await expect(page.locator('#prompt')).toBeFocused();
+  await ask(page, 'about cats');
+  await finished(page, 1);
+  await remove('about dogs');
+  await yes.click();
+  await expect(list.getByRole('button', { name: 'about cats', exact: true })).toBeFocused();
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await remove('about cats');
+  await yes.click();
+  await expect(page.getByRole('button', { name: 'New chat' })).toBeFocused();
+  await ask(page, 'about dogs');
+  await finished(page, 1);
   await page.getByRole('button', { name: 'Delete all' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await yes.click();
   await expect(page.getByText('What you talk about is kept here')).toBeVisible();
+  await expect(page.locator('#prompt')).toBeFocused();
   expect(faults).toEqual([]);
 });
 

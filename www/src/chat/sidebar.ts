@@ -85,7 +85,10 @@ export async function refresh(): Promise<void> {
   for (const conversation of all) lines.get(conversation.id)!.show(conversation, conversation.id === id);
   const elements = [...lines.values()].map(({ element }) => element);
   // What stays in its place keeps the focus, and a click that has begun.
-  if (elements.length !== list.children.length || elements.some((element, i) => element !== list.children[i])) list.replaceChildren(...elements);
+  for (const child of [...list.children]) if (!elements.includes(child as HTMLLIElement)) child.remove();
+  elements.forEach((element, i) => {
+    if (list.children[i] !== element) list.insertBefore(element, list.children[i] ?? null);
+  });
   get('no-conversations').hidden = all.length > 0;
   for (const name of ['export-all', 'delete-all']) get<HTMLButtonElement>(name).disabled = all.length === 0;
 }
@@ -130,10 +133,21 @@ async function act(does: string, line: Line): Promise<void> {
   else if (does === 'json') conversations.save(title, 'json', 'application/json', JSON.stringify(conversation, null, 2));
   else if (does === 'rename') rename(line);
   else if (await confirm({ title: `Delete “${title}”?`, text: 'It is kept nowhere else.', yes: 'Delete' })) {
+    const place = [...lines.keys()].indexOf(id);
     await conversations.remove(id);
     actions.onRemoved(id);
     await refresh();
+    focusPlace(place);
   }
+}
+
+/** Focuses what is in a line's place now that it is gone: the next one, else the last, else the way to a new conversation. */
+function focusPlace(place: number): void {
+  const focused = document.activeElement;
+  if (focused && focused !== document.body && !focused.matches(':disabled')) return;
+  const all = [...lines.values()];
+  (all[place] ?? all.at(-1))?.open.focus();
+  if (all.length === 0) get('new-chat').focus();
 }
 
 /** The one at hand may be further than what is kept. */
@@ -189,4 +203,5 @@ async function deleteAll(): Promise<void> {
   await conversations.removeAll();
   for (const { id } of all) actions.onRemoved(id);
   await refresh();
+  focusPlace(0);
 }
