@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use futures_util::future::{Either, select};
 use js_sys::{Array, Float32Array, Function, Promise, Reflect, Uint32Array};
 use serde::Serialize;
 use wasm_bindgen::JsValue;
@@ -12,21 +11,19 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::AbortSignal;
 
 use super::abort::Abort;
-use super::models::{WasmControl, transport};
+use super::load::{files, load_engine, store_of};
+use super::models::WasmControl;
 use super::options::{self, Load, Source};
 use super::panic::promise;
-use super::{Blobs, Opfs, js, tuning};
+use super::{Opfs, js, tuning};
 use crate::bench::Status;
 use crate::bench::shapes::SHAPES;
 use crate::decode::BUDGET_MS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
 use crate::kernels::check;
-use crate::source::{Files, Remote};
-use crate::store::download::{Download, Prepared, prepare};
-use crate::store::{DownloadOptions, ModelKey, Storage, Store, fetch};
-use crate::stream::fit::Fit;
-use crate::stream::{Cancel, Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Phase, Progress, check as check_options};
+use crate::store::{DownloadOptions, ModelKey, Storage};
+use crate::stream::{Cancel, Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Progress, check as check_options};
 use crate::weights::Recipe;
 
 /// A loaded model, in its Worker.
@@ -371,186 +368,6 @@ struct BenchNames {
 pub fn bench_names() -> std::result::Result<JsValue, JsValue> {
     let names = BenchNames { shapes: SHAPES.iter().map(|shape| shape.name).collect(), quants: Recipe::ALL.map(Recipe::name).to_vec() };
     Ok(to_value(&names)?)
-}
-
-/// Where the model is kept, or why it is not.
-async fn store_of(load: &Load, remote: &Remote, signal: &AbortSignal) -> Store {
-    let opened = match remote {
-        _ if !load.cache => Err(Error::storage("keeping the model is switched off (cache: false)")),
-        Remote::File { url } if url.starts_with("blob:") => {
-            Err(Error::storage("blob: addresses end with the page, so there is nothing to keep the model under"))
-        }
-        _ => Opfs::models(Some(signal.clone())).await,
-    };
-    opened.unwrap_or_else(|why| Store::new(Blobs::new(why.message())))
-}
-
-/// The model's files: the page's own, or from the server through the store.
-async fn files(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<Files> {
-    match &load.source {
-        Source::Files(files) => Ok(files.clone()),
-        Source::Remote(remote) => {
-            let store = store_of(load, remote, &signal).await;
-            Ok(fetch(remote, &store, transport(load, remote, signal), load.download.clone(), progress, cancel).await?.0)
-        }
-    }
-}
-
-/// A loaded model, and where it is kept. What is not there yet goes to the GPU as it arrives.
-async fn load_engine(load: &Load, progress: &dyn Fn(Progress), cancel: &Cancel, signal: AbortSignal) -> Result<(Engine, Storage)> {
-    let remote = match &load.source {
-        Source::Files(files) => return Ok((Engine::load(files, &load.options, progress, cancel).await?, Storage::local())),
-        Source::Remote(remote) => remote,
-    };
-    let store = store_of(load, remote, &signal).await;
-    let transport = transport(load, remote, signal);
-    let (loaded, storage) = match prepare(remote, &store, transport, load.download.clone(), progress, cancel).await? {
-        Prepared::Stored(files, storage) => (Engine::load(&files, &load.options, progress, cancel).await, storage),
-        Prepared::Download(download) => (load_arriving(load, &download, progress, cancel).await, download.storage().clone()),
-    };
-    match loaded {
-        Err(e) if matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer) => {
-            // A broken file must not stand in the way of a mended one. If another engine has it open, it stays.
-            let _ = store.remove(&ModelKey::new(remote.url())).await;
-            Err(if e.message().contains(&remote.url()) { e } else { e.at(remote.url()) })
-        }
-        loaded => Ok((loaded?, storage)),
-    }
-}
-
-/// What a load would take, and whether there is room for it.
-#[derive(Serialize)]
-struct Plan {
-    #[serde(flatten)]
-    fit: Fit,
-    model: crate::stream::ModelInfo,
-    download: PlanDownload,
-    storage: PlanStorage,
-}
-
-/// Bytes of a model's files: all, those that are stored, those to fetch.
-#[derive(Serialize)]
-struct PlanDownload {
-    total: u64,
-    stored: u64,
-    missing: u64,
-}
-
-#[derive(Serialize)]
-struct PlanStorage {
-    kind: &'static str,
-    /// Bytes that can still be written, where the browser says so.
-    available: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-/// What loading a model would take, from its header alone: takes the options of `load`, `memory`, and a function that gets progress. Nothing is kept.
-#[wasm_bindgen(js_name = planModel, unchecked_return_type = "Promise<LoadPlan>")]
-pub fn plan_model(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
-    promise(async move {
-        let load = options::load(&options)?;
-        check_options(&load.options)?;
-        let abort = Abort::follow(signal.clone());
-        let memory = load.memory.map(|bytes| bytes as u64);
-        let remote = match &load.source {
-            Source::Files(files) => {
-                let (info, fit) = Engine::plan(files, &load.options, memory).await?;
-                let total = crate::store::total(files);
-                let download = PlanDownload { total, stored: total, missing: 0 };
-                return to_value(&Plan { fit, model: info.model, download, storage: PlanStorage { kind: "local", available: None, reason: None } });
-            }
-            Source::Remote(remote) => remote,
-        };
-        let store = store_of(&load, remote, &signal).await;
-        let key = ModelKey::new(remote.url());
-        let mut stored = store.entry(&key).await?.map_or(0, |entry| entry.bytes);
-        let (files, total) = match store.open(&key).await? {
-            Some(files) => {
-                let total = crate::store::total(&files);
-                stored = total;
-                (files, total)
-            }
-            // Of what is not here only headers are read, and nothing is written.
-            None => {
-                let nowhere = Store::new(Blobs::new("a plan keeps nothing"));
-                let report = |progress: Progress| tell_progress(&on_progress, &progress);
-                let prepared = prepare(remote, &nowhere, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel).await?;
-                let Prepared::Download(download) = prepared else { return Err(Error::internal("a fresh store holds a model")) };
-                let unknown =
-                    || Error::network(format!("{}: the server does not tell its length, or answers no ranges: load it to see whether it fits", remote.url()));
-                let files = download.files().filter(|_| download.reads_ahead()).ok_or_else(unknown)?;
-                let total = crate::store::total(&files);
-                (files, total)
-            }
-        };
-        let (info, mut fit) = Engine::plan(&files, &load.options, memory).await?;
-        let missing = total.saturating_sub(stored);
-        let available = store.available().await;
-        if let Some(available) = available.filter(|available| missing > *available) {
-            fit.problems.push(crate::store::full(&remote.url(), Some(missing), Some(available)).message().to_owned());
-            fit.fits = false;
-        }
-        let storage = PlanStorage { kind: store.kind(), available, reason: store.transient().map(str::to_owned) };
-        to_value(&Plan { fit, model: info.model, download: PlanDownload { total, stored, missing }, storage })
-    })
-}
-
-/// Bytes up to which a model is fetched at once: to look into its header first would not save anything.
-const AT_ONCE: u64 = 16 << 20;
-
-/// Loads a model while it arrives: first its header, then what the GPU needs is made ready, then the weights in the order in which they come.
-async fn load_arriving(load: &Load, download: &Download, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Engine> {
-    let Some(files) = download.files() else {
-        download.start();
-        let files = download.run(progress).await?;
-        return Engine::load(&files, &load.options, progress, cancel).await;
-    };
-    if !download.reads_ahead() || download.missing() <= AT_ONCE {
-        download.start();
-    }
-    // The header fits this GPU: now it is worth while.
-    let started = |report: Progress| {
-        if report.phase == Phase::Compile {
-            download.start();
-        }
-        progress(report);
-    };
-    let arriving = Box::pin(download.run(progress));
-    let loading = Box::pin(Engine::load(&files, &load.options, &started, cancel));
-    let (loaded, arrived) = match select(loading, arriving).await {
-        Either::Left((loaded, arriving)) => {
-            if loaded.is_err() && !download.has_failed() && download.changes() == 0 {
-                drop(arriving);
-                download.close().await;
-                return loaded;
-            }
-            (loaded, arriving.await)
-        }
-        Either::Right((Err(e), _)) => return Err(e),
-        Either::Right((arrived, loading)) => (loading.await, arrived),
-    };
-    let files = match (&loaded, arrived) {
-        (_, Ok(files)) => files,
-        (Ok(_), Err(e)) => {
-            loaded?.dispose();
-            return Err(e);
-        }
-        (Err(_), Err(e)) => return Err(e),
-    };
-    match loaded {
-        // What was read has changed on the server meanwhile.
-        Err(_) if download.changes() > 0 => Engine::load(&files, &load.options, progress, cancel).await,
-        Ok(engine) if download.changes() > 0 => {
-            engine.dispose();
-            Engine::load(&files, &load.options, progress, cancel).await
-        }
-        Ok(mut engine) => {
-            engine.keep_files(&files);
-            Ok(engine)
-        }
-        failed => failed,
-    }
 }
 
 fn disposed() -> Error {

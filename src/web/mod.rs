@@ -9,11 +9,13 @@ mod errors;
 mod fetch;
 pub mod gpu;
 mod js;
+mod load;
 mod lock;
 mod models;
 mod opfs;
 mod options;
 mod panic;
+mod plan;
 mod tuning;
 
 pub use bindings::{WasmEngine, kernel_check};
