@@ -1,9 +1,27 @@
 // The engine as a model of Vercel's AI SDK: its call options become OpenAI's parameters, and OpenAI's chunks its parts.
 import type {
-  JSONObject, LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Content, LanguageModelV4FinishReason, LanguageModelV4Prompt, LanguageModelV4StreamPart,
-  LanguageModelV4ToolResultOutput, LanguageModelV4Usage, SharedV4ProviderMetadata, SharedV4Warning,
+  JSONObject,
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4Content,
+  LanguageModelV4FinishReason,
+  LanguageModelV4Prompt,
+  LanguageModelV4StreamPart,
+  LanguageModelV4ToolResultOutput,
+  LanguageModelV4Usage,
+  SharedV4ProviderMetadata,
+  SharedV4Warning,
 } from '@ai-sdk/provider';
-import { type ChatCompletionChunk, type ChatCompletionParams, type ChatMessage, type ChatTool, type CompletionStream, type CompletionUsage, type Engine, MillraceError } from './index.ts';
+import {
+  type ChatCompletionChunk,
+  type ChatCompletionParams,
+  type ChatMessage,
+  type ChatTool,
+  type CompletionStream,
+  type CompletionUsage,
+  type Engine,
+  MillraceError,
+} from './index.ts';
 
 /** A loaded {@link Engine} as a model for the AI SDK. */
 export type MillraceModel = LanguageModelV4 & { readonly engine: Engine };
@@ -35,7 +53,8 @@ export function millrace(engine: Engine): MillraceModel {
       const content: LanguageModelV4Content[] = [];
       if (message.reasoning_content) content.push({ type: 'reasoning', text: message.reasoning_content });
       if (message.content) content.push({ type: 'text', text: message.content });
-      for (const { id, function: call } of message.tool_calls ?? []) content.push({ type: 'tool-call', toolCallId: id, toolName: call.name, input: call.arguments });
+      for (const { id, function: call } of message.tool_calls ?? [])
+        content.push({ type: 'tool-call', toolCallId: id, toolName: call.name, input: call.arguments });
       return {
         content,
         finishReason: reasonOf(finish_reason),
@@ -49,7 +68,10 @@ export function millrace(engine: Engine): MillraceModel {
 
     async doStream(options) {
       const { params, warnings, signal } = asked(options);
-      const chunks = await engine.chat.completions.create({ ...params, stream: true, stream_options: { include_usage: true } }, signal);
+      const chunks = await engine.chat.completions.create(
+        { ...params, stream: true, stream_options: { include_usage: true } },
+        signal,
+      );
       const parts = partsOf(chunks, warnings, options.includeRawChunks ?? false);
       const stream = new ReadableStream<LanguageModelV4StreamPart>({
         async pull(controller) {
@@ -65,7 +87,11 @@ export function millrace(engine: Engine): MillraceModel {
 }
 
 /** A call's options in OpenAI's words. `headers` are for models behind HTTP. */
-function asked(options: LanguageModelV4CallOptions): { params: ChatCompletionParams; warnings: SharedV4Warning[]; signal: { signal?: AbortSignal } } {
+function asked(options: LanguageModelV4CallOptions): {
+  params: ChatCompletionParams;
+  warnings: SharedV4Warning[];
+  signal: { signal?: AbortSignal };
+} {
   const warnings: SharedV4Warning[] = [];
   const params: ChatCompletionParams = { messages: options.prompt.flatMap(messagesOf) };
   const set = <K extends keyof ChatCompletionParams>(name: K, value: ChatCompletionParams[K]): void => {
@@ -87,25 +113,49 @@ function asked(options: LanguageModelV4CallOptions): { params: ChatCompletionPar
   }
   if (options.tools?.length) {
     params.tools = options.tools.map((tool): ChatTool => {
-      if (tool.type !== 'function') throw refused(`tools: ${tool.id} is a tool that its provider runs, which there is none of here: give the model a function instead`);
+      if (tool.type !== 'function')
+        throw refused(
+          `tools: ${tool.id} is a tool that its provider runs, which there is none of here: give the model a function instead`,
+        );
       const { name, description, inputSchema, inputExamples, strict } = tool;
-      if (inputExamples?.length) warnings.push({ type: 'unsupported', feature: 'inputExamples', details: `chat templates have no place for examples: put those of ${name} into its description` });
-      return { type: 'function', function: { name, parameters: inputSchema as Record<string, unknown>, ...(description ? { description } : {}), ...(strict ? { strict } : {}) } };
+      if (inputExamples?.length)
+        warnings.push({
+          type: 'unsupported',
+          feature: 'inputExamples',
+          details: `chat templates have no place for examples: put those of ${name} into its description`,
+        });
+      return {
+        type: 'function',
+        function: {
+          name,
+          parameters: inputSchema as Record<string, unknown>,
+          ...(description ? { description } : {}),
+          ...(strict ? { strict } : {}),
+        },
+      };
     });
     const choice = options.toolChoice;
-    if (choice) params.tool_choice = choice.type === 'tool' ? { type: 'function', function: { name: choice.toolName } } : choice.type;
+    if (choice)
+      params.tool_choice =
+        choice.type === 'tool' ? { type: 'function', function: { name: choice.toolName } } : choice.type;
   }
   const { reasoning = 'provider-default' } = options;
   if (reasoning !== 'provider-default') {
     params.chat_template_kwargs = { enable_thinking: reasoning !== 'none' };
-    warnings.push({ type: 'compatibility', feature: 'reasoning', details: 'thinking can be switched on and off where the chat template knows enable_thinking; there are no levels of it' });
+    warnings.push({
+      type: 'compatibility',
+      feature: 'reasoning',
+      details:
+        'thinking can be switched on and off where the chat template knows enable_thinking; there are no levels of it',
+    });
   }
-  const more = options.providerOptions?.['millrace'];
+  const more = options.providerOptions?.millrace;
   if (more) {
     // These decide what is sent back, which is the SDK's own business.
     const not = ['messages', 'n', 'stream', 'stream_options', 'tools', 'tool_choice'].find((name) => name in more);
     if (not) throw refused(`providerOptions.millrace.${not} is not a parameter that can be given here`);
-    if (more['chat_template_kwargs']) params.chat_template_kwargs = { ...params.chat_template_kwargs, ...(more['chat_template_kwargs'] as object) };
+    if (more.chat_template_kwargs)
+      params.chat_template_kwargs = { ...params.chat_template_kwargs, ...(more.chat_template_kwargs as object) };
     const { chat_template_kwargs: _, ...rest } = more;
     Object.assign(params, rest);
   }
@@ -120,12 +170,19 @@ function refused(what: string): MillraceError {
 function messagesOf(message: LanguageModelV4Prompt[number], index: number): ChatMessage[] {
   const where = `prompt[${index}]`;
   const unreadable = (part: { type: string; mediaType?: string }): MillraceError =>
-    refused(`${where} has a part of type ${JSON.stringify(part.type)}${part.mediaType ? ` (${part.mediaType})` : ''}: this model reads text only`);
+    refused(
+      `${where} has a part of type ${JSON.stringify(part.type)}${part.mediaType ? ` (${part.mediaType})` : ''}: this model reads text only`,
+    );
   if (message.role === 'system') return [{ role: 'system', content: message.content }];
   if (message.role === 'tool') {
     return message.content.map((part) => {
       if (part.type !== 'tool-result') throw unreadable(part);
-      return { role: 'tool', tool_call_id: part.toolCallId, name: part.toolName, content: outputOf(part.output, unreadable) };
+      return {
+        role: 'tool',
+        tool_call_id: part.toolCallId,
+        name: part.toolName,
+        content: outputOf(part.output, unreadable),
+      };
     });
   }
   let content = '';
@@ -134,7 +191,12 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
   for (const part of message.content) {
     if (part.type === 'text') content += part.text;
     else if (part.type === 'reasoning') reasoning += part.text;
-    else if (part.type === 'tool-call') calls.push({ id: part.toolCallId, type: 'function', function: { name: part.toolName, arguments: JSON.stringify(part.input) } });
+    else if (part.type === 'tool-call')
+      calls.push({
+        id: part.toolCallId,
+        type: 'function',
+        function: { name: part.toolName, arguments: JSON.stringify(part.input) },
+      });
     else throw unreadable(part);
   }
   const said: ChatMessage = { role: message.role, content: content === '' && calls.length > 0 ? null : content };
@@ -144,7 +206,10 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
 }
 
 /** What a tool has answered, as text. */
-function outputOf(output: LanguageModelV4ToolResultOutput, unreadable: (part: { type: string }) => MillraceError): string {
+function outputOf(
+  output: LanguageModelV4ToolResultOutput,
+  unreadable: (part: { type: string }) => MillraceError,
+): string {
   switch (output.type) {
     case 'text':
     case 'error-text':
@@ -165,7 +230,11 @@ function outputOf(output: LanguageModelV4ToolResultOutput, unreadable: (part: { 
 }
 
 /** A stream's parts: texts and thoughts as blocks with a beginning and an end. */
-async function* partsOf(chunks: CompletionStream<ChatCompletionChunk>, warnings: SharedV4Warning[], raw: boolean): AsyncGenerator<LanguageModelV4StreamPart, void> {
+async function* partsOf(
+  chunks: CompletionStream<ChatCompletionChunk>,
+  warnings: SharedV4Warning[],
+  raw: boolean,
+): AsyncGenerator<LanguageModelV4StreamPart, void> {
   let open: { type: 'text' | 'reasoning'; id: string } | null = null;
   let blocks = 0;
   let finishReason: LanguageModelV4FinishReason = { unified: 'other', raw: undefined };
@@ -187,7 +256,13 @@ async function* partsOf(chunks: CompletionStream<ChatCompletionChunk>, warnings:
   try {
     for await (const chunk of chunks) {
       if (raw) yield { type: 'raw', rawValue: chunk };
-      if (first) yield { type: 'response-metadata', id: chunk.id, timestamp: new Date(chunk.created * 1000), modelId: chunk.model };
+      if (first)
+        yield {
+          type: 'response-metadata',
+          id: chunk.id,
+          timestamp: new Date(chunk.created * 1000),
+          modelId: chunk.model,
+        };
       first = false;
       usage = chunk.usage ?? usage;
       const [choice] = chunk.choices;
@@ -211,7 +286,12 @@ async function* partsOf(chunks: CompletionStream<ChatCompletionChunk>, warnings:
     finishReason = { unified: 'error', raw: error instanceof MillraceError ? error.code : undefined };
   }
   yield* close();
-  yield { type: 'finish', finishReason, usage: usageOf(usage), ...(usage ? { providerMetadata: metadataOf(usage) } : {}) };
+  yield {
+    type: 'finish',
+    finishReason,
+    usage: usageOf(usage),
+    ...(usage ? { providerMetadata: metadataOf(usage) } : {}),
+  };
 }
 
 function reasonOf(raw: 'stop' | 'length' | 'tool_calls'): LanguageModelV4FinishReason {

@@ -10,7 +10,12 @@ type FromPage =
 type FromWorker = 'pull' | 'cancel';
 
 /** Answers one request of the Worker's through `port`. @internal */
-export async function serve(fetch: CustomFetch, url: string, headers: Record<string, string>, port: MessagePort): Promise<void> {
+export async function serve(
+  fetch: CustomFetch,
+  url: string,
+  headers: Record<string, string>,
+  port: MessagePort,
+): Promise<void> {
   const controller = new AbortController();
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const send = (message: FromPage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
@@ -51,7 +56,11 @@ export function through(ask: (url: string, headers: Record<string, string>, port
         port.postMessage('cancel' satisfies FromWorker);
         port.close();
       };
-      signal.addEventListener('abort', () => (cancel(), reject(signal.reason)), { once: true });
+      const onAbort = (): void => {
+        cancel();
+        reject(signal.reason);
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
       port.onmessage = ({ data }: MessageEvent<FromPage>) => {
         if ('error' in data) return reject(new TypeError(data.error));
         if (!('status' in data)) return;

@@ -8,7 +8,19 @@ import { call } from './models.ts';
 import { ChatCompletions, Completions, modelName } from './openai/create.ts';
 import { respondTo } from './openai/fetch.ts';
 import { checkGenerate, checkLoad, checkName, checkPlan } from './options.ts';
-import type { CustomFetch, DeviceLost, DeviceRestored, EngineEventMap, EngineInfo, GenerateOptions, GenerateResult, Input, LoadOptions, LoadPlan, PlanOptions } from './types.ts';
+import type {
+  CustomFetch,
+  DeviceLost,
+  DeviceRestored,
+  EngineEventMap,
+  EngineInfo,
+  GenerateOptions,
+  GenerateResult,
+  Input,
+  LoadOptions,
+  LoadPlan,
+  PlanOptions,
+} from './types.ts';
 import { Queue } from './queue.ts';
 import { use } from './use.ts';
 import { missingWebGpu } from './webgpu.ts';
@@ -28,6 +40,7 @@ const ABORT_GRACE_MS = 1000;
  * Where the GPU device is lost (a driver that resets, a crash of the browser's GPU process), the engine loads the model onto another and goes on
  * with what it was doing: see the events in {@link EngineEventMap}.
  */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the interface types the events, and what is defined of the prototype below
 export class Engine extends EventTarget {
   readonly #link: Link;
   #info: EngineInfo;
@@ -79,20 +92,27 @@ export class Engine extends EventTarget {
     let evicted = false;
     let asked = false;
     const link = new Link(options.worker === false);
-    const { id, answer } = link.request<'loaded'>({ type: 'load', options: checked, tune: options.tune, ownFetch: fetch !== undefined }, (message) => {
-      if (message.type === 'fetch' && fetch) return void serve(fetch, message.url, message.headers, message.port);
-      if (message.type !== 'progress' || signal?.aborted) return;
-      let { progress } = message;
-      if (progress.phase === 'download' && !progress.cached && url !== null) {
-        if (!asked) {
-          asked = true;
-          evicted = wasKept(url);
-          void askToPersist();
+    const { id, answer } = link.request<'loaded'>(
+      { type: 'load', options: checked, tune: options.tune, ownFetch: fetch !== undefined },
+      (message) => {
+        if (message.type === 'fetch' && fetch) return void serve(fetch, message.url, message.headers, message.port);
+        if (message.type !== 'progress' || signal?.aborted) return;
+        let { progress } = message;
+        if (progress.phase === 'download' && !progress.cached && url !== null) {
+          if (!asked) {
+            asked = true;
+            evicted = wasKept(url);
+            void askToPersist();
+          }
+          if (evicted)
+            progress = {
+              note: 'the browser has removed the stored copy of this model to free space: it is fetched again',
+              ...progress,
+            };
         }
-        if (evicted) progress = { note: 'the browser has removed the stored copy of this model to free space: it is fetched again', ...progress };
-      }
-      onProgress?.(progress);
-    });
+        onProgress?.(progress);
+      },
+    );
     const unfollow = options.download?.follow((paused) => link.pause(id, paused));
     let onAbort = (): void => {};
     const abort = new Promise<never>((_, reject) => {
@@ -223,14 +243,25 @@ export class Engine extends EventTarget {
     return this.#settle({ type: 'save', conversation, name });
   }
 
-  async #settle(request: { type: 'release'; conversation: number } | { type: 'save'; conversation: number; name: string } | { type: 'forget'; name: string }): Promise<void> {
+  async #settle(
+    request:
+      | { type: 'release'; conversation: number }
+      | { type: 'save'; conversation: number; name: string }
+      | { type: 'forget'; name: string },
+  ): Promise<void> {
     if (this.#disposed) throw disposed();
     const { info } = await this.#queue.run(() => this.#link.request<'settled'>(request).answer);
     this.#info = info;
   }
 
   /** `halt` ends the generation for either reason: the consumer's `stop()` or the caller's signal. */
-  async #generate(conversation: number, input: Input, options: GenerateOptions, onDelta: (text: string) => void, halt: AbortController): Promise<GenerateResult> {
+  async #generate(
+    conversation: number,
+    input: Input,
+    options: GenerateOptions,
+    onDelta: (text: string) => void,
+    halt: AbortController,
+  ): Promise<GenerateResult> {
     const request = checkGenerate(input, options);
     if (this.#disposed) throw disposed();
     const { signal, onProgress, onTokens } = options;
@@ -240,28 +271,33 @@ export class Engine extends EventTarget {
 
     const partial = { text: '', tokens: [] as number[], seed: request.seed! };
     const work = async (): Promise<GenerateResult> => {
-      const { id, answer } = this.#link.request<'done'>({ type: 'generate', request: { ...request, conversation } }, (message) => {
-        if (halt.signal.aborted) return;
-        if (message.type === 'progress') return onProgress?.(message.progress);
-        if (message.type !== 'delta') return;
-        const { text, logprobs } = message;
-        const tokens = [...message.tokens];
-        partial.text += text;
-        partial.tokens.push(...tokens);
-        onTokens?.({ text, tokens, ...(logprobs ? { logprobs } : {}) });
-        onDelta(text);
-      });
+      const { id, answer } = this.#link.request<'done'>(
+        { type: 'generate', request: { ...request, conversation } },
+        (message) => {
+          if (halt.signal.aborted) return;
+          if (message.type === 'progress') return onProgress?.(message.progress);
+          if (message.type !== 'delta') return;
+          const { text, logprobs } = message;
+          const tokens = [...message.tokens];
+          partial.text += text;
+          partial.tokens.push(...tokens);
+          onTokens?.({ text, tokens, ...(logprobs ? { logprobs } : {}) });
+          onDelta(text);
+        },
+      );
       halt.signal.addEventListener('abort', () => this.#link.abort(id), { once: true });
       const { result, info } = await answer;
       this.#info = info;
       if (result.finish_reason === 'abort' && signal?.aborted) throw aborted('generation', signal, result);
       return result;
     };
-    const onPlace = onProgress && ((ahead: number) => onProgress({ phase: 'queue', ahead, loaded: 0, total: 0, cached: false }));
+    const onPlace =
+      onProgress && ((ahead: number) => onProgress({ phase: 'queue', ahead, loaded: 0, total: 0, cached: false }));
     try {
       return await this.#queue.run(work, { signal: halt.signal, ...(onPlace ? { onPlace } : {}) });
     } catch (error) {
-      if (halt.signal.aborted && error instanceof MillraceError && error.code === 'ABORTED' && !error.data.result) return this.#cutShort(signal, partial);
+      if (halt.signal.aborted && error instanceof MillraceError && error.code === 'ABORTED' && !error.data.result)
+        return this.#cutShort(signal, partial);
       throw error;
     } finally {
       signal?.removeEventListener('abort', onAbort);
@@ -269,7 +305,10 @@ export class Engine extends EventTarget {
   }
 
   /** The outcome of a generation that was ended before the Worker had a result for it. */
-  #cutShort(signal: AbortSignal | undefined, partial: { text: string; tokens: number[]; seed: number }): GenerateResult {
+  #cutShort(
+    signal: AbortSignal | undefined,
+    partial: { text: string; tokens: number[]; seed: number },
+  ): GenerateResult {
     const result: GenerateResult = {
       ...partial,
       prompt_tokens: 0,
@@ -278,7 +317,15 @@ export class Engine extends EventTarget {
       recoveries: 0,
       finish_reason: 'abort',
       timings: { load_ms: 0, prefill_ms: 0, ttft_ms: 0, decode_ms: 0, prefill_tok_s: 0, decode_tok_s: 0 },
-      counters: { submits: 0, dispatches: 0, readbacks: 0, readback_bytes: 0, prefill_submits: 0, gpu_bytes: 0, created: 0 },
+      counters: {
+        submits: 0,
+        dispatches: 0,
+        readbacks: 0,
+        readback_bytes: 0,
+        prefill_submits: 0,
+        gpu_bytes: 0,
+        created: 0,
+      },
       adapter: this.#info.adapter,
       plan: this.#info.lane,
     };
@@ -296,6 +343,7 @@ interface Place {
 }
 
 /** A conversation of its own in a loaded engine, from {@link Engine.fork}. */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the interface types what is defined of the prototype below
 export class Conversation {
   #place: Place | null;
 
@@ -306,7 +354,10 @@ export class Conversation {
 
   /** As {@link Engine.generate}. */
   generate(input: Input, options: GenerateOptions = {}): Generation {
-    return this.#place?.generate(input, options) ?? new Generation(() => ({ result: Promise.reject(released()), stop: () => {} }));
+    return (
+      this.#place?.generate(input, options) ??
+      new Generation(() => ({ result: Promise.reject(released()), stop: () => {} }))
+    );
   }
 
   /** As {@link Engine.fork}, from this conversation. */
@@ -329,20 +380,33 @@ export class Conversation {
 // `using engine = …` where the browser has it; elsewhere the symbols do not exist.
 for (const { prototype } of [Engine, Conversation]) {
   for (const symbol of [Symbol.dispose, Symbol.asyncDispose]) {
-    if (symbol) Object.defineProperty(prototype, symbol, { value(this: Engine | Conversation) { this.dispose(); }, configurable: true, writable: true });
+    if (symbol)
+      Object.defineProperty(prototype, symbol, {
+        value(this: Engine | Conversation) {
+          this.dispose();
+        },
+        configurable: true,
+        writable: true,
+      });
   }
 }
 export interface Engine extends Disposable, AsyncDisposable {
   /** Calls `listener` with each of the events in {@link EngineEventMap}. */
   addEventListener<K extends keyof EngineEventMap>(
     type: K,
-    listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,
+    listener:
+      | ((this: Engine, event: EngineEventMap[K]) => unknown)
+      | { handleEvent(event: EngineEventMap[K]): unknown }
+      | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
   /** Calls it no more. */
   removeEventListener<K extends keyof EngineEventMap>(
     type: K,
-    listener: ((this: Engine, event: EngineEventMap[K]) => unknown) | { handleEvent(event: EngineEventMap[K]): unknown } | null,
+    listener:
+      | ((this: Engine, event: EngineEventMap[K]) => unknown)
+      | { handleEvent(event: EngineEventMap[K]): unknown }
+      | null,
     options?: boolean | EventListenerOptions,
   ): void;
 }
@@ -351,7 +415,8 @@ export interface Conversation extends Disposable, AsyncDisposable {}
 /** A `fetch` of what is there already. */
 function once(response: Response): CustomFetch {
   return async () => {
-    if (response.bodyUsed) throw new TypeError('a Response can be read only once: give the URL of a model that has to be read again');
+    if (response.bodyUsed)
+      throw new TypeError('a Response can be read only once: give the URL of a model that has to be read again');
     return response;
   };
 }
@@ -363,4 +428,3 @@ function released(): MillraceError {
 function disposed(): MillraceError {
   return new MillraceError('DISPOSED', 'the engine was disposed of: load it again');
 }
-

@@ -20,8 +20,24 @@ export type ErrorCode =
   | 'INTERNAL'; // something that cannot happen did
 
 const CODES: ReadonlySet<string> = new Set<ErrorCode>([
-  'BAD_OPTION', 'BAD_MODEL', 'UNSUPPORTED_MODEL', 'NOT_FOUND', 'NETWORK', 'STORAGE', 'OUT_OF_MEMORY', 'NO_WEBGPU', 'NO_ADAPTER',
-  'DEVICE_LOST', 'GPU', 'UNKNOWN_KERNEL', 'CONTEXT_FULL', 'ABORTED', 'TOKENIZER', 'TEMPLATE', 'DISPOSED', 'INTERNAL',
+  'BAD_OPTION',
+  'BAD_MODEL',
+  'UNSUPPORTED_MODEL',
+  'NOT_FOUND',
+  'NETWORK',
+  'STORAGE',
+  'OUT_OF_MEMORY',
+  'NO_WEBGPU',
+  'NO_ADAPTER',
+  'DEVICE_LOST',
+  'GPU',
+  'UNKNOWN_KERNEL',
+  'CONTEXT_FULL',
+  'ABORTED',
+  'TOKENIZER',
+  'TEMPLATE',
+  'DISPOSED',
+  'INTERNAL',
 ]);
 
 /**
@@ -34,7 +50,11 @@ export class MillraceError extends Error {
   /** Particulars, by code; an empty object where there are none. */
   readonly data: Readonly<Record<string, unknown>>;
 
-  constructor(code: ErrorCode, message: string, { cause, data = {} }: { cause?: unknown; data?: Record<string, unknown> } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    { cause, data = {} }: { cause?: unknown; data?: Record<string, unknown> } = {},
+  ) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = code === 'ABORTED' ? 'AbortError' : 'MillraceError';
     this.code = code;
@@ -64,10 +84,26 @@ const DEPTH = 8;
 /** Takes an error apart for `postMessage`. What cannot be cloned becomes text. @internal */
 export function packError(error: unknown, depth = DEPTH): PackedError {
   if (!(error instanceof Error)) {
-    return { code: null, name: 'Error', message: textOf(error), stack: null, dom: false, data: {}, cause: typeof error === 'object' && error !== null ? { value: cloneable(error) } : null };
+    return {
+      code: null,
+      name: 'Error',
+      message: textOf(error),
+      stack: null,
+      dom: false,
+      data: {},
+      cause: typeof error === 'object' && error !== null ? { value: cloneable(error) } : null,
+    };
   }
   // They may be properties like others, where somebody has set them.
-  const { code, data, cause, name: _, message: __, stack: ___, ...rest } = error as Error & { code?: unknown; data?: unknown };
+  const {
+    code,
+    data,
+    cause,
+    name: _,
+    message: __,
+    stack: ___,
+    ...rest
+  } = error as Error & { code?: unknown; data?: unknown };
   const ours = isCode(code);
   return {
     code: ours ? code : null,
@@ -75,15 +111,30 @@ export function packError(error: unknown, depth = DEPTH): PackedError {
     message: error.message,
     stack: error.stack ?? null,
     dom: typeof DOMException !== 'undefined' && error instanceof DOMException,
-    data: fields(ours ? data : { ...rest, ...(Object.hasOwn(error, 'code') ? { code } : {}), ...(data === undefined ? {} : { data }) }),
-    cause: cause === undefined || cause === null ? null : depth === 0 ? { value: textOf(cause) } : cause instanceof Error ? { error: packError(cause, depth - 1) } : { value: cloneable(cause) },
+    data: fields(
+      ours
+        ? data
+        : { ...rest, ...(Object.hasOwn(error, 'code') ? { code } : {}), ...(data === undefined ? {} : { data }) },
+    ),
+    cause:
+      cause === undefined || cause === null
+        ? null
+        : depth === 0
+          ? { value: textOf(cause) }
+          : cause instanceof Error
+            ? { error: packError(cause, depth - 1) }
+            : { value: cloneable(cause) },
   };
 }
 
 /** Puts a packed error together again. Whatever has no code is INTERNAL, and has what it was as its cause. @internal */
 export function unpackError(packed: PackedError): MillraceError {
-  if (!packed.code) return new MillraceError('INTERNAL', `unexpected ${packed.name}: ${packed.message}`, { cause: foreign(packed) });
-  const error = new MillraceError(packed.code, packed.message, { data: packed.data, ...(packed.cause ? { cause: unpackCause(packed.cause) } : {}) });
+  if (!packed.code)
+    return new MillraceError('INTERNAL', `unexpected ${packed.name}: ${packed.message}`, { cause: foreign(packed) });
+  const error = new MillraceError(packed.code, packed.message, {
+    data: packed.data,
+    ...(packed.cause ? { cause: unpackCause(packed.cause) } : {}),
+  });
   if (packed.stack) error.stack = packed.stack;
   return error;
 }
@@ -93,11 +144,21 @@ function unpackCause(packed: PackedCause): unknown {
   return packed.error.code ? unpackError(packed.error) : foreign(packed.error);
 }
 
-const NATIVE: Record<string, ErrorConstructor> = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
+const NATIVE: Record<string, ErrorConstructor> = {
+  EvalError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+  TypeError,
+  URIError,
+};
 
 function foreign(packed: PackedError): Error {
   if (packed.dom) return new DOMException(packed.message, packed.name);
-  const error = new (NATIVE[packed.name] ?? Error)(packed.message, packed.cause ? { cause: unpackCause(packed.cause) } : undefined);
+  const error = new (NATIVE[packed.name] ?? Error)(
+    packed.message,
+    packed.cause ? { cause: unpackCause(packed.cause) } : undefined,
+  );
   if (error.name !== packed.name) error.name = packed.name;
   if (packed.stack) error.stack = packed.stack;
   return Object.assign(error, packed.data);
@@ -108,7 +169,8 @@ function isCode(code: unknown): code is ErrorCode {
 }
 
 function fields(data: unknown): Record<string, unknown> {
-  if (typeof data !== 'object' || data === null) return data === undefined || data === null ? {} : { value: cloneable(data) };
+  if (typeof data !== 'object' || data === null)
+    return data === undefined || data === null ? {} : { value: cloneable(data) };
   return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, cloneable(value)]));
 }
 
@@ -119,7 +181,13 @@ function cloneable(value: unknown, depth = 4): unknown {
   } catch {
     if (Array.isArray(value) && depth > 0) return value.map((item) => cloneable(item, depth - 1));
     // Only plain objects have nothing but their entries.
-    if (depth === 0 || typeof value !== 'object' || value === null || ![Object.prototype, null].includes(Object.getPrototypeOf(value))) return textOf(value);
+    if (
+      depth === 0 ||
+      typeof value !== 'object' ||
+      value === null ||
+      ![Object.prototype, null].includes(Object.getPrototypeOf(value))
+    )
+      return textOf(value);
     return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cloneable(item, depth - 1)]));
   }
 }

@@ -114,5 +114,8 @@ export class Generation implements AsyncIterable<string>, PromiseLike<GenerateRe
 
 /** What an aborted operation rejects with. @internal */
 export function aborted(what: string, signal: AbortSignal | undefined, result?: GenerateResult): MillraceError {
-  return new MillraceError('ABORTED', `${what} was aborted by its signal`, { cause: signal?.reason, data: result ? { result } : {} });
+  return new MillraceError('ABORTED', `${what} was aborted by its signal`, {
+    cause: signal?.reason,
+    data: result ? { result } : {},
+  });
 }

@@ -107,17 +107,28 @@ class Host {
         requireGpu();
         await this.#initialise();
         const options = message.ownFetch ? { ...message.options, fetch: this.#pageFetch(id) } : message.options;
-        const engine = await WasmEngine.load(options, (progress) => this.post({ type: 'progress', id, progress }), controller.signal, this.#controlOf(id));
+        const engine = await WasmEngine.load(
+          options,
+          (progress) => this.post({ type: 'progress', id, progress }),
+          controller.signal,
+          this.#controlOf(id),
+        );
         this.#engine = engine;
         if (this.#ended) return this.#drop();
-        engine.onDevice((event) => (event.type === 'gone' ? this.#recoverWhenIdle() : this.post({ type: 'device', event })));
+        engine.onDevice((event) =>
+          event.type === 'gone' ? this.#recoverWhenIdle() : this.post({ type: 'device', event }),
+        );
         const info = engine.info();
         this.post({ type: 'loaded', id, info });
         // On a GPU in software it would cost more than it gains.
         if (message.tune ?? !info.adapter.software) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
       } else if (message.type === 'models') {
         await this.#initialise();
-        this.post({ type: 'answer', id, value: await this.#models(id, message.call, message.ownFetch, controller.signal) });
+        this.post({
+          type: 'answer',
+          id,
+          value: await this.#models(id, message.call, message.ownFetch, controller.signal),
+        });
       } else {
         this.#idleSince = 0;
         await this.#tuning?.stop();
@@ -125,7 +136,8 @@ class Host {
         const engine = this.#engine;
         if (!engine) throw new MillraceError('INTERNAL', `the Worker was asked to ${message.type} and holds no model`);
         if (message.type === 'fork' || message.type === 'restore') {
-          const conversation = message.type === 'fork' ? engine.fork(message.from) : await engine.restore(message.name, controller.signal);
+          const conversation =
+            message.type === 'fork' ? engine.fork(message.from) : await engine.restore(message.name, controller.signal);
           return this.post({ type: 'forked', id, conversation, info: engine.info() });
         }
         if (message.type !== 'generate') {
@@ -134,7 +146,8 @@ class Host {
           if (message.type === 'forget') await engine.forget(message.name);
           return this.post({ type: 'settled', id, info: engine.info() });
         }
-        const onDelta: Parameters<WasmEngine['generate']>[1] = (delta) => this.post({ type: 'delta', id, ...delta }, [delta.tokens.buffer]);
+        const onDelta: Parameters<WasmEngine['generate']>[1] = (delta) =>
+          this.post({ type: 'delta', id, ...delta }, [delta.tokens.buffer]);
         const onProgress = (progress: Progress): void => this.post({ type: 'progress', id, progress });
         const result = await engine.generate(message.request, onDelta, onProgress, controller.signal);
         this.post({ type: 'done', id, result, info: engine.info() });
@@ -188,7 +201,11 @@ class Host {
         this.#recoverWhenIdle();
       },
     );
-    this.#tuning = { stop: () => (controller.abort(), done) };
+    const stop = (): Promise<void> => {
+      controller.abort();
+      return done;
+    };
+    this.#tuning = { stop };
   }
 
   /** The request's control, as the page has it by now. */
@@ -231,11 +248,20 @@ class Host {
         return wasm.listModels();
       case 'plan':
         requireGpu();
-        return wasm.planModel(ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options, onProgress, signal);
+        return wasm.planModel(
+          ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options,
+          onProgress,
+          signal,
+        );
       case 'usage':
         return wasm.storageUsage();
       case 'download':
-        return wasm.downloadModel(ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options, onProgress, signal, this.#controlOf(id));
+        return wasm.downloadModel(
+          ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options,
+          onProgress,
+          signal,
+          this.#controlOf(id),
+        );
       case 'verify':
         return wasm.verifyModel(call.url, onProgress, signal);
       case 'remove':
@@ -250,7 +276,10 @@ class Host {
 
 function requireGpu(): void {
   if (!('gpu' in self.navigator)) {
-    throw new MillraceError('NO_WEBGPU', 'WebGPU is not available in Workers of this browser: update it, or use a current Chrome, Edge, Safari 26 or Firefox');
+    throw new MillraceError(
+      'NO_WEBGPU',
+      'WebGPU is not available in Workers of this browser: update it, or use a current Chrome, Edge, Safari 26 or Firefox',
+    );
   }
 }
 
@@ -260,8 +289,13 @@ function crashIfTrap(error: unknown): boolean {
   // In a Worker of the caller's there may be other wasm. Not every browser tells whose trap it was.
   const from = /([^\s(@]+):wasm-function\[/.exec(error.stack ?? '')?.[1];
   if (from && /^https?:/.test(from) && from !== WASM.href) return false;
-  const again = hosts.size > 1 ? 'all engines of this Worker are gone: end it, and load them in another' : 'load it again';
-  crashed ??= new MillraceError('INTERNAL', `the engine crashed (${error.message}): ${again}; the console shows where`, { cause: error });
+  const again =
+    hosts.size > 1 ? 'all engines of this Worker are gone: end it, and load them in another' : 'load it again';
+  crashed ??= new MillraceError(
+    'INTERNAL',
+    `the engine crashed (${error.message}): ${again}; the console shows where`,
+    { cause: error },
+  );
   for (const one of hosts) one.post({ type: 'crash', error: packError(crashed) });
   return true;
 }

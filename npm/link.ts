@@ -46,7 +46,11 @@ export class Link {
 
   #inWorker(): { far: Worker; end: () => void } {
     const url = completed(new URL('./worker.js', import.meta.url));
-    const worker = startWorker(url, () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace' }), 'millrace');
+    const worker = startWorker(
+      url,
+      () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace' }),
+      'millrace',
+    );
     worker.addEventListener('error', (event) => {
       const message = event.message
         ? `the engine's Worker failed: ${event.message}`
@@ -59,7 +63,11 @@ export class Link {
   #inThisThread(): { far: MessagePort; end: () => void } {
     const { port1, port2 } = new MessageChannel();
     const startReads = (): Worker =>
-      startWorker(completed(new URL('./worker.js', import.meta.url)), () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }), 'millrace-reads');
+      startWorker(
+        completed(new URL('./worker.js', import.meta.url)),
+        () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }),
+        'millrace-reads',
+      );
     // What is sent before it is there waits in the channel.
     import('./host.js').then(
       ({ host }) => host(port2, startReads),
@@ -72,7 +80,10 @@ export class Link {
   }
 
   /** Sends a request; `on` sees what comes before the answer. */
-  request<T extends 'loaded' | 'done' | 'forked' | 'settled' | 'answer'>(request: Unsent, on: Pending['on'] = () => {}): { id: number; answer: Promise<Answer<T>> } {
+  request<T extends 'loaded' | 'done' | 'forked' | 'settled' | 'answer'>(
+    request: Unsent,
+    on: Pending['on'] = () => {},
+  ): { id: number; answer: Promise<Answer<T>> } {
     const id = this.#next++;
     const answer = new Promise<Answer<T>>((resolve, reject) => {
       if (this.#gone) return reject(this.#gone);
@@ -136,6 +147,10 @@ function startWorker(url: URL, start: () => Worker, name: string): Worker {
     const script = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' }));
     return new Worker(script, { type: 'module', name });
   } catch (error) {
-    throw new MillraceError('INTERNAL', `a Worker could not be started from ${url}: the page's content security policy must allow it`, { cause: error });
+    throw new MillraceError(
+      'INTERNAL',
+      `a Worker could not be started from ${url}: the page's content security policy must allow it`,
+      { cause: error },
+    );
   }
 }

@@ -1,7 +1,19 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
 import type { DeviceEvent } from './protocol.ts';
 import type {
-  CustomFetch, EngineInfo, GenerateResult, Lane, LoadOptions, LoadPlan, Message, ProfileRow, Progress, StorageUsage, StoredModel, TokenLogprobs, Verified,
+  CustomFetch,
+  EngineInfo,
+  GenerateResult,
+  Lane,
+  LoadOptions,
+  LoadPlan,
+  Message,
+  ProfileRow,
+  Progress,
+  StorageUsage,
+  StoredModel,
+  TokenLogprobs,
+  Verified,
 } from './types.ts';
 
 export type { ProfileRow };
@@ -70,20 +82,43 @@ export class WasmControl {
   free(): void;
 }
 
-export function planModel(options: WasmLoadOptions & { memory?: number }, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<LoadPlan>;
+export function planModel(
+  options: WasmLoadOptions & { memory?: number },
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+): Promise<LoadPlan>;
 /** Takes what starts a Worker that reads stored files beside this one (`reads.ts`). */
 export function readBeside(start: () => Worker): void;
 export function listModels(): Promise<StoredModel[]>;
 export function storageUsage(): Promise<StorageUsage>;
-export function downloadModel(options: WasmDownloadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal, control: WasmControl): Promise<StoredModel>;
-export function verifyModel(url: string, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Verified>;
+export function downloadModel(
+  options: WasmDownloadOptions,
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+  control: WasmControl,
+): Promise<StoredModel>;
+export function verifyModel(
+  url: string,
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+): Promise<Verified>;
 export function removeModel(url: string): Promise<void>;
 export function exportModel(url: string): Promise<{ name: string; parts: Blob[] }[]>;
-export function importModel(url: string, files: { files: WasmModelFile[] }, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<StoredModel>;
+export function importModel(
+  url: string,
+  files: { files: WasmModelFile[] },
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+): Promise<StoredModel>;
 
 export class WasmEngine {
   private constructor();
-  static load(options: WasmLoadOptions, onProgress: (progress: Progress) => void, signal: AbortSignal, control: WasmControl): Promise<WasmEngine>;
+  static load(
+    options: WasmLoadOptions,
+    onProgress: (progress: Progress) => void,
+    signal: AbortSignal,
+    control: WasmControl,
+  ): Promise<WasmEngine>;
   /** An aborted generation resolves with finish_reason `abort`. */
   generate(
     request: WasmRequest,
@@ -129,7 +164,8 @@ export interface Tuned {
 }
 
 /** One kernel, or one use of it, in a pass of prefill; `ms` is of a pass. */
-export interface PrefillRow extends Pick<ProfileRow, 'step' | 'kernel' | 'variant' | 'calls' | 'us' | 'ms' | 'percent'> {
+export interface PrefillRow
+  extends Pick<ProfileRow, 'step' | 'kernel' | 'variant' | 'calls' | 'us' | 'ms' | 'percent'> {
   /** Multiplications and additions over time, in 10^12 a second. */
   tops: number;
 }
@@ -185,7 +221,18 @@ export interface BenchOptions {
 
 /** How far a bench has come. `loaded` of `total`: bytes or pipelines while it loads, then runs or operations that are done. */
 export interface BenchProgress {
-  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'tune' | 'warm-up' | 'run' | 'second-turn' | 'profile' | 'kernels';
+  phase:
+    | 'download'
+    | 'verify'
+    | 'read'
+    | 'upload'
+    | 'compile'
+    | 'tune'
+    | 'warm-up'
+    | 'run'
+    | 'second-turn'
+    | 'profile'
+    | 'kernels';
   loaded: number;
   total: number;
   /** Of the run under way: its tokens so far, and their number a second. */
@@ -276,6 +323,10 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
 }
 
 /** Measures a model, or random weights in a known model's shape; with `quality`, what its lane costs in quality. */
-export function bench(options: BenchOptions, onProgress: (progress: BenchProgress) => void, signal: AbortSignal): Promise<BenchReport | QualityReport>;
+export function bench(
+  options: BenchOptions,
+  onProgress: (progress: BenchProgress) => void,
+  signal: AbortSignal,
+): Promise<BenchReport | QualityReport>;
 
 export default function init(module?: { module_or_path: URL | string | Response }): Promise<unknown>;

@@ -7,7 +7,15 @@ import { Link } from './link.ts';
 import { checkDownload, checkModelUrl, checkModels, filesOf } from './options.ts';
 import { unlessUsed } from './use.ts';
 import type { ModelsCall } from './protocol.ts';
-import type { DownloadOptions, ModelFile, ModelsOptions, Progress, StorageUsage, StoredModel, Verified } from './types.ts';
+import type {
+  DownloadOptions,
+  ModelFile,
+  ModelsOptions,
+  Progress,
+  StorageUsage,
+  StoredModel,
+  Verified,
+} from './types.ts';
 
 /** How long the Worker outlives the last call, in milliseconds. */
 const IDLE_MS = 5000;
@@ -17,7 +25,11 @@ let calls = 0;
 let ending: ReturnType<typeof setTimeout> | undefined;
 
 /** Has the Worker of stored models do something; `here`, this thread. @internal */
-export async function call<T>(request: ModelsCall, { signal, onProgress, fetch, download }: Partial<DownloadOptions> = {}, here = false): Promise<T> {
+export async function call<T>(
+  request: ModelsCall,
+  { signal, onProgress, fetch, download }: Partial<DownloadOptions> = {},
+  here = false,
+): Promise<T> {
   if (signal?.aborted) throw aborted(request.name, signal);
   // One in this thread is for this call alone.
   const used = here ? new Link(true) : (link ??= new Link());
@@ -25,10 +37,13 @@ export async function call<T>(request: ModelsCall, { signal, onProgress, fetch, 
     clearTimeout(ending);
     calls += 1;
   }
-  const { id, answer } = used.request<'answer'>({ type: 'models', call: request, ownFetch: fetch !== undefined }, (message) => {
-    if (message.type === 'progress' && !signal?.aborted) onProgress?.(message.progress as Progress);
-    if (message.type === 'fetch' && fetch) void serve(fetch, message.url, message.headers, message.port);
-  });
+  const { id, answer } = used.request<'answer'>(
+    { type: 'models', call: request, ownFetch: fetch !== undefined },
+    (message) => {
+      if (message.type === 'progress' && !signal?.aborted) onProgress?.(message.progress as Progress);
+      if (message.type === 'fetch' && fetch) void serve(fetch, message.url, message.headers, message.port);
+    },
+  );
   const onAbort = (): void => used.abort(id);
   signal?.addEventListener('abort', onAbort, { once: true });
   const unfollow = download?.follow((paused) => used.pause(id, paused));
@@ -95,7 +110,10 @@ export const models = {
 
   /** The files of a whole model. They lie on the disk until they are read. Rejects with NOT_FOUND where it is not whole. */
   async export(model: string | URL): Promise<File[]> {
-    const files = await call<{ name: string; parts: Blob[] }[]>({ name: 'export', url: checkModelUrl('models.export', model) });
+    const files = await call<{ name: string; parts: Blob[] }[]>({
+      name: 'export',
+      url: checkModelUrl('models.export', model),
+    });
     return files.map(({ name, parts }) => new File(parts, name));
   },
 
@@ -103,7 +121,11 @@ export const models = {
    * Keeps files as the model of an address, in place of what is there. With a manifest.json among them its hashes are compared: else BAD_MODEL.
    * Rejects with STORAGE while an engine uses what is there.
    */
-  async import(model: string | URL, files: ModelFile | readonly ModelFile[] | FileList, options: ModelsOptions = {}): Promise<StoredModel> {
+  async import(
+    model: string | URL,
+    files: ModelFile | readonly ModelFile[] | FileList,
+    options: ModelsOptions = {},
+  ): Promise<StoredModel> {
     checkModels('models.import', options);
     const url = checkModelUrl('models.import', model);
     void askToPersist();

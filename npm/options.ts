@@ -3,25 +3,46 @@ import { closest, distance } from 'fastest-levenshtein';
 import { DownloadControl } from './control.ts';
 import { MillraceError } from './errors.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
-import type { DownloadOptions, FetchingOptions, GenerateOptions, Input, LoadOptions, Message, ModelFile, ModelSource, ModelsOptions, PlanOptions } from './types.ts';
+import type {
+  DownloadOptions,
+  FetchingOptions,
+  GenerateOptions,
+  Input,
+  LoadOptions,
+  Message,
+  ModelFile,
+  ModelSource,
+  ModelsOptions,
+  PlanOptions,
+} from './types.ts';
 
 /** Says what is wrong with a value, or null. */
 type Check = (value: unknown) => string | null;
 
-const integer = (least: number, most = Number.MAX_SAFE_INTEGER): Check => (value) =>
-  Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most
-    ? null
-    : `must be a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}`;
-const number = (least: number, most: number): Check => (value) =>
-  typeof value === 'number' && value >= least && value <= most ? null : `must be a number from ${least} to ${most}`;
-const oneOf = (...names: string[]): Check => (value) => (names.includes(value as string) ? null : `must be one of ${names.join(', ')}`);
+const integer =
+  (least: number, most = Number.MAX_SAFE_INTEGER): Check =>
+  (value) =>
+    Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most
+      ? null
+      : `must be a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}`;
+const number =
+  (least: number, most: number): Check =>
+  (value) =>
+    typeof value === 'number' && value >= least && value <= most ? null : `must be a number from ${least} to ${most}`;
+const oneOf =
+  (...names: string[]): Check =>
+  (value) =>
+    names.includes(value as string) ? null : `must be one of ${names.join(', ')}`;
 const boolean: Check = (value) => (typeof value === 'boolean' ? null : 'must be true or false');
 const text: Check = (value) => (typeof value === 'string' && value !== '' ? null : 'must be a text that is not empty');
 const callback: Check = (value) => (typeof value === 'function' ? null : 'must be a function');
 const signal: Check = (value) => (value instanceof AbortSignal ? null : 'must be an AbortSignal');
 const plainObject: Check = (value) => (isObject(value) ? null : 'must be an object');
 const anything: Check = () => null;
-const listOf = (item: Check, what: string): Check => (value) => (Array.isArray(value) && value.every((one) => item(one) === null) ? null : `must be ${what}`);
+const listOf =
+  (item: Check, what: string): Check =>
+  (value) =>
+    Array.isArray(value) && value.every((one) => item(one) === null) ? null : `must be ${what}`;
 
 type Schema<T> = { [K in keyof Required<T>]: Check };
 
@@ -36,7 +57,8 @@ const FETCHING: Schema<FetchingOptions> = {
 
 const MODELS: Schema<ModelsOptions> = { onProgress: callback, signal };
 
-const NOT_HERE = 'may be false only in a dedicated Worker, whose thread then runs the engine: call Engine.load there, or leave the option out';
+const NOT_HERE =
+  'may be false only in a dedicated Worker, whose thread then runs the engine: call Engine.load there, or leave the option out';
 
 const LOAD: Schema<LoadOptions> = {
   ...FETCHING,
@@ -49,7 +71,10 @@ const LOAD: Schema<LoadOptions> = {
   chunk: integer(1, 32),
   adapter: text,
   quantize: oneOf('q4_0', 'q4_k', 'q8_0', 'f16'),
-  kernels: (value) => (isObject(value) && Object.values(value).every((name) => text(name) === null) ? null : 'must map operations to names of variants'),
+  kernels: (value) =>
+    isObject(value) && Object.values(value).every((name) => text(name) === null)
+      ? null
+      : 'must map operations to names of variants',
   subgroups: boolean,
   cache: boolean,
   tune: boolean,
@@ -67,7 +92,8 @@ const GENERATE: Schema<GenerateOptions> = {
   seed: integer(0),
   presencePenalty: number(-2, 2),
   frequencyPenalty: number(-2, 2),
-  repetitionPenalty: (value) => (typeof value === 'number' && value > 0 && value < Infinity ? null : 'must be a number above 0'),
+  repetitionPenalty: (value) =>
+    typeof value === 'number' && value > 0 && value < Infinity ? null : 'must be a number above 0',
   logitBias: (value) =>
     isObject(value) && Object.entries(value).every(([id, bias]) => /^\d+$/.test(id) && number(-100, 100)(bias) === null)
       ? null
@@ -87,7 +113,8 @@ const GENERATE: Schema<GenerateOptions> = {
 
 const MESSAGE: Schema<Message> = {
   role: oneOf('system', 'user', 'assistant', 'tool'),
-  content: (value) => (value === null || typeof value === 'string' ? null : 'must be a text, or null beside tool_calls'),
+  content: (value) =>
+    value === null || typeof value === 'string' ? null : 'must be a text, or null beside tool_calls',
   name: text,
   tool_calls: listOf(plainObject, 'a list of tool calls'),
   tool_call_id: text,
@@ -97,7 +124,16 @@ const MESSAGE: Schema<Message> = {
 /** Checks the options of `Engine.load` and makes of them what the Worker gets. */
 export function checkLoad(options: LoadOptions): WasmLoadOptions {
   check('Engine.load', options, LOAD);
-  const { onProgress: _, signal: __, tune: ___, fetch: ____, download: _____, worker: ______, model, ...rest } = options;
+  const {
+    onProgress: _,
+    signal: __,
+    tune: ___,
+    fetch: ____,
+    download: _____,
+    worker: ______,
+    model,
+    ...rest
+  } = options;
   // A Response can be read once: there is nothing to go on with, and nothing to keep it under.
   if (model instanceof Response) return { ...rest, cache: false, model: responseUrl(model) };
   return { ...rest, model: modelSource('Engine.load', model) };
@@ -105,7 +141,8 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
 
 /** Checks the options of `Engine.plan`. */
 export function checkPlan(options: PlanOptions): WasmLoadOptions & { memory?: number } {
-  if (options?.model instanceof Response) throw bad('Engine.plan: model: a Response can be read only once: give its URL');
+  if (options?.model instanceof Response)
+    throw bad('Engine.plan: model: a Response can be read only once: give its URL');
   const { memory, ...load } = options;
   if (memory !== undefined) check('Engine.plan', { memory }, { memory: integer(1) });
   return { ...checkLoad(load), ...(memory === undefined ? {} : { memory }) };
@@ -139,7 +176,8 @@ export function filesOf(where: string, files: ModelFile | readonly ModelFile[] |
 function responseUrl(response: Response): string {
   if (response.bodyUsed) throw bad('Engine.load: model: the Response was read already: pass a fresh one');
   const url = modelSource('Engine.load', response.url || 'model.gguf') as string;
-  if (/\.(json|safetensors)$/.test(new URL(url).pathname)) throw bad('Engine.load: model: a Response can be one .gguf file; give folders by their URL');
+  if (/\.(json|safetensors)$/.test(new URL(url).pathname))
+    throw bad('Engine.load: model: a Response can be one .gguf file; give folders by their URL');
   return url;
 }
 
@@ -183,7 +221,8 @@ function checkMessage(message: Message, index: number): Message {
   for (const name of ['role', 'content'] as const) {
     if (message[name] === undefined) throw bad(`${where}: ${name} is missing`);
   }
-  if (message.content === null && !message.tool_calls?.length) throw bad(`${where}: content may only be null beside tool_calls`);
+  if (message.content === null && !message.tool_calls?.length)
+    throw bad(`${where}: content may only be null beside tool_calls`);
   return message;
 }
 
@@ -195,8 +234,12 @@ function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'
     return new URL(model, base).href;
   }
   // A FileList, an array, or one file.
-  const files = typeof model === 'object' && model !== null && 'length' in model ? Array.from(model as ArrayLike<ModelFile>) : [model as ModelFile];
-  if (model === undefined || files.length === 0) throw bad(`${where}: model is missing: give it a URL, or the files themselves`);
+  const files =
+    typeof model === 'object' && model !== null && 'length' in model
+      ? Array.from(model as ArrayLike<ModelFile>)
+      : [model as ModelFile];
+  if (model === undefined || files.length === 0)
+    throw bad(`${where}: model is missing: give it a URL, or the files themselves`);
   return { files: files.map((file) => modelFile(where, file)) };
 }
 
@@ -205,7 +248,8 @@ function modelFile(where: string, file: ModelFile): WasmModelFile {
     // A chosen folder's files carry its name in front; a model's files are named from inside it.
     return { name: file.webkitRelativePath.split('/').slice(1).join('/') || file.name, data: file };
   }
-  if (isObject(file) && text(file.name) === null && file.data instanceof Blob) return { name: file.name, data: file.data };
+  if (isObject(file) && text(file.name) === null && file.data instanceof Blob)
+    return { name: file.name, data: file.data };
   throw bad(`${where}: each file of the model must be a File, or { name, data } with a Blob`);
 }
 
@@ -213,7 +257,11 @@ function modelFile(where: string, file: ModelFile): WasmModelFile {
 function check(where: string, options: unknown, schema: Record<string, Check>): void {
   if (!isObject(options)) throw bad(`${where}: the options must be an object`);
   for (const [name, value] of Object.entries(options)) {
-    const wrong = Object.hasOwn(schema, name) ? value === undefined ? null : schema[name]!(value) : unknown(name, Object.keys(schema));
+    const wrong = Object.hasOwn(schema, name)
+      ? value === undefined
+        ? null
+        : schema[name]!(value)
+      : unknown(name, Object.keys(schema));
     if (wrong) throw bad(`${where}: ${name} ${wrong}`, { option: name });
   }
 }
@@ -221,7 +269,10 @@ function check(where: string, options: unknown, schema: Record<string, Check>): 
 function unknown(name: string, known: string[]): string {
   const plain = (one: string): string => one.toLowerCase().replaceAll('_', '');
   const near = closest(plain(name), known.map(plain));
-  const hint = distance(plain(name), near) <= 2 ? `; did you mean ${known.find((one) => plain(one) === near)}?` : ` (known: ${known.join(', ')})`;
+  const hint =
+    distance(plain(name), near) <= 2
+      ? `; did you mean ${known.find((one) => plain(one) === near)}?`
+      : ` (known: ${known.join(', ')})`;
   return `is not an option${hint}`;
 }
 

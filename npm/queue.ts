@@ -22,7 +22,10 @@ export class Queue {
    * Does `work` when all that came before has ended, well or badly. `onPlace` is told how many are ahead: at once where there are any, and
    * whenever that changes, 0 as the turn comes. Aborting `signal` before the turn comes rejects with ABORTED and without `work` having run.
    */
-  run<T>(work: () => Promise<T>, { signal, onPlace }: { signal?: AbortSignal; onPlace?: (ahead: number) => void } = {}): Promise<T> {
+  run<T>(
+    work: () => Promise<T>,
+    { signal, onPlace }: { signal?: AbortSignal; onPlace?: (ahead: number) => void } = {},
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#closed) return reject(this.#closed);
       if (signal?.aborted) return reject(aborted('waiting', signal));
@@ -67,7 +70,8 @@ export class Queue {
     this.#line.splice(place, 1);
     this.#telling += 1;
     // Whoever is told may leave or have others leave; those behind them then have been told already.
-    for (const [index, other] of this.#line.slice(place).entries()) if (this.#line[place + index] === other) tell(other, place + index);
+    for (const [index, other] of this.#line.slice(place).entries())
+      if (this.#line[place + index] === other) tell(other, place + index);
     this.#telling -= 1;
     this.#begin();
   }

@@ -1,7 +1,17 @@
 'use client';
 // A chat with a model as a React hook. The state lives outside React, in a store of its own: components come and go, and in StrictMode twice.
 import { useEffect, useState, useSyncExternalStore } from 'react';
-import { Engine, type EngineInfo, type GenerateOptions, type GenerateResult, type Generation, type LoadOptions, type Message, MillraceError, type Progress } from './index.ts';
+import {
+  Engine,
+  type EngineInfo,
+  type GenerateOptions,
+  type GenerateResult,
+  type Generation,
+  type LoadOptions,
+  type Message,
+  MillraceError,
+  type Progress,
+} from './index.ts';
 import { Splitter } from './openai/split.ts';
 
 /** Options of {@link useChat}. */
@@ -72,6 +82,7 @@ export function useChat(options: UseChatOptions): UseChat {
   });
   const { model, enabled = true } = options;
   const key = typeof model === 'string' || model instanceof URL ? String(model) : model;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another model is loaded anew
   useEffect(() => {
     if (!enabled) return;
     // Later than StrictMode's rehearsal, which takes it back at once.
@@ -87,7 +98,15 @@ export function useChat(options: UseChatOptions): UseChat {
   return { ...state, status, send: store.send, stop: store.stop, retry: store.retry, reset: store.reset };
 }
 
-const EMPTY: ChatState = { status: 'idle', progress: null, info: null, engine: null, messages: [], result: null, error: null };
+const EMPTY: ChatState = {
+  status: 'idle',
+  progress: null,
+  info: null,
+  engine: null,
+  messages: [],
+  result: null,
+  error: null,
+};
 
 /** Errors after which an engine is of no more use. */
 const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'INTERNAL'];
@@ -126,7 +145,12 @@ class ChatStore {
     this.#set({ status: 'loading', progress: null, error: null });
     try {
       const { model, load } = this.options!;
-      const engine = await Engine.load({ ...load, model, signal, onProgress: (progress) => signal.aborted || this.#set({ progress }) });
+      const engine = await Engine.load({
+        ...load,
+        model,
+        signal,
+        onProgress: (progress) => signal.aborted || this.#set({ progress }),
+      });
       if (signal.aborted) return engine.dispose();
       const follow = (): void => this.#set({ info: engine.info });
       engine.addEventListener('devicerestored', follow);
@@ -161,14 +185,19 @@ class ChatStore {
   readonly retry = (): void => {
     if (this.#generation) return;
     const { messages, error } = this.#state;
-    if ((!error || this.#unfinished) && messages.at(-1)?.role === 'assistant') this.#set({ messages: messages.slice(0, -1) });
+    if ((!error || this.#unfinished) && messages.at(-1)?.role === 'assistant')
+      this.#set({ messages: messages.slice(0, -1) });
     if (this.#state.messages.at(-1)?.role === 'user') this.#ask();
     else if (!this.#state.engine && !this.#loading) void this.load();
   };
 
   readonly reset = (): void => {
     this.#end();
-    this.#set({ messages: [], result: null, ...(this.#state.engine ? { status: 'ready', error: null, progress: null } : {}) });
+    this.#set({
+      messages: [],
+      result: null,
+      ...(this.#state.engine ? { status: 'ready', error: null, progress: null } : {}),
+    });
   };
 
   /** Has the last question answered: now, or when the model is there. */
@@ -198,12 +227,16 @@ class ChatStore {
         if ('content' in part) said.content += part.content;
         if ('reasoning' in part) said.reasoning_content = (said.reasoning_content ?? '') + part.reasoning;
       }
-      if (said.content !== '' || said.reasoning_content) this.#set({ messages: [...messages, { ...said }], progress: null });
+      if (said.content !== '' || said.reasoning_content)
+        this.#set({ messages: [...messages, { ...said }], progress: null });
     };
     const onProgress = (progress: Progress): void => {
       if (this.#generation === generation) this.#set({ progress });
     };
-    const generation = engine!.generate(system === undefined ? messages : [{ role: 'system', content: system }, ...messages], { ...generate, onProgress });
+    const generation = engine!.generate(
+      system === undefined ? messages : [{ role: 'system', content: system }, ...messages],
+      { ...generate, onProgress },
+    );
     this.#generation = generation;
     this.#set({ status: 'generating', error: null, result: null });
     try {
@@ -225,7 +258,8 @@ class ChatStore {
   }
 
   #fail(thrown: unknown): void {
-    const error = thrown instanceof MillraceError ? thrown : new MillraceError('INTERNAL', String(thrown), { cause: thrown });
+    const error =
+      thrown instanceof MillraceError ? thrown : new MillraceError('INTERNAL', String(thrown), { cause: thrown });
     this.#loading = null;
     const { engine } = this.#state;
     if (engine && FATAL.includes(error.code)) {

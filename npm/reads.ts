@@ -16,7 +16,8 @@ interface SharedHandle {
 
 /** A handle that others can have too; null where the browser has none. */
 async function shared(handle: FileSystemFileHandle): Promise<SharedHandle | null> {
-  const create = (handle as unknown as { createSyncAccessHandle(options: object): Promise<SharedHandle> }).createSyncAccessHandle;
+  const create = (handle as unknown as { createSyncAccessHandle(options: object): Promise<SharedHandle> })
+    .createSyncAccessHandle;
   const opened = await create.call(handle, { mode: 'read-only' });
   if (opened.mode === 'read-only') return opened;
   opened.close();
@@ -36,7 +37,10 @@ const AHEAD = 512 << 20;
 const STEP = 2 << 20;
 
 /** Answers each read with its bytes, or without where it could not be done: then whoever asked reads for itself. */
-export function serveReads(self: { onmessage: ((event: MessageEvent<Asked>) => void) | null; postMessage(message: unknown, transfer: Transferable[]): void }): void {
+export function serveReads(self: {
+  onmessage: ((event: MessageEvent<Asked>) => void) | null;
+  postMessage(message: unknown, transfer: Transferable[]): void;
+}): void {
   const files = new Map<number, Opened>();
   const order: Opened[] = [];
   let laid = 0;

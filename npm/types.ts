@@ -36,7 +36,10 @@ export type ModelFile = File | { name: string; data: Blob };
 export type ModelSource = string | URL | ModelFile | readonly ModelFile[] | Response;
 
 /** What can take the place of the browser's `fetch`: gets the address and the headers to send, among them `Range`. */
-export type CustomFetch = (url: string, init: { headers: Record<string, string>; signal: AbortSignal }) => Promise<Response>;
+export type CustomFetch = (
+  url: string,
+  init: { headers: Record<string, string>; signal: AbortSignal },
+) => Promise<Response>;
 
 /** How a model is fetched and kept. */
 export interface FetchingOptions {
@@ -344,9 +347,24 @@ export interface GenerateResult {
   /** The seed that was used. */
   seed: number;
   /** Milliseconds, and tokens a second. `ttft_ms`: from the call to the first token. */
-  timings: { load_ms: number; prefill_ms: number; ttft_ms: number; decode_ms: number; prefill_tok_s: number; decode_tok_s: number };
+  timings: {
+    load_ms: number;
+    prefill_ms: number;
+    ttft_ms: number;
+    decode_ms: number;
+    prefill_tok_s: number;
+    decode_tok_s: number;
+  };
   /** What this generation alone cost, prefill apart. `created`: buffers, bind groups and pipelines made while decoding. */
-  counters: { submits: number; dispatches: number; readbacks: number; readback_bytes: number; prefill_submits: number; gpu_bytes: number; created: number };
+  counters: {
+    submits: number;
+    dispatches: number;
+    readbacks: number;
+    readback_bytes: number;
+    prefill_submits: number;
+    gpu_bytes: number;
+    created: number;
+  };
   /** The GPU that it was made on. */
   adapter: AdapterInfo;
   /** Name of the lane and the variants. */
@@ -444,7 +462,15 @@ export interface EngineInfo {
   /** The lanes that this device offers. */
   lanes: Lane[];
   /** Bytes on the GPU: of weights, of the cache as it is and once the context is full, of the rest, of all, at most. `wasm`: bytes of the page's memory. */
-  memory: { weights: number; kv: number; kv_full: number; activations: number; total: number; peak: number; wasm: number };
+  memory: {
+    weights: number;
+    kv: number;
+    kv_full: number;
+    activations: number;
+    total: number;
+    peak: number;
+    wasm: number;
+  };
   /** Most positions, prompt and answer together. */
   context: number;
   /** Opening, downloading and uploading, in milliseconds. */

@@ -27,6 +27,10 @@ export async function unlessUsed<T>(url: string, work: () => Promise<T>): Promis
     return (await navigator.locks.request(lockOf(url), { signal: AbortSignal.timeout(PATIENCE_MS) }, first)) as T;
   } catch (error) {
     if (granted) throw error;
-    throw new MillraceError('STORAGE', `${url} is in use by another engine or tab; dispose of the engine or close the tab, and try again`, { cause: error, data: { in_use: true } });
+    throw new MillraceError(
+      'STORAGE',
+      `${url} is in use by another engine or tab; dispose of the engine or close the tab, and try again`,
+      { cause: error, data: { in_use: true } },
+    );
   }
 }

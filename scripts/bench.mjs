@@ -60,7 +60,9 @@ try {
 } catch (error) {
   const coded = error instanceof BadOption || error.code;
   const code = error instanceof BadOption ? 'BAD_OPTION' : (error.code ?? 'INTERNAL');
-  process.stderr.write(`error[${code}]: ${coded || error instanceof Failure ? error.message : (error?.stack ?? String(error))}\n`);
+  process.stderr.write(
+    `error[${code}]: ${coded || error instanceof Failure ? error.message : (error?.stack ?? String(error))}\n`,
+  );
   process.exitCode = coded ? 2 : 1;
 }
 
@@ -95,7 +97,9 @@ async function bench(args) {
     }
     if (source !== undefined) query.set('model', model ?? (source === 'builtin' ? '/models/box.gguf' : source));
     await page.goto(new URL(`/bench.html?${query}`, page.url()).href);
-    await page.waitForFunction(() => globalThis.millraceBench?.report || globalThis.millraceBench?.failure, null, { timeout: 0 });
+    await page.waitForFunction(() => globalThis.millraceBench?.report || globalThis.millraceBench?.failure, null, {
+      timeout: 0,
+    });
     const { report, failure } = await page.evaluate(() => globalThis.millraceBench);
     if (failure) throw Object.assign(new Error(failure.message), { code: failure.code });
     finish(report, given, 'kl_mean' in report ? printQuality : (report) => print(report, earlier));
@@ -131,9 +135,13 @@ function readReport(path) {
 
 function printQuality(report) {
   const out = (line) => process.stdout.write(`${line}\n`);
-  out(`${report.model} ${report.lane} (kv ${report.kv}) against exact on ${report.adapter.vendor} ${report.adapter.name}`);
+  out(
+    `${report.model} ${report.lane} (kv ${report.kv}) against exact on ${report.adapter.vendor} ${report.adapter.name}`,
+  );
   out(`positions    ${report.positions} of ${report.texts} texts`);
-  out(`KL           mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`);
+  out(
+    `KL           mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`,
+  );
   out(`top-1        ${(100 * report.top1).toFixed(2)} % the same`);
 }
 
@@ -141,32 +149,56 @@ function print(report, earlier) {
   const out = (line) => process.stdout.write(`${line}\n`);
   const n = (value, digits = 1) => value.toFixed(digits);
   out(`${report.shape} ${report.quant} ${report.lane} on ${report.adapter.vendor} ${report.adapter.name}`);
-  out(`decode       ${n(report.decode_tok_s)} tok/s after ${report.prompt} tokens of prompt, ${report.gen} tokens, median of ${report.runs.length}`);
+  out(
+    `decode       ${n(report.decode_tok_s)} tok/s after ${report.prompt} tokens of prompt, ${report.gen} tokens, median of ${report.runs.length}`,
+  );
   out(`prefill      ${n(report.prefill_tok_s)} tok/s; first token after ${n(report.ttft_ms)} ms`);
-  out(`latency      P50 ${n(report.latency_ms[0], 3)}, P95 ${n(report.latency_ms[1], 3)} ms a token; recording ${n(report.record_us)} us a token`);
-  out(`per token    ${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits, a readback every ${n(report.tokens_per_readback)} tokens, ${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of the ${n(report.streaming_gb_s, 0)} GB/s that this GPU streams`);
-  out(`tuner        ${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`);
+  out(
+    `latency      P50 ${n(report.latency_ms[0], 3)}, P95 ${n(report.latency_ms[1], 3)} ms a token; recording ${n(report.record_us)} us a token`,
+  );
+  out(
+    `per token    ${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits, a readback every ${n(report.tokens_per_readback)} tokens, ${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of the ${n(report.streaming_gb_s, 0)} GB/s that this GPU streams`,
+  );
+  out(
+    `tuner        ${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`,
+  );
   out(`GPU memory   ${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB of it weights`);
   if (report.profile) printProfile(report.profile);
   if (report.prefill_profile) printPrefillProfile(report.prefill_profile);
-  for (const { rows, ms } of report.few_rows ?? []) out(`pass of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18) + ` ${n(ms, 4).padStart(9)} ms`);
-  for (const t of report.second_turn ?? []) out(`second turn  first token after ${n(t.ttft_ms)} ms: ${t.tokens} tokens after a first prompt of ${t.after}, ${t.cached} of them not read again`);
+  for (const { rows, ms } of report.few_rows ?? [])
+    out(`${`pass of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18)} ${n(ms, 4).padStart(9)} ms`);
+  for (const t of report.second_turn ?? [])
+    out(
+      `second turn  first token after ${n(t.ttft_ms)} ms: ${t.tokens} tokens after a first prompt of ${t.after}, ${t.cached} of them not read again`,
+    );
   if (report.kernels) {
     out(`\n${'operation'.padEnd(40)} ${'variant'.padEnd(22)}          us        MB     GB/s  % peak  result`);
     for (const r of report.kernels) {
-      const cells = [n(r.us, 2).padStart(9), n(r.bytes / 1e6, 2).padStart(9), n(r.gb_s, 0).padStart(8), n(r.percent_of_streaming).padStart(7)];
-      out(`${r.operation.padEnd(40)} ${r.variant.padEnd(22)} ${r.chosen ? '*' : ' '} ${cells.join(' ')}  ${r.wrong ?? "as its twin's"}`);
+      const cells = [
+        n(r.us, 2).padStart(9),
+        n(r.bytes / 1e6, 2).padStart(9),
+        n(r.gb_s, 0).padStart(8),
+        n(r.percent_of_streaming).padStart(7),
+      ];
+      out(
+        `${r.operation.padEnd(40)} ${r.variant.padEnd(22)} ${r.chosen ? '*' : ' '} ${cells.join(' ')}  ${r.wrong ?? "as its twin's"}`,
+      );
     }
     const wrong = report.kernels.filter((r) => r.wrong).map((r) => `${r.kernel}=${r.variant}`);
-    if (wrong.length > 0) throw Object.assign(new Error(`${wrong.join(', ')} computed wrongly on this GPU`), { code: 'GPU' });
+    if (wrong.length > 0)
+      throw Object.assign(new Error(`${wrong.join(', ')} computed wrongly on this GPU`), { code: 'GPU' });
   }
   if (earlier) {
     const same = ['shape', 'quant', 'lane', 'prompt', 'gen'].filter((name) => earlier[name] !== report[name]);
-    out(`\ncompared with ${earlier.shape} ${earlier.quant} ${earlier.lane} on ${earlier.adapter?.name}${same.length > 0 ? ` (differs in ${same.join(', ')})` : ''}`);
+    out(
+      `\ncompared with ${earlier.shape} ${earlier.quant} ${earlier.lane} on ${earlier.adapter?.name}${same.length > 0 ? ` (differs in ${same.join(', ')})` : ''}`,
+    );
     for (const [name, label, more] of FIGURES) {
       const ratio = report[name] / earlier[name];
       const verdict = Math.abs(ratio - 1) < 0.03 ? 'the same' : ratio > 1 === more ? 'better' : 'worse';
-      out(`${label.padEnd(24)} ${n(earlier[name]).padStart(14)} -> ${n(report[name]).padStart(14)}   x ${n(ratio, 3)}  ${verdict}`);
+      out(
+        `${label.padEnd(24)} ${n(earlier[name]).padStart(14)} -> ${n(report[name]).padStart(14)}   x ${n(ratio, 3)}  ${verdict}`,
+      );
     }
   }
 }

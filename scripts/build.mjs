@@ -43,15 +43,28 @@ async function wasm(profile, out, env) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
   const smaller = profile === 'web' ? ['--', '-C', 'llvm-args=-inline-threshold=5 -inlinehint-threshold=180'] : [];
-  await run(cargo, ['rustc', '--quiet', '--locked', '--lib', '--target', 'wasm32-unknown-unknown', '--profile', profile, ...smaller], { env });
+  await run(
+    cargo,
+    ['rustc', '--quiet', '--locked', '--lib', '--target', 'wasm32-unknown-unknown', '--profile', profile, ...smaller],
+    { env },
+  );
   const module = join(targetDir, 'wasm32-unknown-unknown', profile, 'millrace.wasm');
-  const hash = hashOf([module, `=${profile} ${OPTIMISED.join(' ')}`, join(root, 'Cargo.lock'), join(root, 'package-lock.json')]);
+  const hash = hashOf([
+    module,
+    `=${profile} ${OPTIMISED.join(' ')}`,
+    join(root, 'Cargo.lock'),
+    join(root, 'package-lock.json'),
+  ]);
   await once(join(out, '.stamp-wasm'), hash, async () => {
     say(`binding ${(statSync(module).size / 1e6).toFixed(1)} MB of WebAssembly`);
     await run(join(tools, 'bin', 'wasm-bindgen'), ['--target', 'web', '--out-dir', out, module], { quiet: true });
     if (profile !== 'web') return;
     const bound = join(out, 'millrace_bg.wasm');
-    await run(process.execPath, [join(root, 'node_modules', 'binaryen', 'bin', 'wasm-opt'), ...OPTIMISED, bound, '-o', bound], { quiet: true });
+    await run(
+      process.execPath,
+      [join(root, 'node_modules', 'binaryen', 'bin', 'wasm-opt'), ...OPTIMISED, bound, '-o', bound],
+      { quiet: true },
+    );
     say(`optimised for size: ${(statSync(bound).size / 1e6).toFixed(1)} MB`);
   });
 }
@@ -63,37 +76,81 @@ const ENTRIES = { '.': 'index', './ai-sdk': 'ai-sdk', './react': 'react' };
 async function javascript(out) {
   const sources = join(root, 'npm');
   const glue = join(out, 'millrace.js');
-  const hash = hashOf([sources, glue, join(root, 'package.json'), join(root, 'package-lock.json'), join(root, 'tsconfig.json'), join(root, 'README.md'), join(root, 'scripts', 'build.mjs')]);
+  const hash = hashOf([
+    sources,
+    glue,
+    join(root, 'package.json'),
+    join(root, 'package-lock.json'),
+    join(root, 'tsconfig.json'),
+    join(root, 'README.md'),
+    join(root, 'scripts', 'build.mjs'),
+  ]);
   await once(join(out, '.stamp-js'), hash, async () => {
     const esbuild = await import('esbuild');
-    const options = { outdir: out, bundle: true, format: 'esm', target: 'es2022', sourcemap: true, logLevel: 'warning' };
+    const options = {
+      outdir: out,
+      bundle: true,
+      format: 'esm',
+      target: 'es2022',
+      sourcemap: true,
+      logLevel: 'warning',
+    };
     // What only an engine in the caller's Worker needs is loaded when it is.
     await esbuild.build({ ...options, entryPoints: [join(sources, 'index.ts')], external: ['./host.js'] });
     // One engine and one class of errors for all: what is built on the engine imports it.
-    await esbuild.build({ ...options, entryPoints: [join(sources, 'ai-sdk.ts'), join(sources, 'react.ts')], external: ['react'], plugins: [elsewhere(/^\.\/index\.ts$/, { path: './index.js', external: true })] });
+    await esbuild.build({
+      ...options,
+      entryPoints: [join(sources, 'ai-sdk.ts'), join(sources, 'react.ts')],
+      external: ['react'],
+      plugins: [elsewhere(/^\.\/index\.ts$/, { path: './index.js', external: true })],
+    });
     // They need no other script, wherever a bundler puts them: only the .wasm file, which they find by an address that bundlers know.
-    await esbuild.build({ ...options, entryPoints: [join(sources, 'worker.ts'), join(sources, 'host.ts')], plugins: [elsewhere(/^\.\/millrace\.js$/, { path: glue })] });
+    await esbuild.build({
+      ...options,
+      entryPoints: [join(sources, 'worker.ts'), join(sources, 'host.ts')],
+      plugins: [elsewhere(/^\.\/millrace\.js$/, { path: glue })],
+    });
     const declarations = await types(out);
     const scripts = [...Object.values(ENTRIES), 'worker', 'host'].flatMap((name) => [`${name}.js`, `${name}.js.map`]);
-    const { version, description, license, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    const { version, description, license, devDependencies } = JSON.parse(
+      readFileSync(join(root, 'package.json'), 'utf8'),
+    );
     const manifest = {
       name: 'millrace',
       version,
       description,
-      keywords: ['llm', 'webgpu', 'wasm', 'gguf', 'safetensors', 'inference', 'chat', 'openai', 'ai-sdk', 'react', 'browser', 'offline'],
+      keywords: [
+        'llm',
+        'webgpu',
+        'wasm',
+        'gguf',
+        'safetensors',
+        'inference',
+        'chat',
+        'openai',
+        'ai-sdk',
+        'react',
+        'browser',
+        'offline',
+      ],
       license,
       type: 'module',
       main: 'index.js',
       types: 'index.d.ts',
       exports: {
-        ...Object.fromEntries(Object.entries(ENTRIES).map(([path, name]) => [path, { types: `./${name}.d.ts`, default: `./${name}.js` }])),
+        ...Object.fromEntries(
+          Object.entries(ENTRIES).map(([path, name]) => [path, { types: `./${name}.d.ts`, default: `./${name}.js` }]),
+        ),
         './worker.js': './worker.js',
         './millrace_bg.wasm': './millrace_bg.wasm',
         './package.json': './package.json',
       },
       files: [...scripts, ...declarations, 'millrace_bg.wasm', 'LICENSE-*'],
       sideEffects: ['./worker.js'],
-      peerDependencies: { '@ai-sdk/provider': `^${devDependencies['@ai-sdk/provider'].split('.')[0]}.0.0`, react: '^18.0.0 || ^19.0.0' },
+      peerDependencies: {
+        '@ai-sdk/provider': `^${devDependencies['@ai-sdk/provider'].split('.')[0]}.0.0`,
+        react: '^18.0.0 || ^19.0.0',
+      },
       peerDependenciesMeta: { '@ai-sdk/provider': { optional: true }, react: { optional: true } },
     };
     writeFileSync(join(out, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
@@ -143,7 +200,9 @@ async function pages() {
 export async function bundlePages(out, { pkg = 'pkg', installable = false, sourcemap = false }) {
   const esbuild = await import('esbuild');
   await esbuild.build({
-    entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts', 'storage.ts'].map((name) => join(root, 'www', 'src', name)),
+    entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts', 'storage.ts'].map(
+      (name) => join(root, 'www', 'src', name),
+    ),
     outdir: out,
     chunkNames: 'part-[hash]',
     bundle: true,

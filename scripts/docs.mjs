@@ -36,7 +36,9 @@ async function generate() {
     writeFileSync(
       options,
       JSON.stringify({
-        entryPoints: ENTRIES.map(([, file]) => join(root, 'npm', existsSync(join(root, 'npm', `${file}.tsx`)) ? `${file}.tsx` : `${file}.ts`)),
+        entryPoints: ENTRIES.map(([, file]) =>
+          join(root, 'npm', existsSync(join(root, 'npm', `${file}.tsx`)) ? `${file}.tsx` : `${file}.ts`),
+        ),
         alwaysCreateEntryPointModule: true,
         tsconfig: join(root, 'npm', 'tsconfig.json'),
         plugin: [join(modules, 'typedoc-plugin-markdown', 'dist', 'index.js')],
@@ -52,23 +54,46 @@ async function generate() {
         excludeExternals: true,
         // Groups and names in the order of the sources, which is the order in which one reads them.
         sort: ['source-order'],
-        ...Object.fromEntries(['parameters', 'interfaceProperties', 'classProperties', 'typeAliasProperties', 'typeDeclaration', 'propertyMembers'].map((name) => [`${name}Format`, 'table'])),
+        ...Object.fromEntries(
+          [
+            'parameters',
+            'interfaceProperties',
+            'classProperties',
+            'typeAliasProperties',
+            'typeDeclaration',
+            'propertyMembers',
+          ].map((name) => [`${name}Format`, 'table']),
+        ),
         useCodeBlocks: true,
         useHTMLAnchors: true,
         validation: { notExported: false, invalidLink: true, notDocumented: true },
-        requiredToBeDocumented: ['Class', 'Interface', 'TypeAlias', 'Function', 'Variable', 'Method', 'Property', 'Accessor'],
+        requiredToBeDocumented: [
+          'Class',
+          'Interface',
+          'TypeAlias',
+          'Function',
+          'Variable',
+          'Method',
+          'Property',
+          'Accessor',
+        ],
         treatWarningsAsErrors: false,
         logLevel: 'Warn',
       }),
     );
-    const { code, output } = await run(process.execPath, [join(modules, 'typedoc', 'bin', 'typedoc'), '--options', options], { capture: true, check: false });
+    const { code, output } = await run(
+      process.execPath,
+      [join(modules, 'typedoc', 'bin', 'typedoc'), '--options', options],
+      { capture: true, check: false },
+    );
     if (code !== 0) throw new Failure(`TypeDoc failed:\n${output}`);
     const warnings = [...output.matchAll(/\[warning\]\S* (.*)/g)].map(([, line]) => line);
     // The fields of an object that has no name of its own are said where it stands.
     const problems = warnings.filter((line) => !/^Found \d+ errors/.test(line) && !line.includes('.__type'));
     const text = merged(join(out, 'md'));
     const anchors = new Set([...text.matchAll(/<a id="([^"]+)"/g)].map(([, anchor]) => anchor));
-    for (const [, anchor] of text.matchAll(/\]\(#([^)]+)\)/g)) if (!anchors.has(anchor)) problems.push(`a link leads to #${anchor}, which is nowhere`);
+    for (const [, anchor] of text.matchAll(/\]\(#([^)]+)\)/g))
+      if (!anchors.has(anchor)) problems.push(`a link leads to #${anchor}, which is nowhere`);
     return { text, problems };
   } finally {
     rmSync(out, { recursive: true, force: true });
@@ -102,11 +127,13 @@ function merged(folder) {
 
 main(async () => {
   const { text, problems } = await generate();
-  if (problems.length > 0) throw new Failure(`public members need a comment, and links somewhere to lead:\n  ${problems.join('\n  ')}`);
+  if (problems.length > 0)
+    throw new Failure(`public members need a comment, and links somewhere to lead:\n  ${problems.join('\n  ')}`);
   if (!process.argv.includes('--check')) {
     writeFileSync(target, text);
     return say(`docs/API.md: ${text.split('\n').length} lines`);
   }
-  if (!existsSync(target) || readFileSync(target, 'utf8') !== text) throw new Failure('docs/API.md is not what the comments in npm/ say: run `npm run docs` and commit it');
+  if (!existsSync(target) || readFileSync(target, 'utf8') !== text)
+    throw new Failure('docs/API.md is not what the comments in npm/ say: run `npm run docs` and commit it');
   say('docs/API.md is up to date');
 });

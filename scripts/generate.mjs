@@ -60,7 +60,8 @@ try {
   await generate(process.argv.slice(2));
 } catch (error) {
   const code = error instanceof CodedError ? error.code : 'INTERNAL';
-  const text = error instanceof CodedError || error instanceof Failure ? error.message : (error?.stack ?? String(error));
+  const text =
+    error instanceof CodedError || error instanceof Failure ? error.message : (error?.stack ?? String(error));
   process.stderr.write(`error[${code}]: ${error instanceof CodedError ? text.replace(/\s*\n\s*/g, ' ') : text}\n`);
   // 2, as from the native command line; 1 is for what went wrong around the engine.
   process.exitCode = error instanceof CodedError ? 2 : 1;
@@ -103,8 +104,20 @@ function jobOf(given) {
   if (given.logprobs !== undefined && !given.json) throw bad('--logprobs needs --json');
   if (given['logits-from'] !== undefined && !given.logits) throw bad('--logits-from needs --logits FILE.json');
   const prompts = ['prompt', 'chat', 'messages', 'tokens'].filter((name) => given[name] !== undefined);
-  if (prompts.length !== 1) throw bad(prompts.length === 0 ? 'nothing to continue: give --prompt, --chat, --messages or --tokens' : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`);
-  const load = { lane: given.lane, kv: given.kv, context: number(given, 'context'), adapter: given.adapter, chunk: number(given, 'chunk'), kernels: pairs('kernel', 'OPERATION=VARIANT', given.kernel) };
+  if (prompts.length !== 1)
+    throw bad(
+      prompts.length === 0
+        ? 'nothing to continue: give --prompt, --chat, --messages or --tokens'
+        : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`,
+    );
+  const load = {
+    lane: given.lane,
+    kv: given.kv,
+    context: number(given, 'context'),
+    adapter: given.adapter,
+    chunk: number(given, 'chunk'),
+    kernels: pairs('kernel', 'OPERATION=VARIANT', given.kernel),
+  };
   const options = {
     maxTokens: number(given, 'max-tokens'),
     temperature: number(given, 'temperature'),
@@ -132,13 +145,15 @@ function inputOf(given) {
   if (given.prompt !== undefined) return { input: given.prompt };
   if (given.chat !== undefined) return { input: [{ role: 'user', content: given.chat }] };
   if (given.tokens !== undefined) {
-    if (!/^\d+(,\d+)*$/.test(given.tokens)) throw bad(`--tokens "${given.tokens}" is not a list of token ids such as 1,2,3`);
+    if (!/^\d+(,\d+)*$/.test(given.tokens))
+      throw bad(`--tokens "${given.tokens}" is not a list of token ids such as 1,2,3`);
     return { input: { tokens: given.tokens.split(',').map(Number) } };
   }
   if (!existsSync(given.messages)) throw new CodedError('NOT_FOUND', `no such file, ${given.messages}`);
   const file = readJson(given.messages);
   if (Array.isArray(file)) return { input: file };
-  if (!Array.isArray(file?.messages)) throw bad(`--messages: neither a list of messages nor an object with one, ${given.messages}`);
+  if (!Array.isArray(file?.messages))
+    throw bad(`--messages: neither a list of messages nor an object with one, ${given.messages}`);
   return { input: file.messages, tools: file.tools };
 }
 
@@ -192,7 +207,9 @@ async function runInPage({ load, input, options }) {
       },
     };
   } catch (error) {
-    return { error: { code: error?.code ?? 'INTERNAL', message: error?.code ? error.message : String(error?.stack ?? error) } };
+    return {
+      error: { code: error?.code ?? 'INTERNAL', message: error?.code ? error.message : String(error?.stack ?? error) },
+    };
   }
 }
 

@@ -9,6 +9,9 @@ main(async () => {
   const args = process.argv.slice(2);
   const engineless = ['--fixtures', '--help', '-h'].some((name) => args.includes(name));
   const { native = {} } = engineless ? {} : await setupTest();
-  const { status } = spawnSync('bash', [join(root, 'scripts', 'oracle', 'run.sh'), ...args], { env: childEnv(native), stdio: 'inherit' });
+  const { status } = spawnSync('bash', [join(root, 'scripts', 'oracle', 'run.sh'), ...args], {
+    env: childEnv(native),
+    stdio: 'inherit',
+  });
   process.exitCode = status ?? 1;
 });

@@ -19,7 +19,11 @@ export const EXAMPLES = { vite: 'dist', webpack: 'dist', esbuild: 'dist', nextjs
 /** Where an example's copy is, with its node_modules: outside the clone, so that a second clone in its place installs nothing. */
 function copyOf(name) {
   const manifest = join(root, 'examples', name, 'package.json');
-  return join(cache, 'examples', `${name}-${hashOf([manifest, join(root, 'scripts', 'package.mjs'), `=${root}`]).slice(0, 12)}`);
+  return join(
+    cache,
+    'examples',
+    `${name}-${hashOf([manifest, join(root, 'scripts', 'package.mjs'), `=${root}`]).slice(0, 12)}`,
+  );
 }
 
 /** The folder of a prepared example that a static server serves. */
@@ -49,11 +53,15 @@ async function prepareExample(name, tarball) {
     await once(join(copy, '.stamp-modules'), hashOf([join(source, 'package.json')]), async () => {
       say(`installing what examples/${name} needs`);
       writeFileSync(join(mkdir(copy), 'package.json'), JSON.stringify({ ...manifest, dependencies }));
-      await run(npm, ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--silent'], { cwd: copy, quiet: true });
+      await run(npm, ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--silent'], {
+        cwd: copy,
+        quiet: true,
+      });
     });
   }
   await once(join(copy, '.stamp-built'), hashOf([source, tarball]), async () => {
-    for (const old of existsSync(copy) ? readdirSync(copy) : []) if (old !== 'node_modules' && !old.startsWith('.stamp')) rmSync(join(copy, old), { recursive: true });
+    for (const old of existsSync(copy) ? readdirSync(copy) : [])
+      if (old !== 'node_modules' && !old.startsWith('.stamp')) rmSync(join(copy, old), { recursive: true });
     cpSync(source, mkdir(copy), { recursive: true });
     await unpack(tarball, join(copy, bundled ? 'node_modules/millrace' : 'millrace'));
     // An extension has its files in itself; elsewhere the server has the model.

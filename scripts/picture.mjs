@@ -29,5 +29,7 @@ main(async () => {
 
 /** Waits until that many answers are whole. */
 async function figures(page, count) {
-  await page.waitForFunction((count) => document.querySelectorAll('.figures:not(:empty)').length === count, count, { timeout: 120_000 });
+  await page.waitForFunction((count) => document.querySelectorAll('.figures:not(:empty)').length === count, count, {
+    timeout: 120_000,
+  });
 }

@@ -57,7 +57,9 @@ export async function checkPort(port) {
 }
 
 function explained(error, port) {
-  if (error.code === 'EADDRINUSE') return new Failure(`port ${port} is taken: stop what uses it, or choose another one with PORT=8081 npm start`);
-  if (error.code === 'EACCES') return new Failure(`port ${port} needs more rights than you have: choose one above 1023 with PORT=8081 npm start`);
+  if (error.code === 'EADDRINUSE')
+    return new Failure(`port ${port} is taken: stop what uses it, or choose another one with PORT=8081 npm start`);
+  if (error.code === 'EACCES')
+    return new Failure(`port ${port} needs more rights than you have: choose one above 1023 with PORT=8081 npm start`);
   return error;
 }

@@ -43,7 +43,10 @@ export async function setupBrowser() {
   if (found) return found;
   if (await isDebian()) await apt('a browser', ['chromium']);
   const now = await findBrowser();
-  if (!now) throw new Failure('no browser: install Chrome or Chromium, or run `npx playwright install chromium`, or set MILLRACE_BROWSER to one');
+  if (!now)
+    throw new Failure(
+      'no browser: install Chrome or Chromium, or run `npx playwright install chromium`, or set MILLRACE_BROWSER to one',
+    );
   return now;
 }
 
@@ -52,7 +55,10 @@ async function chromedriver() {
   if (found) return found;
   if (await isDebian()) await apt("the browser's driver", ['chromium-driver']);
   const now = await findDriver();
-  if (!now) throw new Failure("no chromedriver: install the one of your browser's version (on macOS: brew install chromedriver), or set CHROMEDRIVER to it");
+  if (!now)
+    throw new Failure(
+      "no chromedriver: install the one of your browser's version (on macOS: brew install chromedriver), or set CHROMEDRIVER to it",
+    );
   return now;
 }
 
@@ -80,7 +86,9 @@ async function wasmTarget() {
   await run('sh', [join(root, 'scripts', 'wasm-target.sh')]);
   const now = await wasmToolchain();
   if (now) return now;
-  throw new Failure(`Rust still cannot build for ${WASM}: install Rust from https://rustup.rs, then run: rustup target add ${WASM}`);
+  throw new Failure(
+    `Rust still cannot build for ${WASM}: install Rust from https://rustup.rs, then run: rustup target add ${WASM}`,
+  );
 }
 
 /** The first toolchain that has the wasm target: the default one, rustup's "wasm", or the system's. */
@@ -88,14 +96,17 @@ async function wasmToolchain() {
   const candidates = [{}, { RUSTUP_TOOLCHAIN: 'wasm' }, { RUSTC: '/usr/bin/rustc' }];
   for (const env of candidates) {
     const folder = await ask(env.RUSTC ?? 'rustc', ['--print', 'target-libdir', '--target', WASM], { env });
-    if (folder && existsSync(folder) && (await ask(env.RUSTC ? '/usr/bin/cargo' : 'cargo', ['--version'], { env }))) return env;
+    if (folder && existsSync(folder) && (await ask(env.RUSTC ? '/usr/bin/cargo' : 'cargo', ['--version'], { env })))
+      return env;
   }
   return null;
 }
 
 /** wasm-bindgen's command line tools in the version that Cargo.lock pins: the two must be equal. */
 async function wasmBindgen() {
-  const want = /name = "wasm-bindgen"\nversion = "([^"]+)"/.exec(readFileSync(join(root, 'Cargo.lock'), 'utf8').replaceAll('\r', ''))?.[1];
+  const want = /name = "wasm-bindgen"\nversion = "([^"]+)"/.exec(
+    readFileSync(join(root, 'Cargo.lock'), 'utf8').replaceAll('\r', ''),
+  )?.[1];
   if (!want) throw new Failure('Cargo.lock names no wasm-bindgen: restore it with git checkout Cargo.lock');
   const have = await ask(join(tools, 'bin', 'wasm-bindgen'), ['--version']);
   if (have === `wasm-bindgen ${want}`) return;
@@ -106,16 +117,27 @@ async function wasmBindgen() {
 /** Linux: the software Vulkan driver that every machine can run, named to the loader. Elsewhere the system's own API is used. */
 export async function vulkan() {
   if (process.platform !== 'linux' || process.env.VK_DRIVER_FILES || process.env.VK_ICD_FILENAMES) return {};
-  const find = () => ['lvp_icd.json', `lvp_icd.${{ x64: 'x86_64', arm64: 'aarch64' }[process.arch]}.json`].map((name) => `/usr/share/vulkan/icd.d/${name}`).find((path) => existsSync(path));
+  const find = () =>
+    ['lvp_icd.json', `lvp_icd.${{ x64: 'x86_64', arm64: 'aarch64' }[process.arch]}.json`]
+      .map((name) => `/usr/share/vulkan/icd.d/${name}`)
+      .find((path) => existsSync(path));
   if (!find() && (await ask('which', ['apt-get']))) await apt("Mesa's software Vulkan driver", ['mesa-vulkan-drivers']);
   const icd = find();
-  if (!icd) throw new Failure("no software Vulkan driver: install Mesa's lavapipe (mesa-vulkan-drivers, or vulkan-swrast), or set VK_DRIVER_FILES to a driver of yours");
+  if (!icd)
+    throw new Failure(
+      "no software Vulkan driver: install Mesa's lavapipe (mesa-vulkan-drivers, or vulkan-swrast), or set VK_DRIVER_FILES to a driver of yours",
+    );
   // Without a runtime directory Mesa complains on stderr each time that a device is opened.
   return { XDG_RUNTIME_DIR: process.env.XDG_RUNTIME_DIR ?? tmpdir(), VK_DRIVER_FILES: icd, VK_ICD_FILENAMES: icd };
 }
 
 async function isDebian() {
-  return process.platform === 'linux' && existsSync('/etc/os-release') && /^ID=debian$/m.test(readFileSync('/etc/os-release', 'utf8')) && (await ask('which', ['apt-get'])) !== null;
+  return (
+    process.platform === 'linux' &&
+    existsSync('/etc/os-release') &&
+    /^ID=debian$/m.test(readFileSync('/etc/os-release', 'utf8')) &&
+    (await ask('which', ['apt-get'])) !== null
+  );
 }
 
 async function apt(what, packages) {
@@ -126,7 +148,16 @@ async function apt(what, packages) {
     await run(command, rest, { quiet: true });
   };
   await as('apt-get', 'update', '-qq');
-  await as('env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', ...packages);
+  await as(
+    'env',
+    'DEBIAN_FRONTEND=noninteractive',
+    'apt-get',
+    'install',
+    '-y',
+    '-qq',
+    '--no-install-recommends',
+    ...packages,
+  );
 }
 
 if (isMain(import.meta.url)) {

@@ -5,7 +5,8 @@ import { checkPort, serve } from './serve.mjs';
 
 main(async () => {
   const port = Number(process.env.PORT || 8080);
-  if (!Number.isInteger(port) || port < 1 || port > 65535) throw new Failure(`PORT is "${process.env.PORT}"; it must be a number from 1 to 65535`);
+  if (!Number.isInteger(port) || port < 1 || port > 65535)
+    throw new Failure(`PORT is "${process.env.PORT}"; it must be a number from 1 to 65535`);
   await checkPort(port);
   say('building what has changed (the first time takes some minutes)');
   const pkg = await build(chosenBuild('release'));

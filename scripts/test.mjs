@@ -11,23 +11,46 @@ import { setupTest } from './setup.mjs';
 
 const reports = join(root, 'test-results');
 const WASM = 'wasm32-unknown-unknown';
+const biome = join(root, 'node_modules', '@biomejs', 'biome', 'bin', 'biome');
 
 /** The runners, in the order in which they run: what is quick to fail comes first. */
 const RUNNERS = {
-  format: () => check('cargo', ['fmt', '--check']),
+  format: async () =>
+    both(
+      await check('cargo', ['fmt', '--check']),
+      await check(process.execPath, [biome, 'format', '--max-diagnostics=5', root]),
+    ),
+  lint: () => check(process.execPath, [biome, 'lint', '--error-on-warnings', root]),
   types: () => check(process.execPath, [tsc, '-p', root]),
   docs: () => check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
-  clippy: () => check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', 'cli', '--', '-D', 'warnings']),
+  clippy: () =>
+    check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', 'cli', '--', '-D', 'warnings']),
   native: ({ native, long, more }) =>
-    cargoTests('cargo', ['test', '--locked', '--no-fail-fast', '--features', 'cli', ...more, ...(long ? ['--', '--include-ignored'] : [])], native),
+    cargoTests(
+      'cargo',
+      [
+        'test',
+        '--locked',
+        '--no-fail-fast',
+        '--features',
+        'cli',
+        ...more,
+        ...(long ? ['--', '--include-ignored'] : []),
+      ],
+      native,
+    ),
   wasm: ({ wasm, driver, more }) =>
-    cargoTests(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', ['test', '--locked', '--no-fail-fast', '--lib', '--target', WASM, '--profile', 'wasm-dev', ...more], {
-      ...wasm,
-      CHROMEDRIVER: driver,
-      CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER: 'wasm-bindgen-test-runner',
-      // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
-      WASM_BINDGEN_TEST_TIMEOUT: '600',
-    }),
+    cargoTests(
+      wasm.RUSTC ? '/usr/bin/cargo' : 'cargo',
+      ['test', '--locked', '--no-fail-fast', '--lib', '--target', WASM, '--profile', 'wasm-dev', ...more],
+      {
+        ...wasm,
+        CHROMEDRIVER: driver,
+        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER: 'wasm-bindgen-test-runner',
+        // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
+        WASM_BINDGEN_TEST_TIMEOUT: '600',
+      },
+    ),
   browser: async ({ long, more }) => {
     await build('dev');
     return playwright('browser', [], more, long);
@@ -63,11 +86,17 @@ main(async () => {
     const { passed, failed, skipped = 0 } = await RUNNERS[name](context);
     total.passed += passed;
     total.failed += failed;
-    lines.push(`${name.padEnd(8)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round((Date.now() - began) / 1000)} s)`);
+    lines.push(
+      `${name.padEnd(8)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round((Date.now() - began) / 1000)} s)`,
+    );
   }
   process.stdout.write(`\n${lines.join('\n')}\n${total.passed} passed, ${total.failed} failed\n`);
   process.exitCode = total.failed > 0 ? 1 : 0;
 });
+
+function both(a, b) {
+  return { passed: a.passed + b.passed, failed: a.failed + b.failed };
+}
 
 /** A command that only says yes or no. */
 async function check(command, args) {
@@ -79,7 +108,9 @@ async function check(command, args) {
 async function cargoTests(command, args, env) {
   const { code, output } = await run(command, args, { env, tee: true, check: false });
   const sum = { passed: 0, failed: 0, skipped: 0 };
-  for (const [, passed, failed, ignored] of output.matchAll(/^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored/gm)) {
+  for (const [, passed, failed, ignored] of output.matchAll(
+    /^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored/gm,
+  )) {
     sum.passed += Number(passed);
     sum.failed += Number(failed);
     sum.skipped += Number(ignored);
@@ -90,7 +121,11 @@ async function cargoTests(command, args, env) {
 
 /** Every shape, type and format against transformers, natively and in the browser. Its last line is `N passed, N failed`. */
 async function oracle(env) {
-  const { code, output } = await run('bash', [join(root, 'scripts', 'oracle', 'run.sh'), '--matrix', '--family', 'all'], { env, tee: true, check: false });
+  const { code, output } = await run(
+    'bash',
+    [join(root, 'scripts', 'oracle', 'run.sh'), '--matrix', '--family', 'all'],
+    { env, tee: true, check: false },
+  );
   const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [null, 0, 1];
   return { passed: Number(passed), failed: Math.max(Number(failed), code === 0 ? 0 : 1) };
 }
@@ -98,8 +133,22 @@ async function oracle(env) {
 /** Playwright's tests of one runner. */
 async function playwright(name, options, more, long) {
   const report = join(reports, `${name}.json`);
-  const args = [join(root, 'node_modules', '@playwright', 'test', 'cli.js'), 'test', ...options, '--reporter=list,json,html', ...more];
-  const { code } = await run(process.execPath, args, { env: { PLAYWRIGHT_JSON_OUTPUT_NAME: report, PLAYWRIGHT_HTML_OUTPUT_DIR: join(root, 'playwright-report', name), PLAYWRIGHT_HTML_OPEN: 'never', MILLRACE_LONG: long ? '1' : '' }, check: false });
+  const args = [
+    join(root, 'node_modules', '@playwright', 'test', 'cli.js'),
+    'test',
+    ...options,
+    '--reporter=list,json,html',
+    ...more,
+  ];
+  const { code } = await run(process.execPath, args, {
+    env: {
+      PLAYWRIGHT_JSON_OUTPUT_NAME: report,
+      PLAYWRIGHT_HTML_OUTPUT_DIR: join(root, 'playwright-report', name),
+      PLAYWRIGHT_HTML_OPEN: 'never',
+      MILLRACE_LONG: long ? '1' : '',
+    },
+    check: false,
+  });
   let sum = { passed: 0, failed: 0, skipped: 0 };
   try {
     const { stats } = JSON.parse(readFileSync(report, 'utf8'));

@@ -17,18 +17,27 @@ export async function site(pkg, out) {
   mkdirSync(out, { recursive: true });
   // The package, scripts and sheets lie in folders that are named by what is in them: a page never meets those of another version, however long
   // they are cached, and what has not changed is not fetched again.
-  const pkgName = await named(out, 'pkg', (folder) => minify(PACKAGE.map((name) => join(pkg, name)), folder));
+  const pkgName = await named(out, 'pkg', (folder) =>
+    minify(
+      PACKAGE.map((name) => join(pkg, name)),
+      folder,
+    ),
+  );
   const appName = await named(out, 'app', async (folder) => {
     await bundlePages(folder, { pkg: pkgName, installable: true });
     await minify(inWww('.css'), folder);
   });
   for (const name of PLAIN) cpSync(join(www, name), join(out, name), { recursive: true });
-  const pages = Object.fromEntries(inWww('.html').map((path) => {
-    const name = relative(www, path);
-    const html = readFileSync(path, 'utf8').replace(/(?<=(?:href|src)=")(?:js\/(?=[^"]+\.js")|(?=[^"/]+\.css"))/g, `${appName}/`).replace(/(?<=(?:href|src)=")pkg\//g, `${pkgName}/`);
-    writeFileSync(join(out, name), html);
-    return [name, html];
-  }));
+  const pages = Object.fromEntries(
+    inWww('.html').map((path) => {
+      const name = relative(www, path);
+      const html = readFileSync(path, 'utf8')
+        .replace(/(?<=(?:href|src)=")(?:js\/(?=[^"]+\.js")|(?=[^"/]+\.css"))/g, `${appName}/`)
+        .replace(/(?<=(?:href|src)=")pkg\//g, `${pkgName}/`);
+      writeFileSync(join(out, name), html);
+      return [name, html];
+    }),
+  );
   await serviceWorker(out, [pkgName, appName]);
   writeFileSync(join(out, '_headers'), headers(pages, [pkgName, appName]));
 }
@@ -44,7 +53,9 @@ async function named(out, prefix, fill) {
 }
 
 function inWww(extension) {
-  return readdirSync(www).filter((name) => name.endsWith(extension)).map((name) => join(www, name));
+  return readdirSync(www)
+    .filter((name) => name.endsWith(extension))
+    .map((name) => join(www, name));
 }
 
 /** Hashes a file by its content alone, wherever it lies. */
@@ -59,14 +70,29 @@ async function minify(paths, folder) {
     const target = join(folder, path.split(/[\\/]/).at(-1));
     const [, loader] = /\.(js|css)$/.exec(path) ?? [];
     if (!loader) cpSync(path, target);
-    else writeFileSync(target, (await esbuild.transform(readFileSync(path, 'utf8'), { loader, minify: true, ...(loader === 'js' ? { format: 'esm', target: 'es2022' } : {}) })).code);
+    else
+      writeFileSync(
+        target,
+        (
+          await esbuild.transform(readFileSync(path, 'utf8'), {
+            loader,
+            minify: true,
+            ...(loader === 'js' ? { format: 'esm', target: 'es2022' } : {}),
+          })
+        ).code,
+      );
   }
 }
 
 /** sw.js, with the list of what it keeps: all but the models. */
 async function serviceWorker(out, hashed) {
-  const paths = filesUnder(out).map((path) => relative(out, path).replaceAll('\\', '/')).filter((path) => !path.startsWith('models/'));
-  const files = paths.map((url) => ({ url, revision: hashed.includes(url.split('/')[0]) ? null : hashOfContent(join(out, url)).slice(0, 16) }));
+  const paths = filesUnder(out)
+    .map((path) => relative(out, path).replaceAll('\\', '/'))
+    .filter((path) => !path.startsWith('models/'));
+  const files = paths.map((url) => ({
+    url,
+    revision: hashed.includes(url.split('/')[0]) ? null : hashOfContent(join(out, url)).slice(0, 16),
+  }));
   const esbuild = await import('esbuild');
   await esbuild.build({
     entryPoints: [join(www, 'src', 'sw.ts')],
@@ -100,7 +126,15 @@ function headers(pages, hashed) {
     '  Referrer-Policy: no-referrer',
     ...hashed.flatMap((name) => [`/${name}/*`, '  Cache-Control: public, max-age=31536000, immutable']),
     // Everything else is asked about each time; what has not changed is answered with 304.
-    ...['/', ...Object.keys(pages).map((name) => `/${name}`), '/sw.js', '/manifest.webmanifest', '/icon.svg', '/icons/*', '/models/*'].flatMap((path) => [path, '  Cache-Control: no-cache']),
+    ...[
+      '/',
+      ...Object.keys(pages).map((name) => `/${name}`),
+      '/sw.js',
+      '/manifest.webmanifest',
+      '/icon.svg',
+      '/icons/*',
+      '/models/*',
+    ].flatMap((path) => [path, '  Cache-Control: no-cache']),
   ];
   return `${lines.join('\n')}\n`;
 }
@@ -115,7 +149,10 @@ function print(out, quality) {
     const name = relative(out, path);
     const model = name.startsWith('models');
     const small = model ? bytes.length : brotli(bytes, quality);
-    if (!model) sum.forEach((_, i) => (sum[i] += [bytes.length, small][i]));
+    if (!model) {
+      sum[0] += bytes.length;
+      sum[1] += small;
+    }
     process.stdout.write(`${number(bytes.length)}${model ? ''.padStart(12) : number(small)}  ${name}\n`);
   }
   process.stdout.write(`${number(sum[0])}${number(sum[1])}  in all, without the models\n`);

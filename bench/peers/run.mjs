@@ -27,10 +27,16 @@ const OPTIONS = {
 main(async () => {
   const given = said(() => parseArgs({ options: OPTIONS }).values);
   if (given.help) return void process.stdout.write(HELP);
-  if (!['wllama', 'transformers', 'millrace'].includes(given.peer)) throw new Failure(`--peer is "${given.peer}"; use wllama, transformers or millrace`);
-  for (const name of ['prompt', 'gen', 'runs']) if (!/^[1-9]\d{0,5}$/.test(given[name])) throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
+  if (!['wllama', 'transformers', 'millrace'].includes(given.peer))
+    throw new Failure(`--peer is "${given.peer}"; use wllama, transformers or millrace`);
+  for (const name of ['prompt', 'gen', 'runs'])
+    if (!/^[1-9]\d{0,5}$/.test(given[name]))
+      throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
   const modules = join(root, 'bench', 'peers', 'node_modules');
-  if (given.peer !== 'millrace' && !existsSync(modules)) throw new Failure('the peers are not installed: npm install --prefix bench/peers --no-package-lock --ignore-scripts');
+  if (given.peer !== 'millrace' && !existsSync(modules))
+    throw new Failure(
+      'the peers are not installed: npm install --prefix bench/peers --no-package-lock --ignore-scripts',
+    );
   const local = said(() => localModel(given.model));
   const { page, model, close } = await openPage({ local, headed: given.headed, mounts: { '/peers/': modules } });
   try {
@@ -39,14 +45,19 @@ main(async () => {
       model: model ?? (given.model === 'builtin' ? '/models/box.gguf' : given.model),
       dtype: given.dtype,
       // A word is a token in most vocabularies.
-      prompt: Array.from({ length: Number(given.prompt) }, (_, i) => ['the', 'time', 'of', 'year', 'when', 'rain'][i % 6]).join(' '),
+      prompt: Array.from(
+        { length: Number(given.prompt) },
+        (_, i) => ['the', 'time', 'of', 'year', 'when', 'rain'][i % 6],
+      ).join(' '),
       gen: Number(given.gen),
       runs: Number(given.runs),
     };
     const runs = await page.evaluate(runInPage, job);
     for (const run of runs) run.decode_tok_s = (1000 * (run.tokens - 1)) / run.decode_ms;
     const speeds = runs.map((run) => run.decode_tok_s).sort((a, b) => a - b);
-    process.stdout.write(`${JSON.stringify({ ...job, prompt: Number(given.prompt), decode_tok_s: speeds[speeds.length >> 1], runs })}\n`);
+    process.stdout.write(
+      `${JSON.stringify({ ...job, prompt: Number(given.prompt), decode_tok_s: speeds[speeds.length >> 1], runs })}\n`,
+    );
   } finally {
     await close();
   }

@@ -6,4 +6,5 @@ mkdirSync('dist', { recursive: true });
 await build({ entryPoints: ['src/chat.js'], outdir: 'dist', bundle: true, format: 'esm', minify: true });
 copyFileSync('src/index.html', 'dist/index.html');
 // esbuild leaves `new URL('./worker.js', import.meta.url)` as it is: the two files have to lie beside the bundle.
-for (const name of ['worker.js', 'millrace_bg.wasm']) copyFileSync(fileURLToPath(import.meta.resolve(`millrace/${name}`)), `dist/${name}`);
+for (const name of ['worker.js', 'millrace_bg.wasm'])
+  copyFileSync(fileURLToPath(import.meta.resolve(`millrace/${name}`)), `dist/${name}`);

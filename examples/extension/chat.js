@@ -14,14 +14,17 @@ get('form').addEventListener('submit', (event) => {
 });
 get('stop').addEventListener('click', () => generation?.stop());
 get('retry').addEventListener('click', load);
-load();
+void load();
 
 async function load() {
   showError(null);
   get('status').textContent = 'Loading the model';
   get('progress').hidden = false;
   try {
-    engine = await Engine.load({ model: { name: 'box.gguf', data: await (await fetch(MODEL)).blob() }, onProgress: showProgress });
+    engine = await Engine.load({
+      model: { name: 'box.gguf', data: await (await fetch(MODEL)).blob() },
+      onProgress: showProgress,
+    });
     get('status').textContent = `Ready: ${engine.modelName} on ${engine.info.adapter.name}`;
     get('send').disabled = false;
   } catch (error) {
@@ -59,6 +62,7 @@ async function ask(question) {
 
 /** Every error of the engine says what happened and what to do. */
 function showError(error) {
-  get('error').textContent = error === null ? '' : error instanceof MillraceError ? `${error.message} (${error.code})` : String(error);
+  get('error').textContent =
+    error === null ? '' : error instanceof MillraceError ? `${error.message} (${error.code})` : String(error);
   get('retry').hidden = error === null || engine !== null;
 }

@@ -6,8 +6,18 @@ import { type Asked, chatAsked, plainAsked } from './params.ts';
 import { randomId, Splitter } from './split.ts';
 import { CompletionStream } from './stream.ts';
 import type {
-  ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatDelta, ChatLogprobs, Completion, CompletionLogprobs, CompletionParams, CompletionUsage,
-  FinishReason, RequestOptions, TokenLogprob,
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionParams,
+  ChatDelta,
+  ChatLogprobs,
+  Completion,
+  CompletionLogprobs,
+  CompletionParams,
+  CompletionUsage,
+  FinishReason,
+  RequestOptions,
+  TokenLogprob,
 } from './types.ts';
 
 /** The model's name in OpenAI's shapes. @internal */
@@ -17,12 +27,19 @@ export function modelName({ info }: Engine): string {
 
 function head<T extends string>(engine: Engine, object: T, prefix: string) {
   const { version, lane } = engine.info;
-  return { id: `${prefix}-${randomId()}`, object, created: Math.floor(Date.now() / 1000), model: modelName(engine), system_fingerprint: `millrace-${version}-${lane}` };
+  return {
+    id: `${prefix}-${randomId()}`,
+    object,
+    created: Math.floor(Date.now() / 1000),
+    model: modelName(engine),
+    system_fingerprint: `millrace-${version}-${lane}`,
+  };
 }
 
 /** What several answers cost; a prompt that is answered `n` times counts once. */
 function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage {
-  const sum = (of: (result: GenerateResult) => number, only = results): number => only.reduce((all, result) => all + of(result), 0);
+  const sum = (of: (result: GenerateResult) => number, only = results): number =>
+    only.reduce((all, result) => all + of(result), 0);
   const firsts = results.filter((_, index) => index % n === 0);
   const prompt = sum((result) => result.prompt_tokens, firsts);
   const completion = sum((result) => result.tokens.length);
@@ -36,14 +53,19 @@ function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage
 }
 
 /** One answer as it arrives: its pieces of text, then its result. */
-type Piece = { index: number; text: string; logprobs: readonly TokenLogprobs[] } | { index: number; result: GenerateResult };
+type Piece =
+  | { index: number; text: string; logprobs: readonly TokenLogprobs[] }
+  | { index: number; result: GenerateResult };
 
 const tokenLogprob = ({ text: token, bytes, logprob }: ScoredToken): TokenLogprob => ({ token, bytes, logprob });
 
 /** Of a chat; null where nobody has asked for them. */
 function chatLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[]): ChatLogprobs | null {
   if (options.logprobs === undefined) return null;
-  return { content: tokens.map((token) => ({ ...tokenLogprob(token), top_logprobs: token.top.map(tokenLogprob) })), refusal: null };
+  return {
+    content: tokens.map((token) => ({ ...tokenLogprob(token), top_logprobs: token.top.map(tokenLogprob) })),
+    refusal: null,
+  };
 }
 
 /** Of a plain completion from so many characters on; null where nobody has asked for them. */
@@ -58,13 +80,19 @@ function plainLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[], off
     tokens: tokens.map(({ text }) => text),
     token_logprobs: tokens.map(({ logprob }) => logprob),
     // The likeliest come first: of two with the same text they stay.
-    top_logprobs: tokens.map(({ top }) => Object.fromEntries(top.map(({ text, logprob }) => [text, logprob] as const).reverse())),
+    top_logprobs: tokens.map(({ top }) =>
+      Object.fromEntries(top.map(({ text, logprob }) => [text, logprob] as const).reverse()),
+    ),
     text_offset: starts,
   };
 }
 
 /** All answers, one after the other. Whoever leaves stops the one at hand. */
-async function* answers(engine: Engine, { inputs, options, n }: Asked, signal: AbortSignal | undefined): AsyncGenerator<Piece, GenerateResult[]> {
+async function* answers(
+  engine: Engine,
+  { inputs, options, n }: Asked,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Piece, GenerateResult[]> {
   const results: GenerateResult[] = [];
   for (let index = 0; index < inputs.length * n; index += 1) {
     const one: GenerateOptions = { ...options, ...(signal ? { signal } : {}) };
@@ -90,20 +118,33 @@ async function collect<T, R>(items: AsyncGenerator<T, R>, each: (item: T) => voi
   }
 }
 
-const reasonOf = (result: GenerateResult, calls: boolean): FinishReason => (calls ? 'tool_calls' : result.finish_reason === 'length' ? 'length' : 'stop');
+const reasonOf = (result: GenerateResult, calls: boolean): FinishReason =>
+  calls ? 'tool_calls' : result.finish_reason === 'length' ? 'length' : 'stop';
 
 /** A chat's deltas, in order, and the reason of each answer's end. */
-async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal | undefined): AsyncGenerator<{ index: number; delta: ChatDelta; logprobs: ChatLogprobs | null; reason: FinishReason | null }, GenerateResult[]> {
+async function* chatDeltas(
+  engine: Engine,
+  asked: Asked,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<
+  { index: number; delta: ChatDelta; logprobs: ChatLogprobs | null; reason: FinishReason | null },
+  GenerateResult[]
+> {
   const pieces = answers(engine, asked, signal);
   let splitter = new Splitter(asked.tools, engine.info.model.thinks);
   let calls = 0;
   let begun = false;
   // Of text that the splitter holds back.
-  let scored: TokenLogprobs[] = [];
+  const scored: TokenLogprobs[] = [];
   const logprobs = (): ChatLogprobs | null => chatLogprobs(asked, scored.splice(0));
   const deltas = function* (index: number, parts: ReturnType<Splitter['push']>) {
     for (const part of parts) {
-      const delta: ChatDelta = 'content' in part ? { content: part.content } : 'reasoning' in part ? { reasoning_content: part.reasoning } : { tool_calls: [{ index: calls++, ...part.call }] };
+      const delta: ChatDelta =
+        'content' in part
+          ? { content: part.content }
+          : 'reasoning' in part
+            ? { reasoning_content: part.reasoning }
+            : { tool_calls: [{ index: calls++, ...part.call }] };
       yield { index, delta, logprobs: logprobs(), reason: null };
     }
   };
@@ -119,7 +160,12 @@ async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal | u
         continue;
       }
       yield* deltas(value.index, splitter.end());
-      yield { index: value.index, delta: {}, logprobs: scored.length > 0 ? logprobs() : null, reason: reasonOf(value.result, calls > 0) };
+      yield {
+        index: value.index,
+        delta: {},
+        logprobs: scored.length > 0 ? logprobs() : null,
+        reason: reasonOf(value.result, calls > 0),
+      };
       splitter = new Splitter(asked.tools, engine.info.model.thinks);
       calls = 0;
       begun = false;
@@ -130,7 +176,11 @@ async function* chatDeltas(engine: Engine, asked: Asked, signal: AbortSignal | u
   }
 }
 
-async function* chatChunks(engine: Engine, asked: Asked, signal: AbortSignal): AsyncGenerator<ChatCompletionChunk, void> {
+async function* chatChunks(
+  engine: Engine,
+  asked: Asked,
+  signal: AbortSignal,
+): AsyncGenerator<ChatCompletionChunk, void> {
   const about = head(engine, 'chat.completion.chunk', 'chatcmpl');
   const extra = asked.usage ? { usage: null } : {};
   const deltas = chatDeltas(engine, asked, signal);
@@ -141,7 +191,11 @@ async function* chatChunks(engine: Engine, asked: Asked, signal: AbortSignal): A
         if (asked.usage) yield { ...about, choices: [], usage: usageOf(value, asked.n) };
         return;
       }
-      yield { ...about, choices: [{ index: value.index, delta: value.delta, logprobs: value.logprobs, finish_reason: value.reason }], ...extra };
+      yield {
+        ...about,
+        choices: [{ index: value.index, delta: value.delta, logprobs: value.logprobs, finish_reason: value.reason }],
+        ...extra,
+      };
     }
   } finally {
     await deltas.return([]);
@@ -151,11 +205,17 @@ async function* chatChunks(engine: Engine, asked: Asked, signal: AbortSignal): A
 async function chatWhole(engine: Engine, asked: Asked, signal: AbortSignal | undefined): Promise<ChatCompletion> {
   const choices: ChatCompletion['choices'] = [];
   const results = await collect(chatDeltas(engine, asked, signal), ({ index, delta, logprobs, reason }) => {
-    const choice = (choices[index] ??= { index, message: { role: 'assistant', content: null, refusal: null }, logprobs: chatLogprobs(asked, []), finish_reason: 'stop' });
+    const choice = (choices[index] ??= {
+      index,
+      message: { role: 'assistant', content: null, refusal: null },
+      logprobs: chatLogprobs(asked, []),
+      finish_reason: 'stop',
+    });
     if (logprobs) choice.logprobs!.content.push(...logprobs.content);
     const { message } = choice;
     if (delta.content) message.content = (message.content ?? '') + delta.content;
-    if (delta.reasoning_content) message.reasoning_content = (message.reasoning_content ?? '') + delta.reasoning_content;
+    if (delta.reasoning_content)
+      message.reasoning_content = (message.reasoning_content ?? '') + delta.reasoning_content;
     if (delta.tool_calls) (message.tool_calls ??= []).push(...delta.tool_calls.map(({ index: _, ...call }) => call));
     if (reason) choice.finish_reason = reason;
   });
@@ -175,10 +235,22 @@ async function* plainChunks(engine: Engine, asked: Asked, signal: AbortSignal): 
         if (asked.usage) yield { ...about, choices: [], usage: usageOf(value, asked.n) };
         return;
       }
-      const ended = 'result' in value ? (value.result.finish_reason === 'length' ? ('length' as const) : ('stop' as const)) : null;
+      const ended =
+        'result' in value ? (value.result.finish_reason === 'length' ? ('length' as const) : ('stop' as const)) : null;
       const { text, logprobs } = 'text' in value ? value : { text: '', logprobs: [] };
       if (ended) offset = 0;
-      yield { ...about, choices: [{ index: value.index, text, logprobs: ended ? null : plainLogprobs(asked, logprobs, offset), finish_reason: ended }], ...extra };
+      yield {
+        ...about,
+        choices: [
+          {
+            index: value.index,
+            text,
+            logprobs: ended ? null : plainLogprobs(asked, logprobs, offset),
+            finish_reason: ended,
+          },
+        ],
+        ...extra,
+      };
       offset += logprobs.reduce((length, token) => length + token.text.length, 0);
     }
   } finally {
@@ -201,7 +273,11 @@ async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal | un
 }
 
 /** The same chunks, which the caller's signal aborts too; an abort by the stream's own controller is their end, and not an error. */
-async function* untilLeft<C>(chunks: AsyncGenerator<C, void>, controller: AbortController, given: AbortSignal | null | undefined): AsyncGenerator<C, void> {
+async function* untilLeft<C>(
+  chunks: AsyncGenerator<C, void>,
+  controller: AbortController,
+  given: AbortSignal | null | undefined,
+): AsyncGenerator<C, void> {
   const follow = (): void => controller.abort(given?.reason);
   if (given?.aborted) follow();
   given?.addEventListener('abort', follow, { once: true });
@@ -226,7 +302,10 @@ async function respond<C, W>(
   if (options.onProgress) asked.options.onProgress = options.onProgress;
   if (!asked.stream) return whole(engine, asked, options.signal ?? undefined);
   const controller = new AbortController();
-  return new CompletionStream<C>(untilLeft(chunks(engine, asked, controller.signal), controller, options.signal), controller);
+  return new CompletionStream<C>(
+    untilLeft(chunks(engine, asked, controller.signal), controller, options.signal),
+    controller,
+  );
 }
 
 /** `engine.chat.completions`. */
@@ -242,10 +321,19 @@ export class ChatCompletions {
    * Answers a chat, in OpenAI's shapes. A parameter that cannot be honoured rejects with BAD_OPTION, another model's name with NOT_FOUND; the other
    * errors are those of `engine.generate`.
    */
-  create(params: ChatCompletionParams & { stream: true }, options?: RequestOptions): Promise<CompletionStream<ChatCompletionChunk>>;
+  create(
+    params: ChatCompletionParams & { stream: true },
+    options?: RequestOptions,
+  ): Promise<CompletionStream<ChatCompletionChunk>>;
   create(params: ChatCompletionParams & { stream?: false | null }, options?: RequestOptions): Promise<ChatCompletion>;
-  create(params: ChatCompletionParams, options?: RequestOptions): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>>;
-  async create(params: ChatCompletionParams, options: RequestOptions = {}): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>> {
+  create(
+    params: ChatCompletionParams,
+    options?: RequestOptions,
+  ): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>>;
+  async create(
+    params: ChatCompletionParams,
+    options: RequestOptions = {},
+  ): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>> {
     return respond(this.#engine, chatAsked(params, modelName(this.#engine)), options, chatChunks, chatWhole);
   }
 }
@@ -263,7 +351,10 @@ export class Completions {
   create(params: CompletionParams & { stream: true }, options?: RequestOptions): Promise<CompletionStream<Completion>>;
   create(params: CompletionParams & { stream?: false | null }, options?: RequestOptions): Promise<Completion>;
   create(params: CompletionParams, options?: RequestOptions): Promise<Completion | CompletionStream<Completion>>;
-  async create(params: CompletionParams, options: RequestOptions = {}): Promise<Completion | CompletionStream<Completion>> {
+  async create(
+    params: CompletionParams,
+    options: RequestOptions = {},
+  ): Promise<Completion | CompletionStream<Completion>> {
     return respond(this.#engine, plainAsked(params, modelName(this.#engine)), options, plainChunks, plainWhole);
   }
 }

@@ -13,10 +13,18 @@ const STATUS: Partial<Record<MillraceError['code'], [number, string]>> = {
   NOT_FOUND: [404, 'invalid_request_error'],
 };
 
-function errorOf(error: unknown): { status: number; body: { error: { message: string; type: string; param: unknown; code: string } } } {
+function errorOf(error: unknown): {
+  status: number;
+  body: { error: { message: string; type: string; param: unknown; code: string } };
+} {
   const ours = error instanceof MillraceError ? error : new MillraceError('INTERNAL', String(error), { cause: error });
   const [status, type] = STATUS[ours.code] ?? [500, 'server_error'];
-  const code = ours.code === 'CONTEXT_FULL' ? 'context_length_exceeded' : ours.code === 'NOT_FOUND' ? 'model_not_found' : ours.code.toLowerCase();
+  const code =
+    ours.code === 'CONTEXT_FULL'
+      ? 'context_length_exceeded'
+      : ours.code === 'NOT_FOUND'
+        ? 'model_not_found'
+        : ours.code.toLowerCase();
   return { status, body: { error: { message: ours.message, type, param: ours.data.option ?? null, code } } };
 }
 
@@ -35,13 +43,18 @@ export async function respondTo(engine: Engine, input: RequestInfo | URL, init?:
     if (path.endsWith(`/models/${encodeURIComponent(model.id)}`) && request.method === 'GET') return json(model);
     const chat = path.endsWith('/chat/completions');
     if (request.method !== 'POST' || !(chat || path.endsWith('/completions'))) {
-      throw new MillraceError('NOT_FOUND', `${request.method} ${path}: there are POST /chat/completions, POST /completions, GET /models and GET /models/NAME`);
+      throw new MillraceError(
+        'NOT_FOUND',
+        `${request.method} ${path}: there are POST /chat/completions, POST /completions, GET /models and GET /models/NAME`,
+      );
     }
     const params = await request.json().catch(() => {
       throw new MillraceError('BAD_OPTION', `${path}: the body is not JSON`);
     });
     const { signal } = request;
-    const answer = await (chat ? new ChatCompletions(engine).create(params, { signal }) : new Completions(engine).create(params, { signal }));
+    const answer = await (chat
+      ? new ChatCompletions(engine).create(params, { signal })
+      : new Completions(engine).create(params, { signal }));
     if (!(answer instanceof CompletionStream)) return json(answer);
     const chunks = answer[Symbol.asyncIterator]() as AsyncGenerator<unknown, void>;
     // Until the first piece an error can still be a status.
@@ -57,7 +70,9 @@ export async function respondTo(engine: Engine, input: RequestInfo | URL, init?:
     })();
     const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
     const body = lines(all, event, 'data: [DONE]\n\n', (error) => event(errorOf(error).body));
-    return new Response(body, { headers: { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' } });
+    return new Response(body, {
+      headers: { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' },
+    });
   } catch (error) {
     if (error instanceof MillraceError && error.code === 'ABORTED') throw request.signal.reason ?? error;
     const { status, body } = errorOf(error);

@@ -147,9 +147,16 @@ export class Splitter {
     let json = text.trim();
     for (const tag of BEFORE_JSON) if (json.startsWith(tag)) json = json.slice(tag.length).trim();
     json = json.replace(/<\|\/tool_call\|>$/, '').trim();
-    const list = whole(json) ?? json.split(/;|\n/).filter((line) => line.trim() !== '').map((line) => whole(line)?.[0]);
+    const list =
+      whole(json) ??
+      json
+        .split(/;|\n/)
+        .filter((line) => line.trim() !== '')
+        .map((line) => whole(line)?.[0]);
     const calls = list.map(callOf);
-    return calls.length > 0 && calls.every((call) => call !== null && this.#tools.has(call.function.name)) ? calls.map((call) => ({ call: call! })) : null;
+    return calls.length > 0 && calls.every((call) => call !== null && this.#tools.has(call.function.name))
+      ? calls.map((call) => ({ call: call! }))
+      : null;
   }
 }
 
@@ -183,5 +190,8 @@ function callOf(value: unknown): ChatToolCall | null {
 
 /** 24 characters that nobody has had before. */
 export function randomId(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => '0123456789abcdefghijklmnopqrstuvwxyz'[byte % 36]).join('');
+  return Array.from(
+    crypto.getRandomValues(new Uint8Array(24)),
+    (byte) => '0123456789abcdefghijklmnopqrstuvwxyz'[byte % 36],
+  ).join('');
 }

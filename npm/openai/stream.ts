@@ -25,7 +25,12 @@ export class CompletionStream<T> implements AsyncIterable<T> {
 }
 
 /** The items as bytes, each by `text`; cancelling it ends them. `last`, and what to write of a failure, for those who need them. @internal */
-export function lines<T>(items: AsyncGenerator<T, void>, text: (item: T) => string, last = '', failed?: (error: unknown) => string): ReadableStream<Uint8Array> {
+export function lines<T>(
+  items: AsyncGenerator<T, void>,
+  text: (item: T) => string,
+  last = '',
+  failed?: (error: unknown) => string,
+): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   return new ReadableStream({
     async pull(controller) {

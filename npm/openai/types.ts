@@ -222,7 +222,12 @@ export interface ChatCompletionChunk extends Head<'chat.completion.chunk'> {
 /** A plain completion, whole or a piece of one. */
 export interface Completion extends Head<'text_completion'> {
   /** The answers, as many as prompts times `n`; in a stream what is new in one of them. */
-  choices: { index: number; text: string; logprobs: CompletionLogprobs | null; finish_reason: 'stop' | 'length' | null }[];
+  choices: {
+    index: number;
+    text: string;
+    logprobs: CompletionLogprobs | null;
+    finish_reason: 'stop' | 'length' | null;
+  }[];
   /** What they cost together; in a stream only with `include_usage`, in the last piece. */
   usage?: CompletionUsage | null;
 }

@@ -4,12 +4,20 @@ import { join } from 'node:path';
 import { ask, childEnv, root } from './env.mjs';
 
 const INSTALLED = {
-  linux: ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable', '/opt/google/chrome/chrome'],
+  linux: [
+    '/usr/bin/chromium',
+    '/usr/bin/chromium-browser',
+    '/usr/bin/google-chrome',
+    '/usr/bin/google-chrome-stable',
+    '/opt/google/chrome/chrome',
+  ],
   darwin: ['Google Chrome', 'Chromium', 'Google Chrome Canary'].flatMap((name) => [
     `/Applications/${name}.app/Contents/MacOS/${name}`,
     `${process.env.HOME}/Applications/${name}.app/Contents/MacOS/${name}`,
   ]),
-  win32: ['PROGRAMFILES', 'PROGRAMFILES(X86)', 'LOCALAPPDATA'].map((name) => join(process.env[name] ?? '', 'Google/Chrome/Application/chrome.exe')),
+  win32: ['PROGRAMFILES', 'PROGRAMFILES(X86)', 'LOCALAPPDATA'].map((name) =>
+    join(process.env[name] ?? '', 'Google/Chrome/Application/chrome.exe'),
+  ),
 };
 
 /** Path of a Chromium or Chrome: MILLRACE_BROWSER, an installed one, or the one that Playwright has downloaded; null where there is none. */
@@ -23,15 +31,22 @@ export async function findBrowser() {
 
 /** Ubuntu's /usr/bin/chromium-browser is a script that only asks for the snap. */
 function isSnapStub(path) {
-  return process.platform === 'linux' && path.endsWith('-browser') && readFileSync(path).subarray(0, 4096).includes('snap');
+  return (
+    process.platform === 'linux' && path.endsWith('-browser') && readFileSync(path).subarray(0, 4096).includes('snap')
+  );
 }
 
 /** Path of a chromedriver; null where there is none. */
 export async function findDriver() {
-  const given = process.env.CHROMEDRIVER ?? (process.env.CHROMEWEBDRIVER && join(process.env.CHROMEWEBDRIVER, 'chromedriver'));
+  const given =
+    process.env.CHROMEDRIVER ?? (process.env.CHROMEWEBDRIVER && join(process.env.CHROMEWEBDRIVER, 'chromedriver'));
   if (given && existsSync(given)) return given;
   if (existsSync('/usr/bin/chromedriver')) return '/usr/bin/chromedriver';
-  return (await ask(process.platform === 'win32' ? 'where' : 'which', ['chromedriver'], { env: childEnv() }))?.split('\n')[0] ?? null;
+  return (
+    (await ask(process.platform === 'win32' ? 'where' : 'which', ['chromedriver'], { env: childEnv() }))?.split(
+      '\n',
+    )[0] ?? null
+  );
 }
 
 /** Whether Linux shows a GPU: without one Chromium has to be told to use its software adapter. */
@@ -45,12 +60,23 @@ export function hasGpu() {
  * SwiftShader, and workgroup memory that is cleared by a loop in the shader. With the Vulkan extension for it SwiftShader compiles a store for every word:
  * four fifths of the time that a model takes to load.
  */
-const SOFTWARE = ['--use-webgpu-adapter=swiftshader', '--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension'];
+const SOFTWARE = [
+  '--use-webgpu-adapter=swiftshader',
+  '--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension',
+];
 
 /** Chromium's command line flags. MILLRACE_BROWSER_FLAGS, separated by spaces, replaces them. */
 export function browserFlags() {
-  if (process.env.MILLRACE_BROWSER_FLAGS !== undefined) return process.env.MILLRACE_BROWSER_FLAGS.split(/\s+/).filter(Boolean);
-  const flags = ['--enable-unsafe-webgpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  if (process.env.MILLRACE_BROWSER_FLAGS !== undefined)
+    return process.env.MILLRACE_BROWSER_FLAGS.split(/\s+/).filter(Boolean);
+  const flags = [
+    '--enable-unsafe-webgpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+  ];
   if (process.platform === 'linux') {
     // Containers and root have no sandbox; the only pages that run are this repository's own.
     flags.unshift('--no-sandbox');

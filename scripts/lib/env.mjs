@@ -28,18 +28,36 @@ export function say(text) {
 
 /** The environment of every child process: Cargo's target folder and the directories where its tools may be. */
 export function childEnv(extra = {}) {
-  const path = [join(tools, 'bin'), join(root, 'node_modules', '.bin'), process.env.PATH, join(homedir(), '.cargo', 'bin')];
-  return { ...process.env, PATH: path.join(process.platform === 'win32' ? ';' : ':'), CARGO_TARGET_DIR: targetDir, ...extra };
+  const path = [
+    join(tools, 'bin'),
+    join(root, 'node_modules', '.bin'),
+    process.env.PATH,
+    join(homedir(), '.cargo', 'bin'),
+  ];
+  return {
+    ...process.env,
+    PATH: path.join(process.platform === 'win32' ? ';' : ':'),
+    CARGO_TARGET_DIR: targetDir,
+    ...extra,
+  };
 }
 
 /**
  * Runs a command. Options: `env` (added), `cwd`, `capture` (return the output instead of showing it), `tee` (show it and return it),
  * `quiet` (show it only if the command fails). Resolves to `{ code, output }`; throws `Failure` on a non-zero code unless `check` is false.
  */
-export async function run(command, args, { env, cwd = root, capture = false, tee = false, quiet = false, check = true } = {}) {
+export async function run(
+  command,
+  args,
+  { env, cwd = root, capture = false, tee = false, quiet = false, check = true } = {},
+) {
   const keep = capture || tee || quiet;
   // What a tool prints goes to stderr too, so that a script's own stdout stays clean.
-  const child = spawn(command, args, { cwd, env: childEnv(env), stdio: ['inherit', keep ? 'pipe' : 2, keep ? 'pipe' : 2] });
+  const child = spawn(command, args, {
+    cwd,
+    env: childEnv(env),
+    stdio: ['inherit', keep ? 'pipe' : 2, keep ? 'pipe' : 2],
+  });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8').on('data', (text) => {
@@ -55,7 +73,10 @@ export async function run(command, args, { env, cwd = root, capture = false, tee
     child.on('close', (status, signal) => done(status ?? (signal ? 130 : 1)));
   });
   if (code !== 0 && quiet) process.stderr.write(output);
-  if (code !== 0 && check) throw new Failure(`\`${[command, ...args].join(' ')}\` failed with status ${code}${capture ? `: ${output.trim()}` : ''}`);
+  if (code !== 0 && check)
+    throw new Failure(
+      `\`${[command, ...args].join(' ')}\` failed with status ${code}${capture ? `: ${output.trim()}` : ''}`,
+    );
   return { code, output };
 }
 

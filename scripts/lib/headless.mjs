@@ -58,7 +58,12 @@ export async function openPage({ local = null, headed = false, mounts = {} } = {
     },
   });
   const { chromium } = await import('@playwright/test');
-  const browser = await chromium.launch({ executablePath, headless: !headed, args: browserFlags(), handleSIGINT: false });
+  const browser = await chromium.launch({
+    executablePath,
+    headless: !headed,
+    args: browserFlags(),
+    handleSIGINT: false,
+  });
   const page = await browser.newPage();
   await page.goto(server.url + BLANK);
   return {

@@ -12,7 +12,9 @@ const BUDGETS = [
 /** Bytes after brotli, at its best unless told otherwise: quality 11, window 24. */
 export function brotli(bytes, quality = 11) {
   const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
-  return brotliCompressSync(bytes, { params: { [BROTLI_PARAM_QUALITY]: quality, [BROTLI_PARAM_LGWIN]: 24, [BROTLI_PARAM_SIZE_HINT]: bytes.length } }).length;
+  return brotliCompressSync(bytes, {
+    params: { [BROTLI_PARAM_QUALITY]: quality, [BROTLI_PARAM_LGWIN]: 24, [BROTLI_PARAM_SIZE_HINT]: bytes.length },
+  }).length;
 }
 
 /** Prints the sizes of the package in `folder`. Returns how many budgets are kept, and how many are not. */
@@ -22,7 +24,9 @@ export function checkSize(folder) {
     const size = files.map((name) => brotli(readFileSync(join(folder, name)))).reduce((a, b) => a + b);
     const kept = size <= most;
     sum[kept ? 'passed' : 'failed'] += 1;
-    process.stdout.write(`${kept ? 'ok  ' : 'FAIL'} ${files.join(' + ')}: ${size.toLocaleString('en')} bytes after brotli; the budget is ${most.toLocaleString('en')}\n`);
+    process.stdout.write(
+      `${kept ? 'ok  ' : 'FAIL'} ${files.join(' + ')}: ${size.toLocaleString('en')} bytes after brotli; the budget is ${most.toLocaleString('en')}\n`,
+    );
   }
   return sum;
 }

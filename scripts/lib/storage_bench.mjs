@@ -7,20 +7,19 @@ function dropCaches() {
   try {
     writeFileSync('/proc/sys/vm/drop_caches', '3');
   } catch (error) {
-    throw new CodedError('BAD_OPTION', `--cold empties the system's cache of files, which needs Linux and its administrator: ${error.message}`);
+    throw new CodedError(
+      'BAD_OPTION',
+      `--cold empties the system's cache of files, which needs Linux and its administrator: ${error.message}`,
+    );
   }
 }
 
 /** Runs a function in the page; its errors keep their codes. */
 async function inPage(page, work, argument) {
-  const run = async ({ source, argument }) => {
-    try {
-      return { value: await (0, eval)(`(${source})`)(argument) };
-    } catch (error) {
-      return { failure: { code: error.code ?? 'INTERNAL', message: error.message } };
-    }
-  };
-  const { value, failure } = await page.evaluate(run, { source: String(work), argument });
+  const { value, failure } = await page.evaluate(`(${work})(${JSON.stringify(argument)}).then(
+    (value) => ({ value }),
+    (error) => ({ failure: { code: error.code ?? 'INTERNAL', message: error.message } }),
+  )`);
   if (failure) throw new CodedError(failure.code, failure.message);
   return value;
 }
@@ -41,18 +40,30 @@ export async function storageBench(page, { model, runs, cold }) {
     pairs.push({ plain_ms: plain.ms, load_ms: ms, ...rest });
   }
   const verify = await measured(verifyModel, model);
-  return { model: download.url, bytes: download.bytes, cold, download_ms: download.ms, first_load_ms: first.ms, verify_ms: verify, runs: pairs };
+  return {
+    model: download.url,
+    bytes: download.bytes,
+    cold,
+    download_ms: download.ms,
+    first_load_ms: first.ms,
+    verify_ms: verify,
+    runs: pairs,
+  };
 }
 
 export function printStorage(report) {
   const out = (line) => process.stdout.write(`${line}\n`);
   const speed = (ms) => `${(ms / 1e3).toFixed(2)} s, ${(report.bytes / ms / 1e6).toFixed(2)} GB/s`;
-  out(`${report.model}: ${(report.bytes / 1e9).toFixed(2)} GB in the browser's storage, ${report.cold ? "read from the disk" : "in the system's memory already"}`);
+  out(
+    `${report.model}: ${(report.bytes / 1e9).toFixed(2)} GB in the browser's storage, ${report.cold ? 'read from the disk' : "in the system's memory already"}`,
+  );
   out(`download     ${speed(report.download_ms)}, hashed and written`);
   out(`first load   ${speed(report.first_load_ms)}`);
   for (const { plain_ms, load_ms, load_times } of report.runs) {
     const parts = Object.entries(load_times).map(([name, ms]) => `${name} ${(ms / 1e3).toFixed(2)}`);
-    out(`load         ${speed(load_ms)}: ${((100 * plain_ms) / load_ms).toFixed(0)} % of a plain read's ${speed(plain_ms)} (${parts.join(', ')} s)`);
+    out(
+      `load         ${speed(load_ms)}: ${((100 * plain_ms) / load_ms).toFixed(0)} % of a plain read's ${speed(plain_ms)} (${parts.join(', ')} s)`,
+    );
   }
   out(`verify       ${speed(report.verify_ms)}`);
 }

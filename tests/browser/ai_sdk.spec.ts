@@ -6,22 +6,50 @@ import { millrace } from '../../npm/ai-sdk.ts';
 import { MillraceError } from '../../npm/errors.ts';
 import { fake } from './fake.ts';
 
-const time = tool({ description: 'The time in a zone', inputSchema: z.object({ zone: z.string() }), execute: async ({ zone }) => ({ zone, now: '12:00' }) });
+const time = tool({
+  description: 'The time in a zone',
+  inputSchema: z.object({ zone: z.string() }),
+  execute: async ({ zone }) => ({ zone, now: '12:00' }),
+});
 const CALL = ['Let me see.\n<tool_call>{"name":"time",', '"arguments":{"zone":"UTC"}}</tool_call>'];
 
 test('generateText: settings, thoughts, usage, timings', async () => {
   const { engine, asked } = fake([['<think>', 'so', '</think>', 'Hi', '!']]);
   const result = await generateText({
-    model: millrace(engine), instructions: 'Be brief.', prompt: 'Hello', maxOutputTokens: 9, temperature: 0.5, topP: 0.9, topK: 40, seed: 7, stopSequences: ['x'],
+    model: millrace(engine),
+    instructions: 'Be brief.',
+    prompt: 'Hello',
+    maxOutputTokens: 9,
+    temperature: 0.5,
+    topP: 0.9,
+    topK: 40,
+    seed: 7,
+    stopSequences: ['x'],
     providerOptions: { millrace: { min_p: 0.1 }, other: { unknown: true } },
   });
-  expect(result).toMatchObject({ text: 'Hi!', reasoningText: 'so', finishReason: 'stop', usage: { inputTokens: 10, outputTokens: 5, totalTokens: 15 } });
+  expect(result).toMatchObject({
+    text: 'Hi!',
+    reasoningText: 'so',
+    finishReason: 'stop',
+    usage: { inputTokens: 10, outputTokens: 5, totalTokens: 15 },
+  });
   expect(result.usage.inputTokenDetails).toMatchObject({ cacheReadTokens: 4, noCacheTokens: 6 });
   expect(result.providerMetadata).toMatchObject({ millrace: { timings: { decode_tok_s: 5 } } });
   expect(result.warnings).toEqual([]);
   expect(result.response.modelId).toBe('Test 1B');
-  expect(asked[0]!.input).toEqual([{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hello' }]);
-  expect(asked[0]!.options).toMatchObject({ maxTokens: 9, temperature: 0.5, topP: 0.9, topK: 40, minP: 0.1, seed: 7, stop: ['x'] });
+  expect(asked[0]!.input).toEqual([
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Hello' },
+  ]);
+  expect(asked[0]!.options).toMatchObject({
+    maxTokens: 9,
+    temperature: 0.5,
+    topP: 0.9,
+    topK: 40,
+    minP: 0.1,
+    seed: 7,
+    stop: ['x'],
+  });
 });
 
 test('streamText: blocks of text and thought, and the end by length', async () => {
@@ -34,7 +62,17 @@ test('streamText: blocks of text and thought, and the end by length', async () =
     else parts.push(part.type);
   }
   expect(parts).toEqual([
-    'start', 'start-step', 'reasoning-start', 'reasoning-delta so', 'reasoning-end', 'text-start', 'text-delta Hi', 'text-delta !', 'text-end', 'finish-step', 'finish length 5',
+    'start',
+    'start-step',
+    'reasoning-start',
+    'reasoning-delta so',
+    'reasoning-end',
+    'text-start',
+    'text-delta Hi',
+    'text-delta !',
+    'text-end',
+    'finish-step',
+    'finish length 5',
   ]);
 });
 
@@ -43,15 +81,28 @@ test('a tool is called, and its result goes back to the model, whole and streame
   const options = { model: millrace(engine), prompt: 'What time is it?', tools: { time }, stopWhen: stepCountIs(3) };
   const whole = await generateText(options);
   expect(whole.text).toBe('It is 12:00.');
-  expect(whole.steps[0]).toMatchObject({ finishReason: 'tool-calls', toolCalls: [{ toolName: 'time', input: { zone: 'UTC' } }], toolResults: [{ output: { now: '12:00' } }] });
+  expect(whole.steps[0]).toMatchObject({
+    finishReason: 'tool-calls',
+    toolCalls: [{ toolName: 'time', input: { zone: 'UTC' } }],
+    toolResults: [{ output: { now: '12:00' } }],
+  });
   const streamed = streamText(options);
   expect(await streamed.text).toBe('It is 12:00.');
   for (const [first, second] of [asked.slice(0, 2), asked.slice(2)]) {
-    expect(first!.options.tools).toMatchObject([{ type: 'function', function: { name: 'time', parameters: { type: 'object', properties: { zone: { type: 'string' } } } } }]);
+    expect(first!.options.tools).toMatchObject([
+      {
+        type: 'function',
+        function: { name: 'time', parameters: { type: 'object', properties: { zone: { type: 'string' } } } },
+      },
+    ]);
     const id = expect.any(String);
     expect(second!.input).toEqual([
       { role: 'user', content: 'What time is it?' },
-      { role: 'assistant', content: 'Let me see.', tool_calls: [{ id, type: 'function', function: { name: 'time', arguments: { zone: 'UTC' } } }] },
+      {
+        role: 'assistant',
+        content: 'Let me see.',
+        tool_calls: [{ id, type: 'function', function: { name: 'time', arguments: { zone: 'UTC' } } }],
+      },
       { role: 'tool', tool_call_id: id, name: 'time', content: '{"zone":"UTC","now":"12:00"}' },
     ]);
     const [, called, answered] = second!.input as unknown as { tool_calls?: { id: string }[]; tool_call_id?: string }[];
@@ -62,9 +113,17 @@ test('a tool is called, and its result goes back to the model, whole and streame
 test('thinking is switched by the chat template, with a warning that there are no levels', async () => {
   const { engine, asked } = fake([['a'], ['b']]);
   const { warnings } = await generateText({ model: millrace(engine), prompt: 'Hello', reasoning: 'none' });
-  await generateText({ model: millrace(engine), prompt: 'Hello', reasoning: 'high', providerOptions: { millrace: { chat_template_kwargs: { tone: 'dry' } } } });
+  await generateText({
+    model: millrace(engine),
+    prompt: 'Hello',
+    reasoning: 'high',
+    providerOptions: { millrace: { chat_template_kwargs: { tone: 'dry' } } },
+  });
   expect(warnings).toMatchObject([{ type: 'compatibility', feature: 'reasoning' }]);
-  expect(asked.map(({ options }) => options.templateOptions)).toEqual([{ enable_thinking: false }, { enable_thinking: true, tone: 'dry' }]);
+  expect(asked.map(({ options }) => options.templateOptions)).toEqual([
+    { enable_thinking: false },
+    { enable_thinking: true, tone: 'dry' },
+  ]);
 });
 
 test('what cannot be honoured is an error that names it', async () => {
@@ -74,14 +133,26 @@ test('what cannot be honoured is an error that names it', async () => {
   const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hi' }] }];
   const wrong: [string, () => PromiseLike<unknown>][] = [
     ['image/png', () => generateText({ model, messages: [{ role: 'user', content: [image] }] })],
-    ['response_format', () => generateText({ model, prompt: 'Hello', output: Output.object({ schema: z.object({ a: z.string() }) }) })],
+    [
+      'response_format',
+      () => generateText({ model, prompt: 'Hello', output: Output.object({ schema: z.object({ a: z.string() }) }) }),
+    ],
     ['tool_choice', () => generateText({ model, prompt: 'Hello', tools: { time }, toolChoice: 'required' })],
-    ['providerOptions.millrace.stream', () => generateText({ model, prompt: 'Hello', providerOptions: { millrace: { stream: false } } })],
+    [
+      'providerOptions.millrace.stream',
+      () => generateText({ model, prompt: 'Hello', providerOptions: { millrace: { stream: false } } }),
+    ],
     ['nonsense', () => generateText({ model, prompt: 'Hello', providerOptions: { millrace: { nonsense: 1 } } })],
-    ['search', () => model.doGenerate({ prompt, tools: [{ type: 'provider', id: 'other.search', name: 'search', args: {} }] })],
+    [
+      'search',
+      () => model.doGenerate({ prompt, tools: [{ type: 'provider', id: 'other.search', name: 'search', args: {} }] }),
+    ],
   ];
   for (const [named, call] of wrong) {
-    const error = await call().then(() => null, (thrown: unknown) => thrown as MillraceError);
+    const error = await call().then(
+      () => null,
+      (thrown: unknown) => thrown as MillraceError,
+    );
     expect(error, named).toBeInstanceOf(MillraceError);
     expect(error).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining(named) });
   }
@@ -91,12 +162,18 @@ test('what cannot be honoured is an error that names it', async () => {
 test('a failure while streaming is an error part, and the text before it stays', async () => {
   const { engine } = fake([new MillraceError('CONTEXT_FULL', 'too long')]);
   const errors: unknown[] = [];
-  const result = streamText({ model: millrace(engine), prompt: 'Hello', onError: ({ error }) => void errors.push(error) });
+  const result = streamText({
+    model: millrace(engine),
+    prompt: 'Hello',
+    onError: ({ error }) => void errors.push(error),
+  });
   const types: string[] = [];
   for await (const part of result.stream) types.push(part.type);
   expect(types).toContain('error');
   expect(errors).toMatchObject([{ code: 'CONTEXT_FULL' }]);
-  await expect(generateText({ model: millrace(fake([new MillraceError('CONTEXT_FULL', 'too long')]).engine), prompt: 'Hello' })).rejects.toMatchObject({ code: 'CONTEXT_FULL' });
+  await expect(
+    generateText({ model: millrace(fake([new MillraceError('CONTEXT_FULL', 'too long')]).engine), prompt: 'Hello' }),
+  ).rejects.toMatchObject({ code: 'CONTEXT_FULL' });
 });
 
 test('an abort ends both, and cancelling the stream aborts the generation', async () => {
@@ -126,7 +203,9 @@ test('an abort ends both, and cancelling the stream aborts the generation', asyn
 test('raw chunks, where asked for', async () => {
   const { engine } = fake([['a']]);
   const raw: unknown[] = [];
-  for await (const part of streamText({ model: millrace(engine), prompt: 'Hello', include: { rawChunks: true } }).stream) if (part.type === 'raw') raw.push(part.rawValue);
+  for await (const part of streamText({ model: millrace(engine), prompt: 'Hello', include: { rawChunks: true } })
+    .stream)
+    if (part.type === 'raw') raw.push(part.rawValue);
   expect(raw).toHaveLength(4);
   expect(raw[0]).toMatchObject({ object: 'chat.completion.chunk' });
 });

@@ -57,7 +57,11 @@ test('generations that overlap are answered in order', async ({ tiny }) => {
   const order = await tiny.evaluate(async () => {
     const order: string[] = [];
     const read = async (name: string): Promise<void> => {
-      for await (const _ of engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 8, temperature: 0, ignoreEos: true })) order.push(name);
+      for await (const _ of engine.generate(
+        { tokens: [57, 56, 78] },
+        { maxTokens: 8, temperature: 0, ignoreEos: true },
+      ))
+        order.push(name);
     };
     await Promise.all([read('a'), read('b'), read('c')]);
     return order.join('');
@@ -78,12 +82,20 @@ test.describe('options', () => {
     ['role', [{ role: 'robot', content: 'x' }], {}, /messages\[0\]: role must be one of/],
     ['content', [{ role: 'user', content: 7 }], {}, /messages\[0\]: content must be a text/],
     ['missing content', [{ role: 'user' }], {}, /messages\[0\]: content is missing/],
-    ['unknown field', [{ role: 'user', content: 'x', contents: 'y' }], {}, /contents is not an option; did you mean content\?/],
+    [
+      'unknown field',
+      [{ role: 'user', content: 'x', contents: 'y' }],
+      {},
+      /contents is not an option; did you mean content\?/,
+    ],
     ['tokens', { tokens: [-1] }, {}, /tokens must be a list of token ids/],
   ];
   for (const [title, input, options, message] of cases) {
     test(`of generate: ${title}`, async ({ tiny }) => {
-      const error = await tiny.evaluate(([input, options]) => failure(engine.generate(input as never, options as never)), [input, options] as const);
+      const error = await tiny.evaluate(
+        ([input, options]) => failure(engine.generate(input as never, options as never)),
+        [input, options] as const,
+      );
       expect(error).toMatchObject({ code: 'BAD_OPTION', ours: true, message: expect.stringMatching(message) });
     });
   }
@@ -108,7 +120,11 @@ test.describe('abort', () => {
   test('before and during loading; loading again works', async ({ blank, site }) => {
     const body = bytesOf('tests/data/oracle/gguf-q8_0/model.gguf');
     // Half of the file, and then nothing more.
-    site.routes.set('/slow.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': body.length }).write(body.subarray(0, body.length / 2)));
+    site.routes.set(
+      '/slow.gguf',
+      (_, response) =>
+        void response.writeHead(200, { 'Content-Length': body.length }).write(body.subarray(0, body.length / 2)),
+    );
     const errors = await blank.evaluate(async () => {
       const before = await failure(Engine.load({ model: '/slow.gguf', signal: AbortSignal.abort() }));
       const controller = new AbortController();
@@ -117,7 +133,10 @@ test.describe('abort', () => {
       return [before, await failure(loading)];
     });
     for (const error of errors) expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError', ours: true });
-    site.routes.set('/slow.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': body.length }).end(body));
+    site.routes.set(
+      '/slow.gguf',
+      (_, response) => void response.writeHead(200, { 'Content-Length': body.length }).end(body),
+    );
     const vocab = await blank.evaluate(async () => {
       const engine = await Engine.load({ model: '/slow.gguf' });
       engine.dispose();
@@ -129,7 +148,11 @@ test.describe('abort', () => {
   test('before, queued, in prefill and in decode; the engine goes on', async ({ tiny }) => {
     const outcome = await tiny.evaluate(async () => {
       const context = engine.info.context;
-      const start = (prompt: number[], signal?: AbortSignal) => engine.generate({ tokens: prompt }, { temperature: 0, ignoreEos: true, ...(signal ? { signal } : { maxTokens: 4 }) });
+      const start = (prompt: number[], signal?: AbortSignal) =>
+        engine.generate(
+          { tokens: prompt },
+          { temperature: 0, ignoreEos: true, ...(signal ? { signal } : { maxTokens: 4 }) },
+        );
       const before = await failure(start([1], AbortSignal.abort()));
 
       const running = start([1, 2, 3]);
@@ -140,7 +163,12 @@ test.describe('abort', () => {
       await running;
 
       const prefilling = new AbortController();
-      const prefill = failure(start(Array.from({ length: Math.floor(context / 2) }, (_, i) => i % 300), prefilling.signal));
+      const prefill = failure(
+        start(
+          Array.from({ length: Math.floor(context / 2) }, (_, i) => i % 300),
+          prefilling.signal,
+        ),
+      );
       await new Promise((done) => setTimeout(done));
       prefilling.abort();
       const prefillError = await prefill;
@@ -154,9 +182,15 @@ test.describe('abort', () => {
         })(),
       );
       const after = await start([57, 56]);
-      return { errors: [before, queuedError, prefillError, decode], promise: await failure(generation), pieces, after: after.finish_reason };
+      return {
+        errors: [before, queuedError, prefillError, decode],
+        promise: await failure(generation),
+        pieces,
+        after: after.finish_reason,
+      };
     });
-    for (const error of [...outcome.errors, outcome.promise]) expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError', ours: true });
+    for (const error of [...outcome.errors, outcome.promise])
+      expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError', ours: true });
     expect(outcome.promise!.data.result).toMatchObject({ finish_reason: 'abort' });
     expect(outcome.pieces).toBe(1);
     expect(outcome.after).toBe('length');
@@ -180,7 +214,9 @@ test.describe('abort', () => {
 
 test.describe('errors', () => {
   test('a prompt that leaves no room', async ({ tiny }) => {
-    const error = await tiny.evaluate(() => failure(engine.generate({ tokens: Array.from({ length: engine.info.context }, () => 1) })));
+    const error = await tiny.evaluate(() =>
+      failure(engine.generate({ tokens: Array.from({ length: engine.info.context }, () => 1) })),
+    );
     expect(error).toMatchObject({ code: 'CONTEXT_FULL', ours: true });
   });
 
@@ -192,7 +228,10 @@ test.describe('errors', () => {
 
   test('a server that fails, and none at all', async ({ blank, site }) => {
     site.routes.set('/broken.gguf', (_, response) => void response.writeHead(503).end('later'));
-    const errors = await blank.evaluate(async () => [await failure(Engine.load({ model: '/broken.gguf' })), await failure(Engine.load({ model: 'http://localhost:9/model.gguf' }))]);
+    const errors = await blank.evaluate(async () => [
+      await failure(Engine.load({ model: '/broken.gguf' })),
+      await failure(Engine.load({ model: 'http://localhost:9/model.gguf' })),
+    ]);
     for (const error of errors) expect(error).toMatchObject({ code: 'NETWORK', ours: true });
   });
 
@@ -205,7 +244,10 @@ test.describe('errors', () => {
   ];
   for (const [title, bytes] of files) {
     test(`a file that is ${title}`, async ({ blank, site }) => {
-      site.routes.set('/bad.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes));
+      site.routes.set(
+        '/bad.gguf',
+        (_, response) => void response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes),
+      );
       const error = await blank.evaluate(() => failure(Engine.load({ model: '/bad.gguf' })));
       expect(error).toMatchObject({ code: 'BAD_MODEL', ours: true });
       const local = await blank.evaluate(async () => {
@@ -219,24 +261,36 @@ test.describe('errors', () => {
   test('no WebGPU', async ({ page, site }) => {
     await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
     await openBlank(page, site);
-    expect(await page.evaluate((model) => failure(Engine.load({ model })), TINY)).toMatchObject({ code: 'NO_WEBGPU', ours: true });
+    expect(await page.evaluate((model) => failure(Engine.load({ model })), TINY)).toMatchObject({
+      code: 'NO_WEBGPU',
+      ours: true,
+    });
   });
 
   test('a package whose WebAssembly or Worker is missing says what to do', async ({ blank, site }) => {
     const gone = (_: unknown, response: import('node:http').ServerResponse): void => void response.writeHead(404).end();
     site.routes.set('/pkg/millrace_bg.wasm', gone);
     const noWasm = await blank.evaluate((model) => failure(Engine.load({ model })), TINY);
-    expect(noWasm).toMatchObject({ code: 'INTERNAL', message: expect.stringMatching(/millrace_bg\.wasm could not be loaded.*serve all files of the package/) });
+    expect(noWasm).toMatchObject({
+      code: 'INTERNAL',
+      message: expect.stringMatching(/millrace_bg\.wasm could not be loaded.*serve all files of the package/),
+    });
     site.routes.set('/pkg/worker.js', gone);
     const noWorker = await blank.evaluate((model) => failure(Engine.load({ model })), TINY);
-    expect(noWorker).toMatchObject({ code: 'INTERNAL', message: expect.stringMatching(/Worker could not be loaded.*serve all files of the package/) });
+    expect(noWorker).toMatchObject({
+      code: 'INTERNAL',
+      message: expect.stringMatching(/Worker could not be loaded.*serve all files of the package/),
+    });
   });
 });
 
 test('models from files, and two engines in one page', async ({ blank }) => {
   const results = await blank.evaluate(async (model) => {
     const data = await (await fetch(model)).blob();
-    const engines = await Promise.all([Engine.load({ model: { name: 'model.gguf', data }, lane: 'exact' }), Engine.load({ model: new File([data], 'model.gguf'), lane: 'exact' })]);
+    const engines = await Promise.all([
+      Engine.load({ model: { name: 'model.gguf', data }, lane: 'exact' }),
+      Engine.load({ model: new File([data], 'model.gguf'), lane: 'exact' }),
+    ]);
     const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
     const both = await Promise.all(engines.map((engine) => engine.generate({ tokens: [57, 56, 78] }, options)));
     engines[0]!.dispose();
@@ -258,10 +312,14 @@ test('a second turn reads only what is new, and forks go on from a shared beginn
     const forked = await engine.fork();
     const longer = [...prompt, ...first.tokens, 33, 44];
     // The engine's own conversation goes another way at the same time: they take turns.
-    const [second, fork] = await Promise.all([engine.generate({ tokens: longer }, options), forked.generate({ tokens: [...prompt, 7] }, options)]);
+    const [second, fork] = await Promise.all([
+      engine.generate({ tokens: longer }, options),
+      forked.generate({ tokens: [...prompt, 7] }, options),
+    ]);
     const other = await engine.generate({ tokens: [...longer, ...second.tokens, 5] }, options);
     const fresh = [];
-    for (const tokens of [longer, [...prompt, 7], [...longer, ...second.tokens, 5]]) fresh.push((await engine.generate({ tokens }, { ...options, reuse: false })).tokens);
+    for (const tokens of [longer, [...prompt, 7], [...longer, ...second.tokens, 5]])
+      fresh.push((await engine.generate({ tokens }, { ...options, reuse: false })).tokens);
     forked.dispose();
     const gone = [await failure(forked.fork()), await failure(forked.generate({ tokens: [1] }))];
     await engine.generate({ tokens: [1] }, options);
@@ -272,15 +330,19 @@ test('a second turn reads only what is new, and forks go on from a shared beginn
   expect(second.cached_tokens).toBe(10);
   expect(fork.cached_tokens).toBe(5);
   expect(other.cached_tokens).toBe(18);
-  expect([second.tokens, fork.tokens, other.tokens].map((ids) => Array.from(ids))).toEqual(fresh.map((ids) => Array.from(ids)));
+  expect([second.tokens, fork.tokens, other.tokens].map((ids) => Array.from(ids))).toEqual(
+    fresh.map((ids) => Array.from(ids)),
+  );
   expect(gone.map((error) => error?.code)).toEqual(['DISPOSED', 'DISPOSED']);
 });
 
-test('a saved conversation goes on in another engine; a long prompt tells how far it is; a cache of eight bits takes less', async ({ blank }) => {
+test('a saved conversation goes on in another engine; a long prompt tells how far it is; a cache of eight bits takes less', async ({
+  blank,
+}) => {
   const { first, expected, restored, again, kv, read, errors } = await blank.evaluate(async (model) => {
     const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
     const engine = await Engine.load({ model, kv: 'q8' });
-    const prompt = Array.from({ length: 40 }, (_, i) => (i * 37) % 290 + 1);
+    const prompt = Array.from({ length: 40 }, (_, i) => ((i * 37) % 290) + 1);
     const first = await engine.generate({ tokens: prompt }, options);
     await engine.save('tea & biscuits');
     const longer = [...prompt, ...first.tokens, 33, 44];
@@ -291,11 +353,18 @@ test('a saved conversation goes on in another engine; a long prompt tells how fa
     const other = await Engine.load({ model, kv: 'q8' });
     const conversation = await other.restore('tea & biscuits');
     const read: [string, number, number][] = [];
-    const restored = await conversation.generate({ tokens: longer }, { ...options, onProgress: ({ phase, loaded, total }) => read.push([phase, loaded, total]) });
+    const restored = await conversation.generate(
+      { tokens: longer },
+      { ...options, onProgress: ({ phase, loaded, total }) => read.push([phase, loaded, total]) },
+    );
     await conversation.save('more tea');
     const again = await (await other.restore('more tea')).generate({ tokens: longer }, options);
     await other.forget('tea & biscuits');
-    const errors = [await failure(other.restore('tea & biscuits')), await failure(other.restore('')), await failure(other.save(7 as never))];
+    const errors = [
+      await failure(other.restore('tea & biscuits')),
+      await failure(other.restore('')),
+      await failure(other.save(7 as never)),
+    ];
     other.dispose();
     const halves = await Engine.load({ model });
     errors.push(await failure(halves.restore('more tea')));
@@ -306,7 +375,10 @@ test('a saved conversation goes on in another engine; a long prompt tells how fa
   }, TINY);
   expect(restored.cached_tokens).toBe(45);
   expect(again.cached_tokens).toBeGreaterThanOrEqual(45);
-  expect([Array.from(restored.tokens), Array.from(again.tokens)]).toEqual([Array.from(expected.tokens), Array.from(expected.tokens)]);
+  expect([Array.from(restored.tokens), Array.from(again.tokens)]).toEqual([
+    Array.from(expected.tokens),
+    Array.from(expected.tokens),
+  ]);
   expect(first.cached_tokens).toBe(0);
   expect(read).toEqual([['prompt', 3, 3]]);
   expect(kv[0]! / kv[1]!).toBeCloseTo(18 / 32);

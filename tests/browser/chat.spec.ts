@@ -3,7 +3,7 @@
 import type { LoadPlan } from '../../npm/index.ts';
 import { accessible, look } from './looks.ts';
 import { expect, onlyLong, test, type Page } from './support.ts';
-import { type StandIn, useStandIn } from './stand_in.ts';
+import { type StandIn, withStandIn } from './stand_in.ts';
 
 const HOSTILE = [
   '<script>globalThis.hacked = 1</script>',
@@ -19,16 +19,33 @@ const HOSTILE = [
   '| a | b |\n|---|---|\n| <b onclick="globalThis.hacked=1">c</b> | d |',
 ].join('\n\n');
 
-const RICH = '## A plan\n\nFirst **bold** and *slanted*, then `code`:\n\n```rust\nfn main() {\n    println!("hello"); // a comment\n}\n```\n\n1. one\n2. two\n   - nested\n\n> quoted\n\n| left | right |\n|---|---:|\n| a | 1 |\n\n- [x] done\n- [ ] not done\n\nhttps://example.com';
+const RICH =
+  '## A plan\n\nFirst **bold** and *slanted*, then `code`:\n\n```rust\nfn main() {\n    println!("hello"); // a comment\n}\n```\n\n1. one\n2. two\n   - nested\n\n> quoted\n\n| left | right |\n|---|---:|\n| a | 1 |\n\n- [x] done\n- [ ] not done\n\nhttps://example.com';
 
 const PLAN: LoadPlan = {
-  fits: true, problems: [], context: 131_072, kv: 'f16',
-  model: { name: 'Llama 3.2 1B', architecture: 'llama', parameters: 1.24e9, context: 131_072, vocab: 128_256, layers: 16, bytes: 807_694_464, types: { Q4_K: 96, F32: 34, Q6_K: 17 }, converted: [], chat: true, thinks: false },
+  fits: true,
+  problems: [],
+  context: 131_072,
+  kv: 'f16',
+  model: {
+    name: 'Llama 3.2 1B',
+    architecture: 'llama',
+    parameters: 1.24e9,
+    context: 131_072,
+    vocab: 128_256,
+    layers: 16,
+    bytes: 807_694_464,
+    types: { Q4_K: 96, F32: 34, Q6_K: 17 },
+    converted: [],
+    chat: true,
+    thinks: false,
+  },
   download: { total: 807_694_464, stored: 201_326_592, missing: 606_367_872 },
   storage: { kind: 'opfs', available: 9.2e9 },
   memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, total: 5.2e9 },
   largest: { name: 'token_embd.weight', bytes: 215e6 },
-  limits: { buffer: 4e9, binding: 2e9, memory: null }, alternatives: [],
+  limits: { buffer: 4e9, binding: 2e9, memory: null },
+  alternatives: [],
 };
 
 const answer = (page: Page) => page.locator('#messages .assistant').last();
@@ -36,7 +53,7 @@ const composer = (page: Page) => page.getByLabel('Message', { exact: true });
 const state = (page: Page) => page.locator('#state');
 
 async function open(page: Page, site: { url: string }, behaves: Partial<StandIn> = {}, query = ''): Promise<void> {
-  await useStandIn(page, behaves);
+  await withStandIn(page, behaves);
   await page.goto(`${site.url}/${query}`);
 }
 
@@ -59,7 +76,8 @@ function watch(page: Page): string[] {
   const faults: string[] = [];
   page.on('pageerror', (error) => faults.push(error.stack ?? error.message));
   page.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text());
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+      faults.push(message.text());
   });
   return faults;
 }
@@ -75,7 +93,8 @@ test('empty, loading, paused, ready: each with its controls', async ({ page, sit
   await accessible(page);
   const bar = page.locator('#loading-bar');
   const before = await bar.getAttribute('value');
-  await page.waitForTimeout(1000);
+  const looked = await page.evaluate(() => standIn.looked);
+  await page.waitForFunction((looked) => standIn.looked > looked + 10, looked);
   expect(await bar.getAttribute('value')).toBe(before);
   await page.evaluate(() => Object.assign(standIn, { pause: 1 }));
   await page.getByRole('button', { name: 'Resume' }).click();
@@ -85,9 +104,19 @@ test('empty, loading, paused, ready: each with its controls', async ({ page, sit
   await accessible(page);
 });
 
-test('a download is planned first; a context can be chosen, and what does not fit says what would', async ({ page, site }) => {
-  await open(page, site, { plan: PLAN, pause: 1500, note: 'nobody answers: trying again in 1.1 s' }, '?model=https://example.com/Llama-3.2-1B-Q4_K_M.gguf');
-  await expect(page.locator('#loading')).toHaveText(/^\s*Looking at Llama-3\.2-1B-Q4_K_M\.gguf\s*nobody answers: trying again in 1\.1 s/);
+test('a download is planned first; a context can be chosen, and what does not fit says what would', async ({
+  page,
+  site,
+}) => {
+  await open(
+    page,
+    site,
+    { plan: PLAN, pause: 1500, note: 'nobody answers: trying again in 1.1 s' },
+    '?model=https://example.com/Llama-3.2-1B-Q4_K_M.gguf',
+  );
+  await expect(page.locator('#loading')).toHaveText(
+    /^\s*Looking at Llama-3\.2-1B-Q4_K_M\.gguf\s*nobody answers: trying again in 1\.1 s/,
+  );
   const plan = page.getByRole('region', { name: 'Llama-3.2-1B-Q4_K_M.gguf' });
   await expect(plan).toContainText('606 MB of 808 MB: 201 MB are here');
   await expect(plan).toContainText('9.2 GB free');
@@ -98,7 +127,13 @@ test('a download is planned first; a context can be chosen, and what does not fi
   await ask(page, 'Hello?');
   await expect(composer(page)).toHaveValue('Hello?');
   await expect(plan.getByRole('button', { name: 'Download the rest' })).toBeFocused();
-  await page.evaluate((plan) => Object.assign(standIn, { plan }), { ...PLAN, fits: false, context: 4096, problems: ['the model needs 5.2 GB of GPU memory, and it may take 2.0 GB'], alternatives: [{ context: 2048, kv: 'q8' as const, total: 1.1e9 }] });
+  await page.evaluate((plan) => Object.assign(standIn, { plan }), {
+    ...PLAN,
+    fits: false,
+    context: 4096,
+    problems: ['the model needs 5.2 GB of GPU memory, and it may take 2.0 GB'],
+    alternatives: [{ context: 2048, kv: 'q8' as const, total: 1.1e9 }],
+  });
   await plan.getByLabel('Context').selectOption('4096');
   await expect(plan).toContainText('The model needs 5.2 GB of GPU memory');
   await expect(plan).toContainText('a context of 2,048 with q8 (1.1 GB)');
@@ -155,15 +190,25 @@ test('Markdown with code, lists and tables; copied as it was written', async ({ 
   await look(page, 'markdown');
   await accessible(page);
   await text.getByRole('button', { name: 'Copy code' }).click();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('fn main() {\n    println!("hello"); // a comment\n}\n');
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
+    'fn main() {\n    println!("hello"); // a comment\n}\n',
+  );
   await answer(page).getByRole('button', { name: 'Copy', exact: true }).click();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(RICH);
 });
 
 test('what a model writes does nothing: scripts, links, pictures, frames, styles', async ({ page, site }) => {
   const faults = watch(page);
-  await page.addInitScript(() => document.addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`)));
-  await open(page, site, { answers: { '': HOSTILE, 'in thought': `<think>${HOSTILE}</think>${HOSTILE}` }, piece: 3, pause: 0 });
+  await page.addInitScript(() =>
+    document.addEventListener('securitypolicyviolation', (event) =>
+      console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+    ),
+  );
+  await open(page, site, {
+    answers: { '': HOSTILE, 'in thought': `<think>${HOSTILE}</think>${HOSTILE}` },
+    piece: 3,
+    pause: 0,
+  });
   await ready(page);
   site.hits.length = 0;
   await ask(page, HOSTILE);
@@ -171,7 +216,14 @@ test('what a model writes does nothing: scripts, links, pictures, frames, styles
   await ask(page, 'in thought');
   await finished(page, 2);
   for (const text of await page.locator('.text').all()) {
-    expect(await text.evaluate((element) => element.querySelectorAll('script, img, iframe, style, svg, form, input, object, embed, video, audio, [onclick], [onerror], [onload], [style]').length)).toBe(0);
+    expect(
+      await text.evaluate(
+        (element) =>
+          element.querySelectorAll(
+            'script, img, iframe, style, svg, form, input, object, embed, video, audio, [onclick], [onerror], [onload], [style]',
+          ).length,
+      ),
+    ).toBe(0);
     for (const link of await text.locator('a').all()) expect(await link.getAttribute('href')).toMatch(/^https:/);
   }
   await expect(answer(page)).toContainText('<script>globalThis.hacked = 1</script>');
@@ -297,7 +349,13 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
     return Buffer.concat(chunks).toString();
   };
   expect(await save('Export as Markdown')).toContain('**You**\n\nabout cats\n');
-  expect(JSON.parse(await save('Export as JSON'))).toMatchObject({ title: 'Felines', messages: [{ role: 'user', content: 'about cats' }, { role: 'assistant', content: 'Meow.' }] });
+  expect(JSON.parse(await save('Export as JSON'))).toMatchObject({
+    title: 'Felines',
+    messages: [
+      { role: 'user', content: 'about cats' },
+      { role: 'assistant', content: 'Meow.' },
+    ],
+  });
   // Whatever is deleted, the focus is where one goes on.
   const yes = page.getByRole('dialog').getByRole('button', { name: 'Delete' });
   const remove = async (name: string): Promise<void> => {
@@ -333,7 +391,25 @@ test('errors of each kind are explained, while loading and while answering', asy
   const faults = watch(page);
   await open(page, site, { loading: 'NOT_FOUND' });
   const problem = page.getByRole('alert').first();
-  const codes = ['BAD_OPTION', 'BAD_MODEL', 'UNSUPPORTED_MODEL', 'NOT_FOUND', 'NETWORK', 'STORAGE', 'OUT_OF_MEMORY', 'NO_WEBGPU', 'NO_ADAPTER', 'DEVICE_LOST', 'GPU', 'UNKNOWN_KERNEL', 'CONTEXT_FULL', 'TOKENIZER', 'TEMPLATE', 'DISPOSED', 'INTERNAL'];
+  const codes = [
+    'BAD_OPTION',
+    'BAD_MODEL',
+    'UNSUPPORTED_MODEL',
+    'NOT_FOUND',
+    'NETWORK',
+    'STORAGE',
+    'OUT_OF_MEMORY',
+    'NO_WEBGPU',
+    'NO_ADAPTER',
+    'DEVICE_LOST',
+    'GPU',
+    'UNKNOWN_KERNEL',
+    'CONTEXT_FULL',
+    'TOKENIZER',
+    'TEMPLATE',
+    'DISPOSED',
+    'INTERNAL',
+  ];
   const titles = new Set<string>();
   for (const code of codes) {
     await page.evaluate((loading) => Object.assign(standIn, { loading }), code);
@@ -407,7 +483,8 @@ test('nothing moves by itself while the page loads, and the first paint needs no
   await page.addInitScript(() => {
     globalThis.shifted = [];
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries() as (PerformanceEntry & { value: number; hadRecentInput: boolean })[]) if (!entry.hadRecentInput) shifted.push(entry.value);
+      for (const entry of list.getEntries() as (PerformanceEntry & { value: number; hadRecentInput: boolean })[])
+        if (!entry.hadRecentInput) shifted.push(entry.value);
     }).observe({ type: 'layout-shift', buffered: true });
   });
   for (const width of [1280, 360]) {
@@ -445,18 +522,35 @@ async function clickAround(page: Page, seconds: number, seed: number): Promise<n
     const what = chance();
     if (what < 0.12) {
       const onLink = await page.evaluate(() => document.activeElement instanceof HTMLAnchorElement);
-      await page.keyboard.press(pick(['Escape', onLink ? 'Tab' : 'Enter', 'Tab', 'Shift+Tab', 'ArrowDown', onLink ? 'Tab' : 'Shift+Enter']));
-    }
-    else if (what < 0.22) await page.keyboard.type(pick(['Tell me a short story.', '12', 'What is 17 + 25?', ' ', '-1', '![x](y)', '0.5', 'é漢字']));
-    else if (what < 0.24) await page.setViewportSize(pick([{ width: 320, height: 600 }, { width: 1280, height: 800 }, { width: 700, height: 500 }]));
+      await page.keyboard.press(
+        pick(['Escape', onLink ? 'Tab' : 'Enter', 'Tab', 'Shift+Tab', 'ArrowDown', onLink ? 'Tab' : 'Shift+Enter']),
+      );
+    } else if (what < 0.22)
+      await page.keyboard.type(
+        pick(['Tell me a short story.', '12', 'What is 17 + 25?', ' ', '-1', '![x](y)', '0.5', 'é漢字']),
+      );
+    else if (what < 0.24)
+      await page.setViewportSize(
+        pick([
+          { width: 320, height: 600 },
+          { width: 1280, height: 800 },
+          { width: 700, height: 500 },
+        ]),
+      );
     else if (what < 0.25) await page.reload();
     else {
       // Any control that can be reached; links leave the page, and a dialog of the system for files would wait for somebody.
-      const controls = await page.locator('button:visible:enabled, select:visible, summary:visible, input:visible:not([type=file]), textarea:visible').all();
+      const controls = await page
+        .locator(
+          'button:visible:enabled, select:visible, summary:visible, input:visible:not([type=file]), textarea:visible',
+        )
+        .all();
       const control = controls.length > 0 ? pick(controls) : null;
       await control?.click({ timeout: 500, noWaitAfter: true }).catch(() => undefined);
     }
-    const shown = await page.evaluate(() => ['loading', 'plan', 'problem', 'start'].filter((id) => !document.getElementById(id)!.hidden).length);
+    const shown = await page.evaluate(
+      () => ['loading', 'plan', 'problem', 'start'].filter((id) => !document.getElementById(id)!.hidden).length,
+    );
     expect(shown, `after ${steps} steps`).toBe(1);
   }
   return steps;
@@ -470,20 +564,23 @@ test('clicking around at random for a while leaves no error', async ({ page, sit
   expect(faults).toEqual([]);
 });
 
-onlyLong(test)('clicking around at random for 20 minutes leaves no error, and a real model answers afterwards', async ({ page, site }) => {
-  test.setTimeout(1_800_000);
-  const faults = watch(page);
-  await page.goto(site.url);
-  const steps = await clickAround(page, 20 * 60, Date.now());
-  test.info().annotations.push({ type: 'steps', description: String(steps) });
-  expect(faults).toEqual([]);
-  await page.evaluate(() => localStorage.clear());
-  await page.setViewportSize({ width: 1280, height: 800 });
-  await page.goto(`${site.url}/#`);
-  await page.reload();
-  await expect(state(page)).toHaveAttribute('data-state', 'ready', { timeout: 240_000 });
-  await page.getByRole('button', { name: 'New chat' }).click();
-  await ask(page, 'What is 17 + 25?');
-  await expect(answer(page).locator('.text')).toContainText('42', { timeout: 120_000 });
-  expect(faults).toEqual([]);
-});
+onlyLong(test)(
+  'clicking around at random for 20 minutes leaves no error, and a real model answers afterwards',
+  async ({ page, site }) => {
+    test.setTimeout(1_800_000);
+    const faults = watch(page);
+    await page.goto(site.url);
+    const steps = await clickAround(page, 20 * 60, Date.now());
+    test.info().annotations.push({ type: 'steps', description: String(steps) });
+    expect(faults).toEqual([]);
+    await page.evaluate(() => localStorage.clear());
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(`${site.url}/#`);
+    await page.reload();
+    await expect(state(page)).toHaveAttribute('data-state', 'ready', { timeout: 240_000 });
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await ask(page, 'What is 17 + 25?');
+    await expect(answer(page).locator('.text')).toContainText('42', { timeout: 120_000 });
+    expect(faults).toEqual([]);
+  },
+);

@@ -31,13 +31,21 @@ async function run(command: string, args: string[], env: Record<string, string |
 
 /** In the browser, with the package as the tests have built it. */
 const generate = (...args: string[]): Promise<Outcome> =>
-  run(process.execPath, ['scripts/generate.mjs', ...args], { MILLRACE_BUILD: chosenBuild('dev'), MILLRACE_SKIP_BUILD: '1' });
+  run(process.execPath, ['scripts/generate.mjs', ...args], {
+    MILLRACE_BUILD: chosenBuild('dev'),
+    MILLRACE_SKIP_BUILD: '1',
+  });
 
 /** On this machine's own driver. */
 const native = async (...args: string[]): Promise<Outcome> =>
-  run('cargo', ['run', '--quiet', '--locked', '--features', 'cli', '--bin', 'millrace', '--', 'generate', ...args], await vulkan());
+  run(
+    'cargo',
+    ['run', '--quiet', '--locked', '--features', 'cli', '--bin', 'millrace', '--', 'generate', ...args],
+    await vulkan(),
+  );
 
-const lastLine = ({ stdout }: Outcome) => JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown> & { tokens: number[]; text: string };
+const lastLine = ({ stdout }: Outcome) =>
+  JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown> & { tokens: number[]; text: string };
 
 test('both print the text as it arrives and the contract’s object on the last line, with the same tokens', async () => {
   test.setTimeout(600_000);
@@ -48,10 +56,27 @@ test('both print the text as it arrives and the contract’s object on the last 
     const result = lastLine(outcome);
     expect(result.text).toContain('42');
     expect(outcome.stdout.startsWith(result.text)).toBe(true);
-    expect(Object.keys(result)).toEqual(expect.arrayContaining(['text', 'tokens', 'prompt_tokens', 'finish_reason', 'timings', 'counters', 'adapter', 'plan']));
-    expect(Object.keys(result.timings as object)).toEqual(expect.arrayContaining(['load_ms', 'prefill_ms', 'ttft_ms', 'decode_ms', 'prefill_tok_s', 'decode_tok_s']));
-    expect(Object.keys(result.counters as object)).toEqual(expect.arrayContaining(['submits', 'dispatches', 'readbacks', 'readback_bytes', 'prefill_submits', 'gpu_bytes']));
-    expect(Object.keys(result.adapter as object)).toEqual(expect.arrayContaining(['vendor', 'name', 'features', 'subgroup']));
+    expect(Object.keys(result)).toEqual(
+      expect.arrayContaining([
+        'text',
+        'tokens',
+        'prompt_tokens',
+        'finish_reason',
+        'timings',
+        'counters',
+        'adapter',
+        'plan',
+      ]),
+    );
+    expect(Object.keys(result.timings as object)).toEqual(
+      expect.arrayContaining(['load_ms', 'prefill_ms', 'ttft_ms', 'decode_ms', 'prefill_tok_s', 'decode_tok_s']),
+    );
+    expect(Object.keys(result.counters as object)).toEqual(
+      expect.arrayContaining(['submits', 'dispatches', 'readbacks', 'readback_bytes', 'prefill_submits', 'gpu_bytes']),
+    );
+    expect(Object.keys(result.adapter as object)).toEqual(
+      expect.arrayContaining(['vendor', 'name', 'features', 'subgroup']),
+    );
   }
   expect(lastLine(outcomes[0]!).tokens).toEqual(lastLine(outcomes[1]!).tokens);
 });
@@ -62,7 +87,20 @@ test('a file of this machine, a conversation from a file, and logits into a file
   const logits = join(folder, 'logits.json');
   writeFileSync(messages, JSON.stringify([{ role: 'user', content: 'Hello' }]));
   const model = 'tests/data/oracle/gguf-q8_0/model.gguf';
-  const outcome = await generate('--model', model, '--messages', messages, '--max-tokens', '2', '--temperature', '0', '--ignore-eos', '--logits', logits, '--json');
+  const outcome = await generate(
+    '--model',
+    model,
+    '--messages',
+    messages,
+    '--max-tokens',
+    '2',
+    '--temperature',
+    '0',
+    '--ignore-eos',
+    '--logits',
+    logits,
+    '--json',
+  );
   expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
   expect(lastLine(outcome).tokens).toHaveLength(2);
   const written = JSON.parse(readFileSync(logits, 'utf8')) as { logits: number[] };
@@ -72,7 +110,17 @@ test('a file of this machine, a conversation from a file, and logits into a file
 
 test('a profile of the decode step follows the answer', async () => {
   test.setTimeout(300_000);
-  const args = ['--model', 'tests/data/oracle/gguf-q8_0/model.gguf', '--prompt', 'the', '--max-tokens', '2', '--ignore-eos', '--profile', '--json'];
+  const args = [
+    '--model',
+    'tests/data/oracle/gguf-q8_0/model.gguf',
+    '--prompt',
+    'the',
+    '--max-tokens',
+    '2',
+    '--ignore-eos',
+    '--profile',
+    '--json',
+  ];
   for (const command of [generate, native]) {
     const outcome = await command(...args);
     expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
@@ -90,10 +138,26 @@ const wrong: [title: string, args: string[], line: RegExp][] = [
   ['no number', ['--prompt', 'x', '--max-tokens', 'many'], /^error\[BAD_OPTION\]: .*many/],
   ['a file that is not there', ['--prompt', 'x', '--model', 'nothing.gguf'], /^error\[NOT_FOUND\]: .*nothing\.gguf/],
   ['messages that are none', ['--messages', 'package.json'], /^error\[BAD_OPTION\]: .*package\.json/],
-  ['a file that is no model', ['--prompt', 'x', '--model', 'package.json'], /^error\[(BAD_MODEL|UNSUPPORTED_MODEL|BAD_OPTION)\]: .*package\.json/],
-  ['a lane that is not there', ['--prompt', 'x', '--lane', 'quick', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[BAD_OPTION\]: .*(lane|quick)/],
-  ['an overflow that is not there', ['--prompt', 'x', '--overflow', 'wrap', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[BAD_OPTION\]: .*overflow/],
-  ['a kernel that is not there', ['--prompt', 'x', '--kernel', 'attention=none', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'], /^error\[UNKNOWN_KERNEL\]: /],
+  [
+    'a file that is no model',
+    ['--prompt', 'x', '--model', 'package.json'],
+    /^error\[(BAD_MODEL|UNSUPPORTED_MODEL|BAD_OPTION)\]: .*package\.json/,
+  ],
+  [
+    'a lane that is not there',
+    ['--prompt', 'x', '--lane', 'quick', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'],
+    /^error\[BAD_OPTION\]: .*(lane|quick)/,
+  ],
+  [
+    'an overflow that is not there',
+    ['--prompt', 'x', '--overflow', 'wrap', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'],
+    /^error\[BAD_OPTION\]: .*overflow/,
+  ],
+  [
+    'a kernel that is not there',
+    ['--prompt', 'x', '--kernel', 'attention=none', '--model', 'tests/data/oracle/gguf-q8_0/model.gguf'],
+    /^error\[UNKNOWN_KERNEL\]: /,
+  ],
 ];
 for (const [title, args, line] of wrong) {
   test(`both end with status 2 and one line for ${title}`, async () => {
@@ -108,14 +172,28 @@ for (const [title, args, line] of wrong) {
 
 test('the bench measures loads from the storage beside plain reads of the same bytes', async () => {
   const bench = (...args: string[]): Promise<Outcome> =>
-    run(process.execPath, ['scripts/bench.mjs', '--storage', '--json', ...args], { MILLRACE_BUILD: chosenBuild('dev'), MILLRACE_SKIP_BUILD: '1' });
+    run(process.execPath, ['scripts/bench.mjs', '--storage', '--json', ...args], {
+      MILLRACE_BUILD: chosenBuild('dev'),
+      MILLRACE_SKIP_BUILD: '1',
+    });
   const file = 'tests/data/oracle/gguf-q8_0/model.gguf';
   const outcome = await bench('--model', file, '--runs', '1');
   expect(outcome.stderr).toBe('');
-  const report = lastLine(outcome) as unknown as { bytes: number; runs: { plain_ms: number; load_ms: number; load_times: object }[]; verify_ms: number };
+  const report = lastLine(outcome) as unknown as {
+    bytes: number;
+    runs: { plain_ms: number; load_ms: number; load_times: object }[];
+    verify_ms: number;
+  };
   expect(report.bytes).toBe(readFileSync(join(root, file)).length);
   expect(report.runs).toHaveLength(1);
   for (const ms of [report.verify_ms, report.runs[0]!.plain_ms, report.runs[0]!.load_ms]) expect(ms).toBeGreaterThan(0);
-  expect(report.runs[0]!.load_times).toMatchObject({ read: expect.any(Number), encode: expect.any(Number), write: expect.any(Number) });
-  expect(await bench('--model', 'README.md')).toMatchObject({ code: 2, stderr: expect.stringMatching(/^error\[BAD_MODEL\]: .*README\.md/) });
+  expect(report.runs[0]!.load_times).toMatchObject({
+    read: expect.any(Number),
+    encode: expect.any(Number),
+    write: expect.any(Number),
+  });
+  expect(await bench('--model', 'README.md')).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error\[BAD_MODEL\]: .*README\.md/),
+  });
 });

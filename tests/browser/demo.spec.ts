@@ -106,7 +106,8 @@ test('a narrow screen shows everything without scrolling sideways', async ({ cha
   await newChat(chat);
   const size = chat.viewportSize()!;
   await chat.setViewportSize({ width: 320, height: 600 });
-  for (const name of ['New chat', 'Settings', 'Send']) await expect(chat.getByRole('button', { name })).toBeInViewport({ ratio: 1 });
+  for (const name of ['New chat', 'Settings', 'Send'])
+    await expect(chat.getByRole('button', { name })).toBeInViewport({ ratio: 1 });
   expect(await chat.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
   await chat.setViewportSize(size);
 });
@@ -116,7 +117,10 @@ for (const colorScheme of ['light', 'dark'] as const) {
     const violations = async (): Promise<string[]> => {
       const axe = new AxeBuilder({ page: chat });
       // In the dark only the colours are others.
-      const { violations } = await (colorScheme === 'dark' ? axe.withRules('color-contrast') : axe.withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'])).analyze();
+      const { violations } = await (colorScheme === 'dark'
+        ? axe.withRules('color-contrast')
+        : axe.withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'])
+      ).analyze();
       return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`);
     };
     await newChat(chat);
@@ -132,7 +136,10 @@ for (const colorScheme of ['light', 'dark'] as const) {
   });
 }
 
-test('a message written before the model is there waits for it; lane and settings are remembered', async ({ page, site }) => {
+test('a message written before the model is there waits for it; lane and settings are remembered', async ({
+  page,
+  site,
+}) => {
   await page.goto(`${site.url}/?lane=exact`);
   await page.getByRole('button', { name: 'Settings' }).click();
   const dialog = page.getByRole('dialog', { name: 'Settings' });

@@ -39,7 +39,10 @@ declare global {
 /** A page with the tiny model loaded, its Worker hooked, and what it tells of its device in `heard`. */
 async function open(page: Page, site: Site, options: { chunk?: number } = {}): Promise<void> {
   const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
-  site.routes.set('/pkg/worker.js', (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(`${HOOK}\n${worker}`));
+  site.routes.set(
+    '/pkg/worker.js',
+    (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(`${HOOK}\n${worker}`),
+  );
   await openBlank(page, site);
   await page.evaluate(
     async ({ model, options }) => {
@@ -48,7 +51,9 @@ async function open(page: Page, site: Site, options: { chunk?: number } = {}): P
       globalThis.heard = [];
       globalThis.engine = await Engine.load({ model, tune: false, ...options });
       engine.addEventListener('devicelost', ({ detail }) => heard.push(`lost ${detail.reason} ${detail.recovering}`));
-      engine.addEventListener('devicerestored', ({ detail }) => heard.push(detail.ms > 0 ? 'restored' : 'restored in no time'));
+      engine.addEventListener('devicerestored', ({ detail }) =>
+        heard.push(detail.ms > 0 ? 'restored' : 'restored in no time'),
+      );
     },
     { model: TINY, options },
   );
@@ -60,7 +65,10 @@ const PROMPT = Array.from({ length: 40 }, (_, i) => ((i * 37 + 101) % 290) + 1);
 async function generate({ prompt, after, maxTokens }: { prompt: number[]; after: number; maxTokens: number }) {
   let pieces = 0;
   let text = '';
-  const generation = engine.generate({ tokens: prompt }, { maxTokens, temperature: 0.9, seed: 7, ignoreEos: true, reuse: true });
+  const generation = engine.generate(
+    { tokens: prompt },
+    { maxTokens, temperature: 0.9, seed: 7, ignoreEos: true, reuse: true },
+  );
   for await (const delta of generation) {
     text += delta;
     pieces += 1;
@@ -90,7 +98,10 @@ test('a device destroyed in the middle of an answer: the same text, and events',
   expect(await page.evaluate(() => heard.slice(2))).toEqual(['lost destroyed false']);
 });
 
-test('a device destroyed while idle is replaced before anybody asks, and the conversation goes on', async ({ page, site }) => {
+test('a device destroyed while idle is replaced before anybody asks, and the conversation goes on', async ({
+  page,
+  site,
+}) => {
   await open(page, site);
   const turns = async (destroy: boolean) =>
     page.evaluate(
@@ -107,7 +118,13 @@ test('a device destroyed while idle is replaced before anybody asks, and the con
         const next = [...prompt, ...first.tokens, 5, 6, 7];
         const second = await conversation.generate({ tokens: next }, options);
         conversation.dispose();
-        return { tokens: Array.from(second.tokens), cached: second.cached_tokens, recoveries: second.recoveries, refreshed: engine.info !== before, weights: engine.info.memory.weights };
+        return {
+          tokens: Array.from(second.tokens),
+          cached: second.cached_tokens,
+          recoveries: second.recoveries,
+          refreshed: engine.info !== before,
+          weights: engine.info.memory.weights,
+        };
       },
       { prompt: PROMPT, destroy },
     );
@@ -133,7 +150,9 @@ test('dispose is no loss: nothing is told, nothing comes back', async ({ page, s
 test('without another device the engine gives up and says so', async ({ page, site }) => {
   await open(page, site);
   const error = await page.evaluate(async (prompt) => {
-    const givenUp = new Promise<void>((done) => engine.addEventListener('devicelost', ({ detail }) => !detail.recovering && done()));
+    const givenUp = new Promise<void>((done) =>
+      engine.addEventListener('devicelost', ({ detail }) => !detail.recovering && done()),
+    );
     ask('refuse');
     await givenUp;
     return failure(engine.generate({ tokens: prompt }, { maxTokens: 5 }));
@@ -143,9 +162,17 @@ test('without another device the engine gives up and says so', async ({ page, si
   expect(await page.evaluate(() => heard)).toEqual(['lost destroyed true', 'lost destroyed false']);
 });
 
-test("a crash of the browser's GPU process: the same text, in the middle of an answer", async ({ playwright, launchOptions, site }) => {
+test("a crash of the browser's GPU process: the same text, in the middle of an answer", async ({
+  playwright,
+  launchOptions,
+  site,
+}) => {
   // A browser of its own: after a crash others would wait for their GPU, too.
-  const args = [...(launchOptions.args ?? []), '--disable-gpu-process-crash-limit', '--disable-domain-blocking-for-3d-apis'];
+  const args = [
+    ...(launchOptions.args ?? []),
+    '--disable-gpu-process-crash-limit',
+    '--disable-domain-blocking-for-3d-apis',
+  ];
   const browser = await playwright.chromium.launch({ ...launchOptions, args });
   try {
     const page = await browser.newPage();

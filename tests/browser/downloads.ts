@@ -100,15 +100,24 @@ export async function openPage(page: Page, site: Site): Promise<Page> {
 /** Runs this JavaScript in every Worker before the package's own. */
 export function before(site: Site, script: string): void {
   const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
-  site.routes.set('/pkg/worker.js', (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(`${script};\n${worker}`));
+  site.routes.set(
+    '/pkg/worker.js',
+    (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(`${script};\n${worker}`),
+  );
 }
 
 /** Lets the Worker's waiting take a part of its time. Where the engine waits otherwise than by `setTimeout`, tests only take longer. */
 export function hurry(site: Site, times: number): void {
-  before(site, `{ const later = self.setTimeout; self.setTimeout = (work, ms, ...rest) => later.call(self, work, ms / ${times}, ...rest); }`);
+  before(
+    site,
+    `{ const later = self.setTimeout; self.setTimeout = (work, ms, ...rest) => later.call(self, work, ms / ${times}, ...rest); }`,
+  );
 }
 
-export const test = base.extend<{ faulty: Faulty; tab: Page }, { server: Faulty; greedy: number[]; shared: (times: number) => Promise<Page> }>({
+export const test = base.extend<
+  { faulty: Faulty; tab: Page },
+  { server: Faulty; greedy: number[]; shared: (times: number) => Promise<Page> }
+>({
   server: [
     async ({}, use) => {
       const faulty = await Faulty.start();
@@ -159,7 +168,13 @@ export const test = base.extend<{ faulty: Faulty; tab: Page }, { server: Faulty;
   ],
 });
 
-export type Problem = { code: string; name: string; message: string; ours: boolean; data: Record<string, unknown> } | null;
+export type Problem = {
+  code: string;
+  name: string;
+  message: string;
+  ours: boolean;
+  data: Record<string, unknown>;
+} | null;
 
 /** Options that can cross into the page. */
 export type Plain<T> = Omit<T, 'onProgress' | 'signal' | 'fetch' | 'download'>;
@@ -176,7 +191,12 @@ export interface Downloaded {
 }
 
 /** Downloads in the page; aborts once `abortAt` bytes have come. */
-export function download(page: Page, url: string, options: Plain<DownloadOptions> = {}, abortAt = Infinity): Promise<Downloaded> {
+export function download(
+  page: Page,
+  url: string,
+  options: Plain<DownloadOptions> = {},
+  abortAt = Infinity,
+): Promise<Downloaded> {
   return page.evaluate(
     async ({ url, options, abortAt }) => {
       const controller = new AbortController();
@@ -199,7 +219,9 @@ export function download(page: Page, url: string, options: Plain<DownloadOptions
 export function exported(page: Page, url: string): Promise<{ name: string; bytes: number; sha256: string }[]> {
   return page.evaluate(async (url) => {
     const files = await models.export(url);
-    return Promise.all(files.map(async (file) => ({ name: file.name, bytes: file.size, sha256: await storage.sha256(file) })));
+    return Promise.all(
+      files.map(async (file) => ({ name: file.name, bytes: file.size, sha256: await storage.sha256(file) })),
+    );
   }, url);
 }
 
@@ -211,13 +233,30 @@ export async function expectWhole(page: Page, url: string, file = MODEL): Promis
 }
 
 /** Loads a model and lets it answer. */
-export function answer(page: Page, options: Plain<ModelOptions>): Promise<{ error: Problem; tokens: number[] | null; cached: boolean | null; kind: string | null; reason: string | null }> {
+export function answer(
+  page: Page,
+  options: Plain<ModelOptions>,
+): Promise<{
+  error: Problem;
+  tokens: number[] | null;
+  cached: boolean | null;
+  kind: string | null;
+  reason: string | null;
+}> {
   return page.evaluate(async (options) => {
-    const result = { tokens: null as number[] | null, cached: null as boolean | null, kind: null as string | null, reason: null as string | null };
+    const result = {
+      tokens: null as number[] | null,
+      cached: null as boolean | null,
+      kind: null as string | null,
+      reason: null as string | null,
+    };
     const load: Plain<ModelOptions> = { lane: 'exact', ...options };
     const error = await failure(
       Engine.load(load).then(async (engine) => {
-        const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 8, temperature: 0, ignoreEos: true });
+        const { tokens } = await engine.generate(
+          { tokens: [57, 56, 78] },
+          { maxTokens: 8, temperature: 0, ignoreEos: true },
+        );
         const { kind, cached, reason } = engine.info.storage;
         engine.dispose();
         Object.assign(result, { tokens: Array.from(tokens), kind, cached, reason: reason ?? null });
@@ -228,7 +267,9 @@ export function answer(page: Page, options: Plain<ModelOptions>): Promise<{ erro
 }
 
 /** The pieces of a model in the storage, in order, and the files that say which there are. */
-export async function storedFiles(page: Page): Promise<{ pieces: (Stored & { file: number; shard: number })[]; journals: Stored[] }> {
+export async function storedFiles(
+  page: Page,
+): Promise<{ pieces: (Stored & { file: number; shard: number })[]; journals: Stored[] }> {
   const all = (await page.evaluate(() => storage.walk())).filter(({ path }) => path.startsWith('millrace/'));
   const pieces = all.flatMap((one) => {
     const [, file, shard] = PIECE.exec(one.path) ?? [];
@@ -240,7 +281,9 @@ export async function storedFiles(page: Page): Promise<{ pieces: (Stored & { fil
 
 /** Damages a stored file, as soon as nobody holds it any more. */
 export async function damage(page: Page, path: string, how: Damage): Promise<void> {
-  await expect(async () => page.evaluate(({ path, how }) => storage.damage(path, how), { path, how })).toPass({ timeout: 10_000 });
+  await expect(async () => page.evaluate(({ path, how }) => storage.damage(path, how), { path, how })).toPass({
+    timeout: 10_000,
+  });
 }
 
 /**

@@ -18,8 +18,12 @@ test('docs/ERRORS.md lists exactly the codes of Rust and of JavaScript', () => {
   expect(union).toEqual(rust);
   expect(known).toEqual(rust);
   expect(documented).toEqual(rust);
-  for (const [index, section] of text('docs/ERRORS.md').split(/^## [A-Z_]+$/m).slice(1).entries()) {
-    for (const part of ['**When.**', '**What to do.**', '**`data`.**']) expect(section, `${documented[index]} says ${part}`).toContain(part);
+  for (const [index, section] of text('docs/ERRORS.md')
+    .split(/^## [A-Z_]+$/m)
+    .slice(1)
+    .entries()) {
+    for (const part of ['**When.**', '**What to do.**', '**`data`.**'])
+      expect(section, `${documented[index]} says ${part}`).toContain(part);
   }
   expect(text('README.md')).toContain('docs/ERRORS.md');
 });
@@ -34,7 +38,15 @@ test.describe('across structured clone', () => {
         return 'an Own';
       }
     }
-    const data = { n: 1, f: function named() {}, list: [1, () => 2, { s: Symbol('s') }], nested: { deep: { g: () => 3, ok: 'yes' } }, map: new Map([[1, { a: 2 }]]), own: [new Own(), () => 4], bytes: new Uint8Array([1, 2]) };
+    const data = {
+      n: 1,
+      f: function named() {},
+      list: [1, () => 2, { s: Symbol('s') }],
+      nested: { deep: { g: () => 3, ok: 'yes' } },
+      map: new Map([[1, { a: 2 }]]),
+      own: [new Own(), () => 4],
+      bytes: new Uint8Array([1, 2]),
+    };
     const back = cross(new MillraceError('STORAGE', 'full', { data }));
     expect(back.data).toEqual({
       n: 1,
@@ -52,10 +64,18 @@ test.describe('across structured clone', () => {
     expect(cross(new MillraceError('ABORTED', 'x', { cause: reason })).cause).toEqual(reason);
     expect(cross(new MillraceError('ABORTED', 'x', { cause: { f: () => 1 } })).cause).toEqual({ f: '() => 1' });
     expect(cross(new MillraceError('ABORTED', 'x', { cause: 'just text' })).cause).toBe('just text');
-    const dom = cross(new MillraceError('STORAGE', 'x', { cause: new DOMException('too much', 'QuotaExceededError') })).cause;
+    const dom = cross(
+      new MillraceError('STORAGE', 'x', { cause: new DOMException('too much', 'QuotaExceededError') }),
+    ).cause;
     expect(dom).toBeInstanceOf(DOMException);
     expect(dom).toMatchObject({ name: 'QuotaExceededError', message: 'too much' });
-    const type = cross(new MillraceError('NETWORK', 'x', { cause: new TypeError('fetch', { cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED', port: 9 }) }) })).cause as Error;
+    const type = cross(
+      new MillraceError('NETWORK', 'x', {
+        cause: new TypeError('fetch', {
+          cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED', port: 9 }),
+        }),
+      }),
+    ).cause as Error;
     expect(type).toBeInstanceOf(TypeError);
     expect(type.cause).toMatchObject({ name: 'Error', message: 'refused', code: 'ECONNREFUSED', port: 9 });
   });
@@ -80,13 +100,20 @@ test.describe('across structured clone', () => {
     const range = cross(new RangeError('too far'));
     expect(range.code).toBe('INTERNAL');
     expect(range.cause).toBeInstanceOf(RangeError);
-    expect(cross({ odd: true })).toMatchObject({ code: 'INTERNAL', message: 'unexpected Error: {"odd":true}', cause: { cause: { odd: true } } });
+    expect(cross({ odd: true })).toMatchObject({
+      code: 'INTERNAL',
+      message: 'unexpected Error: {"odd":true}',
+      cause: { cause: { odd: true } },
+    });
   });
 });
 
 test('from a real Worker', async ({ blank, site }) => {
   const { code } = transformSync(text('npm/errors.ts'), { loader: 'ts', format: 'esm' });
-  const script = (body: string) => (_: unknown, response: import('node:http').ServerResponse): void => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(body);
+  const script =
+    (body: string) =>
+    (_: unknown, response: import('node:http').ServerResponse): void =>
+      void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(body);
   site.routes.set('/errors.js', script(code));
   site.routes.set(
     '/throws.js',
@@ -104,7 +131,10 @@ test('from a real Worker', async ({ blank, site }) => {
       ]) postMessage(packError(error));`),
   );
   const seen = await blank.evaluate(async () => {
-    const { unpackError, MillraceError } = (await import('/errors.js' as string)) as { unpackError: (packed: unknown) => MillraceError; MillraceError: typeof Error };
+    const { unpackError, MillraceError } = (await import('/errors.js' as string)) as {
+      unpackError: (packed: unknown) => MillraceError;
+      MillraceError: typeof Error;
+    };
     const errors: MillraceError[] = [];
     await new Promise<void>((done) => {
       const worker = new Worker('/throws.js', { type: 'module' });
@@ -113,21 +143,43 @@ test('from a real Worker', async ({ blank, site }) => {
     const [chain, abort, quota] = errors as [MillraceError, MillraceError, MillraceError];
     const inner = chain.cause as MillraceError;
     return {
-      chain: [chain instanceof MillraceError, chain.code, chain.message, chain.data, chain.stack?.includes('throws.js')],
-      inner: [inner instanceof MillraceError, inner.code, inner.data, inner.cause instanceof TypeError, (inner.cause as Error).message],
+      chain: [
+        chain instanceof MillraceError,
+        chain.code,
+        chain.message,
+        chain.data,
+        chain.stack?.includes('throws.js'),
+      ],
+      inner: [
+        inner instanceof MillraceError,
+        inner.code,
+        inner.data,
+        inner.cause instanceof TypeError,
+        (inner.cause as Error).message,
+      ],
       abort: [abort.name, abort.code, abort.cause],
       quota: [quota.cause instanceof DOMException, (quota.cause as Error).name],
     };
   });
   expect(seen).toEqual({
-    chain: [true, 'BAD_MODEL', 'field x', { field: 'x', at: [12, { deep: 'yes' }], port: '[object MessagePort]' }, true],
+    chain: [
+      true,
+      'BAD_MODEL',
+      'field x',
+      { field: 'x', at: [12, { deep: 'yes' }], port: '[object MessagePort]' },
+      true,
+    ],
     inner: [true, 'NETWORK', { status: 503 }, true, 'fetch'],
     abort: ['AbortError', 'ABORTED', { whose: 'the caller' }],
     quota: [true, 'QuotaExceededError'],
   });
 });
 
-test('of the engine: the caller’s own reason, what the Worker failed of, and what cannot be sent there', async ({ tiny, blank, site }) => {
+test('of the engine: the caller’s own reason, what the Worker failed of, and what cannot be sent there', async ({
+  tiny,
+  blank,
+  site,
+}) => {
   const own = await tiny.evaluate(async () => {
     const reason = { whose: 'mine' };
     const caught = async (start: (signal: AbortSignal) => PromiseLike<unknown>): Promise<unknown[]> => {
@@ -143,19 +195,40 @@ test('of the engine: the caller’s own reason, what the Worker failed of, and w
     };
     const running = caught((signal) => engine.generate({ tokens: [1, 2] }, { signal, ignoreEos: true }));
     const queued = caught((signal) => engine.generate({ tokens: [1, 2] }, { signal, ignoreEos: true }));
-    const results = [await running, await queued, await caught((signal) => engine.completions.create({ prompt: 'x', max_tokens: 400 }, { signal }))];
-    const unsendable = await failure(engine.generate([{ role: 'user', content: 'x' }], { templateOptions: { f: () => 1 } }));
+    const results = [
+      await running,
+      await queued,
+      await caught((signal) => engine.completions.create({ prompt: 'x', max_tokens: 400 }, { signal })),
+    ];
+    const unsendable = await failure(
+      engine.generate([{ role: 'user', content: 'x' }], { templateOptions: { f: () => 1 } }),
+    );
     const { tokens } = await engine.generate({ tokens: [1] }, { maxTokens: 2, ignoreEos: true });
     return { results, unsendable, after: tokens.length };
   });
-  expect(own.results).toEqual([['ABORTED', true], ['ABORTED', true], ['ABORTED', true]]);
-  expect(own.unsendable).toMatchObject({ code: 'BAD_OPTION', ours: true, message: expect.stringContaining('pass plain data') });
+  expect(own.results).toEqual([
+    ['ABORTED', true],
+    ['ABORTED', true],
+    ['ABORTED', true],
+  ]);
+  expect(own.unsendable).toMatchObject({
+    code: 'BAD_OPTION',
+    ours: true,
+    message: expect.stringContaining('pass plain data'),
+  });
   expect(own.after).toBe(2);
-  site.routes.set('/pkg/millrace_bg.wasm', (_, response) => void response.writeHead(200, { 'Content-Type': 'application/wasm' }).end(bytesOf('README.md')));
+  site.routes.set(
+    '/pkg/millrace_bg.wasm',
+    (_, response) => void response.writeHead(200, { 'Content-Type': 'application/wasm' }).end(bytesOf('README.md')),
+  );
   const cause = await blank.evaluate(async (model) => {
     const error = await Engine.load({ model }).catch((error: unknown) => error as MillraceError);
     const { name, message } = (error as MillraceError).cause as Error;
     return { name, message, native: (error as MillraceError).cause instanceof Error };
   }, TINY);
-  expect(cause).toMatchObject({ native: true, name: expect.stringMatching(/CompileError/), message: expect.stringContaining('magic') });
+  expect(cause).toMatchObject({
+    native: true,
+    name: expect.stringMatching(/CompileError/),
+    message: expect.stringContaining('magic'),
+  });
 });

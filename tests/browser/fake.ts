@@ -27,12 +27,27 @@ export function fake(says: (string[] | MillraceError)[], { thinks = false } = {}
             text += piece;
             // Each piece is a token.
             const token = { id, text: piece, bytes: [...Buffer.from(piece)], logprob: -id };
-            logprobs.push({ ...token, top: Array.from({ length: options.logprobs ?? 0 }, (_, n) => ({ ...token, text: `${n}`, logprob: -n })) });
-            options.onTokens?.({ text: piece, tokens: [id], ...(options.logprobs === undefined ? {} : { logprobs: logprobs.slice(-1) }) });
+            logprobs.push({
+              ...token,
+              top: Array.from({ length: options.logprobs ?? 0 }, (_, n) => ({ ...token, text: `${n}`, logprob: -n })),
+            });
+            options.onTokens?.({
+              text: piece,
+              tokens: [id],
+              ...(options.logprobs === undefined ? {} : { logprobs: logprobs.slice(-1) }),
+            });
             onDelta(piece);
           }
           const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
-          return { text, tokens: answer.map((_, i) => i), ...(options.logprobs === undefined ? {} : { logprobs }), prompt_tokens: 10, cached_tokens: 4, finish_reason: finish, timings: { decode_tok_s: 5 } } as unknown as GenerateResult;
+          return {
+            text,
+            tokens: answer.map((_, i) => i),
+            ...(options.logprobs === undefined ? {} : { logprobs }),
+            prompt_tokens: 10,
+            cached_tokens: 4,
+            finish_reason: finish,
+            timings: { decode_tok_s: 5 },
+          } as unknown as GenerateResult;
         })();
         return {
           result,
@@ -44,6 +59,9 @@ export function fake(says: (string[] | MillraceError)[], { thinks = false } = {}
       });
     },
   };
-  Object.assign(engine, { modelName: engine.info.model.name, chat: { completions: new ChatCompletions(engine as unknown as Engine) } });
+  Object.assign(engine, {
+    modelName: engine.info.model.name,
+    chat: { completions: new ChatCompletions(engine as unknown as Engine) },
+  });
   return { engine: engine as unknown as Engine, asked, stopped: () => stopped };
 }

@@ -2,7 +2,14 @@
 // Faults are given by path; every request is logged with what was asked for and what was really sent.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -197,7 +204,12 @@ export class Faulty {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#servers.map((server) => new Promise((done) => (server.close(done), server.closeAllConnections()))));
+    const close = (server: Server): Promise<void> =>
+      new Promise((done) => {
+        server.close(() => done());
+        server.closeAllConnections();
+      });
+    await Promise.all(this.#servers.map(close));
   }
 
   /** The file at a path. */
@@ -212,7 +224,11 @@ export class Faulty {
   async #answer(origin: Logged['origin'], request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname: path, search: query } = new URL(request.url ?? '/', this.url);
     if (request.method === 'OPTIONS') {
-      const headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Allow-Methods': 'GET, HEAD', 'Access-Control-Allow-Headers': 'Authorization, Range' };
+      const headers = {
+        'Access-Control-Allow-Origin': '*',
+        'Access-Control-Allow-Methods': 'GET, HEAD',
+        'Access-Control-Allow-Headers': 'Authorization, Range',
+      };
       response.writeHead(204, headers).end();
       return;
     }
@@ -237,14 +253,24 @@ export class Faulty {
   }
 
   /** Status, headers and body of an answer. */
-  #plan(path: string, { from, to, headers: given }: Asked, fault: Fault): { status: number; headers: OutgoingHttpHeaders; body: Buffer | Content } {
+  #plan(
+    path: string,
+    { from, to, headers: given }: Asked,
+    fault: Fault,
+  ): { status: number; headers: OutgoingHttpHeaders; body: Buffer | Content } {
     const plain = (status: number, text: string, headers: OutgoingHttpHeaders = {}) => {
       const body = Buffer.from(text);
-      return { status, headers: { 'Content-Type': 'text/html; charset=utf-8', 'Content-Length': body.length, ...headers }, body };
+      return {
+        status,
+        headers: { 'Content-Type': 'text/html; charset=utf-8', 'Content-Length': body.length, ...headers },
+        body,
+      };
     };
-    if (fault.authorization && given.authorization !== fault.authorization) return plain(401, 'no token', { 'WWW-Authenticate': 'Bearer' });
+    if (fault.authorization && given.authorization !== fault.authorization)
+      return plain(401, 'no token', { 'WWW-Authenticate': 'Bearer' });
     if (fault.redirect) return plain(fault.status ?? 302, '', { Location: fault.redirect });
-    if (fault.status && fault.status !== 206) return plain(fault.status, fault.body ?? `<!doctype html><title>${fault.status}</title>`);
+    if (fault.status && fault.status !== 206)
+      return plain(fault.status, fault.body ?? `<!doctype html><title>${fault.status}</title>`);
     const file = fault.content ?? this.file(path);
     if (!file) return plain(404, 'not here');
 
@@ -289,7 +315,10 @@ export class Faulty {
       const bytes = Buffer.isBuffer(body) ? body.subarray(entry.sent, to) : body.read(entry.sent, to);
       await new Promise<void>((done) => {
         response.once('close', done);
-        response.write(bytes, () => (response.off('close', done), done()));
+        response.write(bytes, () => {
+          response.off('close', done);
+          done();
+        });
       });
       entry.sent = to;
     }
@@ -342,11 +371,17 @@ function rangeOf(header: string | undefined): { from: number | null; to: number 
   return from === undefined ? { from: null, to: null } : { from: Number(from), to: to ? Number(to) : null };
 }
 
-function withCors(headers: Record<string, OutgoingHttpHeaders[string] | null>, { cors, hide = [] }: Fault): OutgoingHttpHeaders {
+function withCors(
+  headers: Record<string, OutgoingHttpHeaders[string] | null>,
+  { cors, hide = [] }: Fault,
+): OutgoingHttpHeaders {
   const hidden = hide.map((name) => name.toLowerCase());
   const exposed = EXPOSED.filter((name) => !hidden.includes(name.toLowerCase())).join(', ');
-  const allowed = cors === false ? {} : { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': exposed };
-  return Object.fromEntries(Object.entries({ ...headers, ...allowed }).filter(([, value]) => value !== null)) as OutgoingHttpHeaders;
+  const allowed =
+    cors === false ? {} : { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': exposed };
+  return Object.fromEntries(
+    Object.entries({ ...headers, ...allowed }).filter(([, value]) => value !== null),
+  ) as OutgoingHttpHeaders;
 }
 
 async function listen(): Promise<Server> {

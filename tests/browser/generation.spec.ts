@@ -19,7 +19,13 @@ function controlled() {
     return { result, stop: () => void (stops += 1) };
   });
   const end = (text: string): void => resolve({ text } as GenerateResult);
-  return { generation, emit: (text: string) => emit(text), end, fail: (error: unknown) => reject(error), stops: () => stops };
+  return {
+    generation,
+    emit: (text: string) => emit(text),
+    end,
+    fail: (error: unknown) => reject(error),
+    stops: () => stops,
+  };
 }
 
 async function collect(generation: Generation): Promise<string[]> {
@@ -106,16 +112,33 @@ test('returned from an async function it is awaited: the caller gets the result;
 });
 
 test('an error survives structured clone whole', () => {
-  const error = new MillraceError('BAD_MODEL', 'field x', { data: { field: 'x', at: 12 }, cause: new MillraceError('NETWORK', 'down', { cause: new TypeError('fetch') }) });
+  const error = new MillraceError('BAD_MODEL', 'field x', {
+    data: { field: 'x', at: 12 },
+    cause: new MillraceError('NETWORK', 'down', { cause: new TypeError('fetch') }),
+  });
   const back = unpackError(structuredClone(packError(error)));
   expect(back).toBeInstanceOf(MillraceError);
-  expect(back).toMatchObject({ code: 'BAD_MODEL', message: 'field x', data: { field: 'x', at: 12 }, name: 'MillraceError', stack: error.stack });
+  expect(back).toMatchObject({
+    code: 'BAD_MODEL',
+    message: 'field x',
+    data: { field: 'x', at: 12 },
+    name: 'MillraceError',
+    stack: error.stack,
+  });
   expect(back.cause).toBeInstanceOf(MillraceError);
   expect(back.cause).toMatchObject({ code: 'NETWORK', cause: { name: 'TypeError', message: 'fetch' } });
 });
 
 test('what is no error of ours becomes INTERNAL and keeps its words', () => {
-  expect(unpackError(packError(new RangeError('too far')))).toMatchObject({ code: 'INTERNAL', message: 'unexpected RangeError: too far' });
-  expect(unpackError(packError('plain text'))).toMatchObject({ code: 'INTERNAL', message: 'unexpected Error: plain text' });
-  expect(unpackError(packError(Object.assign(new Error('x'), { code: 'ENOENT', data: { f: () => 1 } }))).code).toBe('INTERNAL');
+  expect(unpackError(packError(new RangeError('too far')))).toMatchObject({
+    code: 'INTERNAL',
+    message: 'unexpected RangeError: too far',
+  });
+  expect(unpackError(packError('plain text'))).toMatchObject({
+    code: 'INTERNAL',
+    message: 'unexpected Error: plain text',
+  });
+  expect(unpackError(packError(Object.assign(new Error('x'), { code: 'ENOENT', data: { f: () => 1 } }))).code).toBe(
+    'INTERNAL',
+  );
 });

@@ -10,7 +10,12 @@ import { generated } from './faulty.ts';
 import { LONG } from './support.ts';
 
 const MB = 1 << 20;
-const { kills: KILLS, length: LENGTH, shard: SHARD, rate: RATE } = LONG
+const {
+  kills: KILLS,
+  length: LENGTH,
+  shard: SHARD,
+  rate: RATE,
+} = LONG
   ? { kills: 50, length: 200_000_000, shard: 4 * MB, rate: 40_000_000 }
   : { kills: 2, length: 20_000_000, shard: MB, rate: 10_000_000 };
 const CONNECTIONS = 4;
@@ -32,7 +37,11 @@ function random(seed: number): () => number {
 /** A browser that keeps its data in `folder`. */
 async function launch(folder: string): Promise<BrowserContext> {
   const executablePath = (await findBrowser()) ?? undefined;
-  return chromium.launchPersistentContext(folder, { headless: true, args: browserFlags(), ...(executablePath ? { executablePath } : {}) });
+  return chromium.launchPersistentContext(folder, {
+    headless: true,
+    args: browserFlags(),
+    ...(executablePath ? { executablePath } : {}),
+  });
 }
 
 /** Kills all processes of the browser with this folder, as a crash of the machine would end them. */
@@ -40,7 +49,9 @@ async function kill(context: BrowserContext, folder: string): Promise<void> {
   const gone = new Promise((done) => context.once('close', done));
   const processes = execFileSync('ps', ['-eo', 'pgid=,args='], { encoding: 'utf8', maxBuffer: 1 << 26 }).split('\n');
   // Playwright gives each browser a process group of its own.
-  const groups = new Set(processes.filter((line) => line.includes(`--user-data-dir=${folder}`)).map((line) => Number.parseInt(line, 10)));
+  const groups = new Set(
+    processes.filter((line) => line.includes(`--user-data-dir=${folder}`)).map((line) => Number.parseInt(line, 10)),
+  );
   expect(groups.size).toBeGreaterThan(0);
   for (const group of groups) process.kill(-group, 'SIGKILL');
   await gone;
@@ -61,7 +72,8 @@ async function begin(page: Page, url: string): Promise<void> {
   );
 }
 
-const ended = (page: Page): Promise<string | null> => page.evaluate(() => (globalThis as unknown as { ended: string | null }).ended);
+const ended = (page: Page): Promise<string | null> =>
+  page.evaluate(() => (globalThis as unknown as { ended: string | null }).ended);
 
 /** Bytes of a model that the storage has. */
 const kept = (page: Page, url: string): Promise<number> =>
@@ -71,7 +83,10 @@ async function open(context: BrowserContext, site: Site): Promise<Page> {
   return openPage(context.pages()[0] ?? (await context.newPage()), site);
 }
 
-test(`a browser that is killed ${KILLS} times in the midst of a download goes on each time`, async ({ site, faulty }) => {
+test(`a browser that is killed ${KILLS} times in the midst of a download goes on each time`, async ({
+  site,
+  faulty,
+}) => {
   test.skip(process.platform === 'win32', 'processes are found by ps');
   test.setTimeout(LONG ? 3_600_000 : 180_000);
   const seed = Number(process.env.MILLRACE_SEED ?? Date.now() % 1_000_000);
@@ -97,7 +112,9 @@ test(`a browser that is killed ${KILLS} times in the midst of a download goes on
         await begin(page, url);
         // The moment is chosen by bytes, anywhere from before the first one to thrice what a kill may cost.
         const until = done < KILLS ? start + Math.floor(next() * 3 * PROMISED) : Infinity;
-        await expect.poll(async () => sent() >= until || (await ended(page)) !== null, { intervals: [10], timeout: 300_000 }).toBe(true);
+        await expect
+          .poll(async () => sent() >= until || (await ended(page)) !== null, { intervals: [10], timeout: 300_000 })
+          .toBe(true);
         const outcome = await ended(page);
         if (outcome !== null) {
           expect(outcome).toBe('whole');
@@ -111,7 +128,9 @@ test(`a browser that is killed ${KILLS} times in the midst of a download goes on
         context = await launch(folder);
         page = await open(context, site);
         const has = await kept(page, url);
-        console.log(`kill ${done}: ${((sent() - start) / 1e6).toFixed(1)} MB sent, ${((has - had) / 1e6).toFixed(1)} MB of them kept, ${(has / LENGTH * 100).toFixed(0)} % there`);
+        console.log(
+          `kill ${done}: ${((sent() - start) / 1e6).toFixed(1)} MB sent, ${((has - had) / 1e6).toFixed(1)} MB of them kept, ${((has / LENGTH) * 100).toFixed(0)} % there`,
+        );
         expect(has, 'nothing that was kept is lost').toBeGreaterThanOrEqual(had);
         expect(sent() - start - (has - had), 'no more is lost than promised').toBeLessThanOrEqual(PROMISED + BUFFERED);
         had = has;

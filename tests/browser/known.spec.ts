@@ -9,7 +9,14 @@ const LARGE = { bytes: 4.9e9, beside: 0.6e9 };
 const cases: [what: string, model: typeof SMALL, device: Device, stored: number, level: string, text: string][] = [
   ['a small one', SMALL, GPU, 0, 'good', 'fits'],
   ['a large one: what a GPU has is not known', LARGE, GPU, 0, 'slow', 'needs 5.5 GB on the GPU'],
-  ['a large one on a phone', LARGE, { ...GPU, memory: { bytes: 4 * 2 ** 30, more: false } }, 0, 'bad', 'too large for 4 GB of memory'],
+  [
+    'a large one on a phone',
+    LARGE,
+    { ...GPU, memory: { bytes: 4 * 2 ** 30, more: false } },
+    0,
+    'bad',
+    'too large for 4 GB of memory',
+  ],
   ['a small one on a phone', SMALL, { ...GPU, memory: { bytes: 4 * 2 ** 30, more: false } }, 0, 'good', 'fits'],
   ['no room to store it', SMALL, { ...GPU, storage: 0.3e9 }, 0, 'bad', 'needs 0.5 GB more storage'],
   ['room for what is missing of it', SMALL, { ...GPU, storage: 0.3e9 }, 0.6e9, 'good', 'fits'],

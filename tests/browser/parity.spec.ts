@@ -12,16 +12,16 @@ interface Expected {
   /** A row of V logits for each position from `from` on. */
   logits: number[][];
   greedy: number[];
-  ties: number[];
 }
 
 /** Largest |difference| allowed, relative to the row's largest |logit|. */
-const TOLERANCE = 1e-3;
+const TOLERANCE = 3e-5;
 
 // Natively all of them run always. Here, where a GPU in software takes a second for a pipeline, those that between them use every kind of step; the
 // others with the long tests.
 const QUICK = ['gemma2-gguf', 'gguf-mixed', 'gpt2-gguf', 'granitemoe-gguf', 'qwen3-gguf'];
-const fixtures = readdirSync(join(root, 'tests', 'data', 'oracle')).filter((name) => LONG || QUICK.includes(name));
+const all = readdirSync(join(root, 'tests', 'data', 'oracle'));
+const fixtures = LONG ? all : QUICK;
 
 for (const name of fixtures) {
   test(`${name}: the logits of prefill and decode are the reference's`, async ({ blank }) => {
@@ -30,18 +30,27 @@ for (const name of fixtures) {
     const { rows, next } = await blank.evaluate(
       async ({ model, tokens, from }) => {
         const engine = await Engine.load({ model, lane: 'exact', cache: false });
-        const result = await engine.generate({ tokens }, { maxTokens: 1, temperature: 0, ignoreEos: true, logits: true, logitsFrom: from });
+        const result = await engine.generate(
+          { tokens },
+          { maxTokens: 1, temperature: 0, ignoreEos: true, logits: true, logitsFrom: from },
+        );
         engine.dispose();
         return { rows: result.all_logits!.map((row) => Array.from(row)), next: result.tokens[0]! };
       },
-      { model: expected.model.endsWith('.gguf') ? path : `${path.replace(/\/$/, '')}/`, tokens: expected.tokens, from: expected.from },
+      {
+        model: expected.model.endsWith('.gguf') ? path : `${path.replace(/\/$/, '')}/`,
+        tokens: expected.tokens,
+        from: expected.from,
+      },
     );
     expect(rows).toHaveLength(expected.logits.length);
     for (const [i, row] of expected.logits.entries()) {
       const largest = Math.max(...row.map(Math.abs));
       const worst = Math.max(...row.map((logit, token) => Math.abs(logit - rows[i]![token]!)));
       expect(worst / largest, `position ${expected.from + i}`).toBeLessThanOrEqual(TOLERANCE);
-      if (expected.ties.includes(expected.from + i)) continue;
+      // The two best are so close that either may win.
+      const [best, second] = [...row].sort((a, b) => b - a) as [number, number];
+      if (best - second < TOLERANCE * largest) continue;
       expect(rows[i]!.indexOf(Math.max(...rows[i]!)), `position ${expected.from + i}`).toBe(expected.greedy[i]);
     }
     expect(next).toBe(expected.greedy.at(-1));
@@ -55,7 +64,10 @@ interface Question {
   reference_text: string;
 }
 
-test(`the model in the box gives the reference's answers to ${LONG ? 'all' : '5'} held-out questions`, async ({ page, site }) => {
+test(`the model in the box gives the reference's answers to ${LONG ? 'all' : '5'} held-out questions`, async ({
+  page,
+  site,
+}) => {
   // SwiftShader makes about one token a second of this model.
   test.setTimeout(LONG ? 6 * 3_600_000 : 900_000);
   const lines = bytesOf('tests/data/box/heldout.jsonl').toString().trim().split('\n');
@@ -66,7 +78,11 @@ test(`the model in the box gives the reference's answers to ${LONG ? 'all' : '5'
     async ({ model, questions }) => {
       const engine = await Engine.load({ model, lane: 'exact' });
       const answers = [];
-      for (const { messages, tools } of questions) answers.push((await engine.generate(messages, { temperature: 0, maxTokens: 64, ...(tools.length > 0 ? { tools } : {}) })).text);
+      for (const { messages, tools } of questions)
+        answers.push(
+          (await engine.generate(messages, { temperature: 0, maxTokens: 64, ...(tools.length > 0 ? { tools } : {}) }))
+            .text,
+        );
       engine.dispose();
       return answers;
     },

@@ -10,7 +10,13 @@ test('a plan reads the header alone and keeps nothing', async ({ tab, faulty }) 
   faulty.put(BIG, box);
   const url = `${faulty.url}${BIG}`;
   const plan = await tab.evaluate((model) => Engine.plan({ model, shardBytes: 1 << 20 }), url);
-  expect(plan).toMatchObject({ fits: true, problems: [], alternatives: [], download: { total: box.length, stored: 0, missing: box.length }, storage: { kind: 'opfs' } });
+  expect(plan).toMatchObject({
+    fits: true,
+    problems: [],
+    alternatives: [],
+    download: { total: box.length, stored: 0, missing: box.length },
+    storage: { kind: 'opfs' },
+  });
   expect(plan.memory.total).toBe(plan.memory.weights + plan.memory.kv + plan.memory.activations);
   expect(plan.memory.weights).toBeGreaterThan(box.length / 2);
   expect(plan.largest.bytes).toBeLessThanOrEqual(plan.limits.buffer);
@@ -18,12 +24,20 @@ test('a plan reads the header alone and keeps nothing', async ({ tab, faulty }) 
   expect((await storedFiles(tab)).pieces).toEqual([]);
 
   // Less memory than it takes: what would fit, and that it does.
-  const small = await tab.evaluate(({ model, memory }) => Engine.plan({ model, shardBytes: 1 << 20, memory }), { model: url, memory: Math.floor(plan.memory.total - plan.memory.kv / 4) });
+  const small = await tab.evaluate(({ model, memory }) => Engine.plan({ model, shardBytes: 1 << 20, memory }), {
+    model: url,
+    memory: Math.floor(plan.memory.total - plan.memory.kv / 4),
+  });
   expect(small).toMatchObject({ fits: false, problems: [expect.stringContaining('GPU memory')] });
   expect(small.alternatives[0]).toMatchObject({ kv: plan.kv });
   expect(small.alternatives[0]!.context).toBeLessThan(plan.context);
   const { context, total } = small.alternatives[0]!;
-  const again = await tab.evaluate((options) => Engine.plan(options), { model: url, shardBytes: 1 << 20, context, memory: total });
+  const again = await tab.evaluate((options) => Engine.plan(options), {
+    model: url,
+    shardBytes: 1 << 20,
+    context,
+    memory: total,
+  });
   expect(again).toMatchObject({ fits: true, context });
 });
 
@@ -34,28 +48,45 @@ test('a plan of what is stored asks nobody, and of what is not there says so', a
   const plan = await tab.evaluate((model) => Engine.plan({ model }), url);
   expect(plan).toMatchObject({ fits: true, download: { total: MODEL.length, stored: MODEL.length, missing: 0 } });
   expect(faulty.log).toEqual([]);
-  expect(await tab.evaluate((model) => failure(Engine.plan({ model })), `${faulty.url}/nothing.gguf`)).toMatchObject({ code: 'NOT_FOUND' });
-  expect(await tab.evaluate(() => failure(Engine.plan({ model: new Response('x') })))).toMatchObject({ code: 'BAD_OPTION' });
+  expect(await tab.evaluate((model) => failure(Engine.plan({ model })), `${faulty.url}/nothing.gguf`)).toMatchObject({
+    code: 'NOT_FOUND',
+  });
+  expect(await tab.evaluate(() => failure(Engine.plan({ model: new Response('x') })))).toMatchObject({
+    code: 'BAD_OPTION',
+  });
 });
 
 test('a plan tells what it waits for', async ({ tab }) => {
   const notes = await tab.evaluate(async () => {
     const notes: (string | undefined)[] = [];
-    const { code } = (await failure(Engine.plan({ model: 'http://localhost:1/x.gguf', onProgress: ({ note }) => notes.push(note) })))!;
+    const { code } = (await failure(
+      Engine.plan({ model: 'http://localhost:1/x.gguf', onProgress: ({ note }) => notes.push(note) }),
+    ))!;
     return [code, ...notes];
   });
   expect(notes[0]).toBe('NETWORK');
   expect(notes.slice(1).length).toBeGreaterThan(1);
-  for (const note of notes.slice(1)) expect(note).toMatch(/^http:\/\/localhost:1\/x\.gguf: .*trying again in \d+\.\d s$/);
+  for (const note of notes.slice(1))
+    expect(note).toMatch(/^http:\/\/localhost:1\/x\.gguf: .*trying again in \d+\.\d s$/);
 });
 
-test('a context longer than the model knows is refused by its name, before the first shard', async ({ tab, faulty }) => {
+test('a context longer than the model knows is refused by its name, before the first shard', async ({
+  tab,
+  faulty,
+}) => {
   const url = `${faulty.url}${FILE}`;
-  const error = await tab.evaluate((model) => failure(Engine.load({ model, context: 1 << 20, shardBytes: 65_536 })), url);
+  const error = await tab.evaluate(
+    (model) => failure(Engine.load({ model, context: 1 << 20, shardBytes: 65_536 })),
+    url,
+  );
   expect(error).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining('context') });
 });
 
-test('of a large file the header comes first: what cannot run is an error before the first shard, and what can loads while it arrives', async ({ tab, faulty, greedy }) => {
+test('of a large file the header comes first: what cannot run is an error before the first shard, and what can loads while it arrives', async ({
+  tab,
+  faulty,
+  greedy,
+}) => {
   const large = Buffer.alloc(17 << 20);
   bytesOf(`tests${TINY}`).copy(large);
   const other = Buffer.from(large);
@@ -69,15 +100,27 @@ test('of a large file the header comes first: what cannot run is an error before
 
   const steps = await tab.evaluate(async (model) => {
     const steps: string[] = [];
-    const engine = await Engine.load({ model, lane: 'exact', shardBytes: 1 << 20, onProgress: ({ phase, loaded }) => void steps.push(`${phase} ${loaded}`) });
+    const engine = await Engine.load({
+      model,
+      lane: 'exact',
+      shardBytes: 1 << 20,
+      onProgress: ({ phase, loaded }) => void steps.push(`${phase} ${loaded}`),
+    });
     engine.dispose();
     return steps;
   }, `${faulty.url}/large.gguf`);
   // Nothing of the rest has been asked for before the kernels are being compiled.
   const compile = steps.findIndex((step) => step.startsWith('compile'));
-  const arrived = steps.slice(0, compile).filter((step) => step.startsWith('download')).map((step) => Number(step.split(' ')[1]));
+  const arrived = steps
+    .slice(0, compile)
+    .filter((step) => step.startsWith('download'))
+    .map((step) => Number(step.split(' ')[1]));
   expect(Math.max(0, ...arrived)).toBeLessThanOrEqual(1 << 20);
-  expect(await answer(tab, { model: `${faulty.url}/large.gguf` })).toMatchObject({ error: null, tokens: greedy, cached: true });
+  expect(await answer(tab, { model: `${faulty.url}/large.gguf` })).toMatchObject({
+    error: null,
+    tokens: greedy,
+    cached: true,
+  });
 });
 
 test('what the browser has removed is noticed, explained and fetched again', async ({ tab, faulty, greedy }) => {
@@ -95,7 +138,11 @@ test('what the browser has removed is noticed, explained and fetched again', asy
   await expect.poll(() => tab.evaluate(evict)).toBe(true);
   const { notes, storage } = await tab.evaluate(async (model) => {
     const notes: (string | undefined)[] = [];
-    const engine = await Engine.load({ model, lane: 'exact', onProgress: ({ phase, note }) => void (phase === 'download' && notes.push(note)) });
+    const engine = await Engine.load({
+      model,
+      lane: 'exact',
+      onProgress: ({ phase, note }) => void (phase === 'download' && notes.push(note)),
+    });
     engine.dispose();
     return { notes, storage: engine.info.storage };
   }, model);
@@ -103,9 +150,11 @@ test('what the browser has removed is noticed, explained and fetched again', asy
   expect(notes.join()).toContain('removed the stored copy');
   // What was removed on purpose is no surprise.
   await tab.evaluate((model) => models.remove(model), model);
-  expect(await tab.evaluate(async (model) => {
-    const engine = await Engine.load({ model, lane: 'exact' });
-    engine.dispose();
-    return engine.info.storage.evicted ?? false;
-  }, model)).toBe(false);
+  expect(
+    await tab.evaluate(async (model) => {
+      const engine = await Engine.load({ model, lane: 'exact' });
+      engine.dispose();
+      return engine.info.storage.evicted ?? false;
+    }, model),
+  ).toBe(false);
 });

@@ -8,7 +8,11 @@ test.describe('the queue', () => {
     const queue = new Queue();
     const log: string[] = [];
     const ends = new Map<string, { resolve: (value: string) => void; reject: (error: Error) => void }>();
-    const enter = (name: string, signal?: AbortSignal, onPlace = (ahead: number): void => void log.push(`${name}:${ahead}`)): Promise<string> => {
+    const enter = (
+      name: string,
+      signal?: AbortSignal,
+      onPlace = (ahead: number): void => void log.push(`${name}:${ahead}`),
+    ): Promise<string> => {
       const work = (): Promise<string> => {
         log.push(`${name} begins`);
         return new Promise((resolve, reject) => ends.set(name, { resolve, reject }));
@@ -56,7 +60,8 @@ test.describe('the queue', () => {
     test(`the ${which} of those that wait is aborted: it leaves at once, those behind move up`, async () => {
       const { enter, end, heard } = line();
       const controller = new AbortController();
-      for (const name of ['a', 'b', 'c', 'd']) void enter(name, name === gone ? controller.signal : undefined).catch(() => {});
+      for (const name of ['a', 'b', 'c', 'd'])
+        void enter(name, name === gone ? controller.signal : undefined).catch(() => {});
       await heard();
       controller.abort();
       expect(await heard()).toEqual([...places, `${gone} fails ABORTED`]);
@@ -151,9 +156,23 @@ test.describe('an engine', () => {
       const fork = await engine.fork();
       const order: string[] = [];
       const places: Record<string, unknown[]> = {};
-      const run = async (name: string, place: { generate: typeof engine.generate }, more: { signal?: AbortSignal } = {}): Promise<string> => {
+      const run = async (
+        name: string,
+        place: { generate: typeof engine.generate },
+        more: { signal?: AbortSignal } = {},
+      ): Promise<string> => {
         const heard: unknown[] = (places[name] = []);
-        const onProgress = ({ phase, ahead, loaded, total }: { phase: string; ahead?: number; loaded: number; total: number }): void => void heard.push(phase === 'queue' ? ahead : [phase, loaded, total]);
+        const onProgress = ({
+          phase,
+          ahead,
+          loaded,
+          total,
+        }: {
+          phase: string;
+          ahead?: number;
+          loaded: number;
+          total: number;
+        }): void => void heard.push(phase === 'queue' ? ahead : [phase, loaded, total]);
         const generation = place.generate({ tokens: [57, 56, 78] }, { ...options, reuse: false, onProgress, ...more });
         for await (const _ of generation) if (order.at(-1) !== name) order.push(name);
         return (await generation).text;
@@ -162,11 +181,17 @@ test.describe('an engine', () => {
       const a = run('a', engine);
       const b = run('b', fork, { signal: leaves.signal });
       // Too long for the context: an error when its turn comes.
-      const c = engine.generate({ tokens: Array.from({ length: engine.info.context }, () => 1) }, { onProgress: ({ phase, ahead }) => void (places.c ??= []).push(phase === 'queue' ? ahead : phase) });
+      const c = engine.generate(
+        { tokens: Array.from({ length: engine.info.context }, () => 1) },
+        { onProgress: ({ phase, ahead }) => void (places.c ??= []).push(phase === 'queue' ? ahead : phase) },
+      );
       const again = fork.fork();
       const d = run('d', fork);
       const asked: (number | undefined)[] = [];
-      const chat = engine.chat.completions.create({ messages: [{ role: 'user', content: 'x' }], max_tokens: 2 }, { onProgress: ({ phase, ahead }) => void (phase === 'queue' && asked.push(ahead)) });
+      const chat = engine.chat.completions.create(
+        { messages: [{ role: 'user', content: 'x' }], max_tokens: 2 },
+        { onProgress: ({ phase, ahead }) => void (phase === 'queue' && asked.push(ahead)) },
+      );
       const errors = [failure(b), failure(c), failure(chat)];
       leaves.abort();
       await Promise.allSettled([a, b, c, again, d, chat]);
@@ -193,9 +218,22 @@ test.describe('an engine', () => {
       const engine = await Engine.load({ model, lane: 'exact' });
       const options = { temperature: 0, ignoreEos: true };
       const fork = await engine.fork();
-      const pending = [engine.generate({ tokens: [1, 2] }, options), fork.generate({ tokens: [1, 2] }, options), fork.fork(), engine.save('x'), engine.generate('x')].map(failure);
+      const pending = [
+        engine.generate({ tokens: [1, 2] }, options),
+        fork.generate({ tokens: [1, 2] }, options),
+        fork.fork(),
+        engine.save('x'),
+        engine.generate('x'),
+      ].map(failure);
       engine.dispose();
-      const later = [engine.generate('x'), engine.fork(), fork.generate('x'), engine.save('x'), engine.restore('x'), engine.forget('x')].map(failure);
+      const later = [
+        engine.generate('x'),
+        engine.fork(),
+        fork.generate('x'),
+        engine.save('x'),
+        engine.restore('x'),
+        engine.forget('x'),
+      ].map(failure);
       return (await Promise.all([...pending, ...later])).map((error) => error?.code);
     }, TINY);
     expect(codes).toEqual(Array.from({ length: 11 }, () => 'DISPOSED'));

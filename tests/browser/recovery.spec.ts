@@ -1,5 +1,23 @@
 // What a download leaves behind and goes on from: pauses, aborts, closed pages, damaged storage; and what `models` does with what is stored.
-import { answer, before, damage, download, expect, expectWhole, exported, FILE, MANIFEST, MODEL, openPage, PIECES, piecesAsked, SHARD, storedFiles, test, type Damage } from './downloads.ts';
+import {
+  answer,
+  before,
+  damage,
+  download,
+  expect,
+  expectWhole,
+  exported,
+  FILE,
+  MANIFEST,
+  MODEL,
+  openPage,
+  PIECES,
+  piecesAsked,
+  SHARD,
+  storedFiles,
+  test,
+  type Damage,
+} from './downloads.ts';
 import { generated, sha256 } from './faulty.ts';
 import { LONG } from './support.ts';
 
@@ -7,46 +25,60 @@ const MB = 1 << 20;
 /** A file that takes a second, and its pieces. */
 const LARGE = '/large.bin';
 const LONG_FILE = generated(20, 16 * MB);
+/** Another that has nothing to do with it. */
+const OTHER = '/other.bin';
 
 test.describe('a download that is interrupted', () => {
   test('pause holds everything, resume goes on', async ({ tab, faulty }) => {
     faulty.put(LARGE, LONG_FILE);
+    faulty.put(OTHER, generated(21, 4 * MB));
     faulty.throttle.rate = 16 * MB;
     const url = `${faulty.url}${LARGE}`;
-    const result = await tab.evaluate(async (url) => {
+    const result = await tab.evaluate(async ([url, other]) => {
       const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms));
       const control = new DownloadControl();
       let loaded = 0;
       let settled = false;
       const states = [control.paused];
-      const work = models.download(url, { shardBytes: 1 << 20, download: control, onProgress: (progress) => (loaded = progress.loaded) });
+      const work = models.download(url, {
+        shardBytes: 1 << 20,
+        download: control,
+        onProgress: (progress) => (loaded = progress.loaded),
+      });
       void work.finally(() => (settled = true)).catch(() => {});
       while (loaded < 3 << 20) await sleep(5);
       control.pause();
       states.push(control.paused);
-      await sleep(500);
+      // What is under way arrives while another model is fetched; while it is fetched once more nothing does.
+      await models.download(other!, { shardBytes: 1 << 20 });
       const before = loaded;
-      await sleep(700);
+      await models.remove(other!);
+      await models.download(other!, { shardBytes: 1 << 20 });
       const held = loaded === before && !settled;
       control.resume();
       states.push(control.paused);
       return { held, before, states, complete: (await work).complete };
-    }, url);
+    }, [url, `${faulty.url}${OTHER}`]);
     expect(result).toMatchObject({ held: true, states: [false, true, false], complete: true });
     expect(result.before).toBeLessThan(LONG_FILE.length);
     await expectWhole(tab, url, LONG_FILE);
   });
 
   test('paused before it begins: nothing is asked for', async ({ tab, faulty }) => {
+    faulty.put(OTHER, generated(21, 4 * MB));
     const url = `${faulty.url}${FILE}`;
-    await tab.evaluate(async (url) => {
-      const control = new DownloadControl();
-      control.pause();
-      const work = models.download(url, { shardBytes: 65_536, download: control });
-      await new Promise((done) => setTimeout(done, 600));
-      Object.assign(globalThis, { control, work });
-    }, url);
-    expect(faulty.log).toEqual([]);
+    await tab.evaluate(
+      async ([url, other]) => {
+        const control = new DownloadControl();
+        control.pause();
+        const work = models.download(url!, { shardBytes: 65_536, download: control });
+        // Whoever is not paused comes and goes meanwhile.
+        await models.download(other!, { shardBytes: 65_536 });
+        Object.assign(globalThis, { control, work });
+      },
+      [url, `${faulty.url}${OTHER}`],
+    );
+    expect(faulty.log.filter(({ path }) => path !== OTHER)).toEqual([]);
     await tab.evaluate(async () => {
       const { control, work } = globalThis as unknown as { control: { resume(): void }; work: Promise<unknown> };
       control.resume();
@@ -60,7 +92,9 @@ test.describe('a download that is interrupted', () => {
     const error = await tab.evaluate(async (model) => {
       const control = new DownloadControl();
       const controller = new AbortController();
-      const work = failure(models.download(model, { shardBytes: 65_536, download: control, signal: controller.signal }));
+      const work = failure(
+        models.download(model, { shardBytes: 65_536, download: control, signal: controller.signal }),
+      );
       control.pause();
       setTimeout(() => controller.abort(), 300);
       return work;
@@ -91,7 +125,8 @@ test.describe('a download that is interrupted', () => {
       expect({ error, loaded, back }).toEqual({ error: null, loaded: LONG_FILE.length, back: false });
       const asked = piecesAsked(faulty.of(LARGE), MB);
       expect(asked).toHaveLength(16 - kept / MB);
-      for (const shard of asked) if (whole.includes(shard)) expect(kept / MB, `piece ${shard} was there`).toBeLessThan(whole.length);
+      for (const shard of asked)
+        if (whole.includes(shard)) expect(kept / MB, `piece ${shard} was there`).toBeLessThan(whole.length);
       expect(faulty.sent).toBeLessThanOrEqual(LONG_FILE.length - kept + 2 * connections * MB);
       await expectWhole(tab, url, LONG_FILE);
     });
@@ -105,17 +140,29 @@ test.describe('a download that is interrupted', () => {
     await expectWhole(tab, url);
   });
 
-  test('Engine.load goes on from an aborted download, and from storage alone after it', async ({ tab, faulty, greedy }) => {
+  test('Engine.load goes on from an aborted download, and from storage alone after it', async ({
+    tab,
+    faulty,
+    greedy,
+  }) => {
     const model = `${faulty.url}${FILE}`;
     faulty.break(FILE, () => ({ rate: 100_000 }));
     expect((await download(tab, model, {}, 4 * SHARD)).error).toMatchObject({ code: 'ABORTED' });
     await expect.poll(async () => (await tab.evaluate(() => models.list()))[0]?.bytes).toBeGreaterThan(0);
     const kept = (await tab.evaluate(() => models.list()))[0]!.bytes / SHARD;
     faulty.heal();
-    expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({ error: null, tokens: greedy, cached: false });
+    expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({
+      error: null,
+      tokens: greedy,
+      cached: false,
+    });
     expect(piecesAsked(faulty.of(FILE)).length).toBeLessThanOrEqual(PIECES - kept);
     faulty.heal();
-    expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({ error: null, tokens: greedy, cached: true });
+    expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({
+      error: null,
+      tokens: greedy,
+      cached: true,
+    });
     expect(faulty.log).toEqual([]);
   });
 
@@ -131,7 +178,12 @@ test.describe('a download that is interrupted', () => {
   /** Closes the page in the midst of a download, without a farewell. */
   async function closed(tab: Parameters<typeof download>[0], url: string): Promise<void> {
     await tab.evaluate((url) => {
-      const seen = new Promise<void>((done) => void models.download(url, { shardBytes: 65_536, onProgress: ({ loaded }) => loaded >= 4 * 65_536 && done() }).catch(() => {}));
+      const seen = new Promise<void>(
+        (done) =>
+          void models
+            .download(url, { shardBytes: 65_536, onProgress: ({ loaded }) => loaded >= 4 * 65_536 && done() })
+            .catch(() => {}),
+      );
       return seen;
     }, url);
     await tab.close();
@@ -148,7 +200,12 @@ test.describe('a download that is interrupted', () => {
     await expectWhole(page, url);
   });
 
-  test('the page is closed and a kept piece is damaged: it is noticed and fetched again', async ({ tab, site, faulty, context }) => {
+  test('the page is closed and a kept piece is damaged: it is noticed and fetched again', async ({
+    tab,
+    site,
+    faulty,
+    context,
+  }) => {
     faulty.break(FILE, () => ({ rate: 100_000 }));
     const url = `${faulty.url}${FILE}`;
     await closed(tab, url);
@@ -197,14 +254,21 @@ test.describe('a stored model that is damaged', () => {
     expect(pieces).toHaveLength(PIECES);
     await damage(tab, pieces[3]!.path, 'flip');
     faulty.heal();
-    expect(await answer(tab, { model, shardBytes: SHARD, verify: true })).toMatchObject({ error: null, tokens: greedy });
+    expect(await answer(tab, { model, shardBytes: SHARD, verify: true })).toMatchObject({
+      error: null,
+      tokens: greedy,
+    });
     expect(piecesAsked(faulty.of(FILE))).toEqual([3]);
     await expectWhole(tab, model);
   });
 
   // A GPU in software takes ten seconds for each: the others run with the long tests.
   for (const how of ['remove', ...(LONG ? (['half', 'empty'] as const) : [])] satisfies Damage[]) {
-    test(`a piece is gone or shorter (${how}): the next load fetches it alone, without being asked to verify`, async ({ tab, faulty, greedy }) => {
+    test(`a piece is gone or shorter (${how}): the next load fetches it alone, without being asked to verify`, async ({
+      tab,
+      faulty,
+      greedy,
+    }) => {
       const model = `${faulty.url}${FILE}`;
       await download(tab, model);
       await damage(tab, (await storedFiles(tab)).pieces[5]!.path, how);
@@ -218,17 +282,27 @@ test.describe('a stored model that is damaged', () => {
   test('a shard of a manifest is damaged: verify: true fetches that file alone', async ({ tab, faulty, greedy }) => {
     const model = `${faulty.url}${MANIFEST}`;
     await download(tab, model);
-    const large = (await storedFiles(tab)).pieces.filter(({ bytes }) => bytes === faulty.file('/shards/shard-00005-of-00010.bin')!.length);
+    const large = (await storedFiles(tab)).pieces.filter(
+      ({ bytes }) => bytes === faulty.file('/shards/shard-00005-of-00010.bin')!.length,
+    );
     expect(large.length).toBeGreaterThan(0);
     await damage(tab, large[0]!.path, 'flip');
     faulty.heal();
-    expect(await answer(tab, { model, shardBytes: SHARD, verify: true })).toMatchObject({ error: null, tokens: greedy });
+    expect(await answer(tab, { model, shardBytes: SHARD, verify: true })).toMatchObject({
+      error: null,
+      tokens: greedy,
+    });
     // Beside that, one look whether the manifest is still the same.
     expect(faulty.log.filter(({ path }) => path === MANIFEST).map(({ sent }) => sent)).toEqual([1]);
-    expect(faulty.log.filter(({ path }) => path !== MANIFEST).map(({ path }) => path)).toEqual([expect.stringMatching(/shard-\d+-of-00010\.bin$/)]);
+    expect(faulty.log.filter(({ path }) => path !== MANIFEST).map(({ path }) => path)).toEqual([
+      expect.stringMatching(/shard-\d+-of-00010\.bin$/),
+    ]);
   });
 
-  test('what says that a model is whole is damaged: it is whole again after the next download', async ({ tab, faulty }) => {
+  test('what says that a model is whole is damaged: it is whole again after the next download', async ({
+    tab,
+    faulty,
+  }) => {
     const url = `${faulty.url}${FILE}`;
     for (const how of ['half', 'garbage', 'remove'] satisfies Damage[]) {
       await download(tab, url);
@@ -251,11 +325,17 @@ test.describe('a stored model that is damaged', () => {
       const { bad } = await models.verify(url, { onProgress: ({ loaded }) => (seen = loaded) });
       return { bad, seen };
     }, url);
-    expect(bad).toEqual([{ file: 'model.gguf', shard: 1 }, { file: 'model.gguf', shard: 8 }]);
+    expect(bad).toEqual([
+      { file: 'model.gguf', shard: 1 },
+      { file: 'model.gguf', shard: 8 },
+    ]);
     expect(seen).toBe(MODEL.length);
     expect(faulty.log).toEqual([]);
     const last = MODEL.length - 8 * SHARD;
-    expect((await tab.evaluate(() => models.list()))[0]).toMatchObject({ complete: false, bytes: MODEL.length - SHARD - last });
+    expect((await tab.evaluate(() => models.list()))[0]).toMatchObject({
+      complete: false,
+      bytes: MODEL.length - SHARD - last,
+    });
     expect(await download(tab, url)).toMatchObject({ error: null });
     expect(piecesAsked(faulty.of(FILE))).toEqual([1, 8]);
     await expectWhole(tab, url);
@@ -269,7 +349,9 @@ test.describe('what is stored', () => {
     const began = Date.now();
     for (const url of urls) await download(tab, url);
     const list = await tab.evaluate(() => models.list());
-    expect(list.map(({ url, complete }) => ({ url, complete })).sort((a, b) => (a.url < b.url ? -1 : 1))).toEqual(urls.map((url) => ({ url, complete: true })).sort((a, b) => (a.url < b.url ? -1 : 1)));
+    expect(list.map(({ url, complete }) => ({ url, complete })).sort((a, b) => (a.url < b.url ? -1 : 1))).toEqual(
+      urls.map((url) => ({ url, complete: true })).sort((a, b) => (a.url < b.url ? -1 : 1)),
+    );
     for (const { bytes, total, files, created } of list) {
       expect(total).toBe(bytes);
       expect(files.reduce((sum, file) => sum + file.bytes, 0)).toBe(bytes);
@@ -301,7 +383,11 @@ test.describe('what is stored', () => {
     }, model);
     expect(stored).toMatchObject({ url: model, complete: true, bytes: MODEL.length });
     faulty.heal();
-    expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({ error: null, tokens: greedy, cached: true });
+    expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({
+      error: null,
+      tokens: greedy,
+      cached: true,
+    });
     expect(faulty.log).toEqual([]);
   });
 
@@ -318,24 +404,42 @@ test.describe('what is stored', () => {
         }),
       );
       await models.remove(url);
-      return { names: files.map(({ name }) => name), error: await failure(models.import(url, copies)), list: await models.list() };
+      return {
+        names: files.map(({ name }) => name),
+        error: await failure(models.import(url, copies)),
+        list: await models.list(),
+      };
     }, url);
-    expect(outcome.names).toEqual(expect.arrayContaining(['manifest.json', 'tokenizer.json', 'shard-00010-of-00010.bin']));
-    expect(outcome.error).toMatchObject({ code: 'BAD_MODEL', message: expect.stringContaining('shard-00002-of-00010.bin') });
+    expect(outcome.names).toEqual(
+      expect.arrayContaining(['manifest.json', 'tokenizer.json', 'shard-00010-of-00010.bin']),
+    );
+    expect(outcome.error).toMatchObject({
+      code: 'BAD_MODEL',
+      message: expect.stringContaining('shard-00002-of-00010.bin'),
+    });
     expect(outcome.list.filter(({ complete }) => complete)).toEqual([]);
   });
 
   test('nothing can be exported or verified that is not there', async ({ tab, faulty }) => {
     const url = `${faulty.url}/never.gguf`;
     for (const name of ['export', 'verify'] as const) {
-      expect(await tab.evaluate(({ url, name }) => failure(models[name](url)), { url, name })).toMatchObject({ code: 'NOT_FOUND', message: expect.stringContaining(url) });
+      expect(await tab.evaluate(({ url, name }) => failure(models[name](url)), { url, name })).toMatchObject({
+        code: 'NOT_FOUND',
+        message: expect.stringContaining(url),
+      });
     }
     expect(faulty.log).toEqual([]);
   });
 
   test('options out of range', async ({ tab, faulty }) => {
     const url = `${faulty.url}${FILE}`;
-    for (const options of [{ connections: 0 }, { connections: 17 }, { shardBytes: 65_535 }, { shardBytes: 67_108_865 }, { conections: 4 }]) {
+    for (const options of [
+      { connections: 0 },
+      { connections: 17 },
+      { shardBytes: 65_535 },
+      { shardBytes: 67_108_865 },
+      { conections: 4 },
+    ]) {
       expect((await download(tab, url, options)).error).toMatchObject({ code: 'BAD_OPTION' });
     }
     expect(faulty.log).toEqual([]);
@@ -349,7 +453,8 @@ test.describe('who fetches', () => {
     const url = `${faulty.url}${LARGE}`;
     const second = await openPage(await context.newPage(), site);
     const results = await Promise.all([download(tab, url), download(second, url)]);
-    for (const { error, stored } of results) expect({ error, complete: stored?.complete }).toEqual({ error: null, complete: true });
+    for (const { error, stored } of results)
+      expect({ error, complete: stored?.complete }).toEqual({ error: null, complete: true });
     const froms = faulty.of(LARGE).map(({ from }) => from);
     expect(new Set(froms).size).toBe(froms.length);
     expect(froms).toHaveLength(9);
@@ -362,7 +467,16 @@ test.describe('who fetches', () => {
     faulty.break(LARGE, () => ({ rate: 100_000 }));
     const url = `${faulty.url}${LARGE}`;
     const waiting = await openPage(await context.newPage(), site);
-    await tab.evaluate((url) => new Promise<void>((done) => void models.download(url, { shardBytes: 65_536, onProgress: ({ loaded }) => loaded > 0 && done() }).catch(() => {})), url);
+    await tab.evaluate(
+      (url) =>
+        new Promise<void>(
+          (done) =>
+            void models
+              .download(url, { shardBytes: 65_536, onProgress: ({ loaded }) => loaded > 0 && done() })
+              .catch(() => {}),
+        ),
+      url,
+    );
     const result = download(waiting, url);
     await new Promise((done) => setTimeout(done, 300));
     await tab.close();
@@ -375,11 +489,15 @@ test.describe('who fetches', () => {
     const url = `${faulty.url}/private.gguf`;
     // As the large hosts do it: the address checks the token and sends to a storage of another origin.
     faulty.break('/private.gguf', () => ({ authorization: `Bearer ${token}`, redirect: `${faulty.other}${FILE}` }));
-    expect((await download(tab, url)).error).toMatchObject({ code: 'NETWORK', message: expect.stringMatching(/token/i) });
+    expect((await download(tab, url)).error).toMatchObject({
+      code: 'NETWORK',
+      message: expect.stringMatching(/token/i),
+    });
     faulty.log.length = 0;
     const result = await download(tab, url, { token });
     expect(result).toMatchObject({ error: null, stored: { complete: true } });
-    for (const { origin, headers } of faulty.log) expect(headers.authorization).toBe(origin === 'main' ? `Bearer ${token}` : undefined);
+    for (const { origin, headers } of faulty.log)
+      expect(headers.authorization).toBe(origin === 'main' ? `Bearer ${token}` : undefined);
     expect(new Set(faulty.log.map(({ origin }) => origin))).toEqual(new Set(['main', 'other']));
     expect(await tab.evaluate((token) => storage.find(token), token)).toEqual([]);
     expect(JSON.stringify(result)).not.toContain(token);
@@ -422,7 +540,8 @@ test.describe('who fetches', () => {
     const run = (fails: boolean) =>
       tab.evaluate(
         ({ url, real, fails }) => {
-          const own = async (_: string, { signal }: { signal: AbortSignal }): Promise<Response> => (fails ? new Response('no', { status: 403 }) : fetch(real, { signal, cache: 'no-store' }));
+          const own = async (_: string, { signal }: { signal: AbortSignal }): Promise<Response> =>
+            fails ? new Response('no', { status: 403 }) : fetch(real, { signal, cache: 'no-store' });
           return failure(models.download(url, { shardBytes: 65_536, fetch: own }));
         },
         { url, real: `${faulty.url}${FILE}`, fails },
@@ -436,7 +555,10 @@ test.describe('who fetches', () => {
     const tokens = await tab.evaluate(async (url) => {
       const model = (await fetch(url)) as unknown as Blob & { name: string; data: Blob };
       const engine = await Engine.load({ model, lane: 'exact' });
-      const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 8, temperature: 0, ignoreEos: true });
+      const { tokens } = await engine.generate(
+        { tokens: [57, 56, 78] },
+        { maxTokens: 8, temperature: 0, ignoreEos: true },
+      );
       engine.dispose();
       return Array.from(tokens);
     }, `${faulty.url}${FILE}`);
@@ -445,7 +567,10 @@ test.describe('who fetches', () => {
   });
 
   test('a Response that says no is no model', async ({ tab, faulty }) => {
-    const error = await tab.evaluate(async (url) => failure(Engine.load({ model: (await fetch(url)) as unknown as File, lane: 'exact' })), `${faulty.url}/missing.gguf`);
+    const error = await tab.evaluate(
+      async (url) => failure(Engine.load({ model: (await fetch(url)) as unknown as File, lane: 'exact' })),
+      `${faulty.url}/missing.gguf`,
+    );
     expect(error).toMatchObject({ code: 'NOT_FOUND', ours: true });
   });
 

@@ -8,7 +8,13 @@ test('log probabilities are those of the logits, arrive with the pieces, and cos
     const prompt = { tokens: [5, 17, 99, 3] };
     const plain = await engine.generate(prompt, ask);
     const pieces: { text: string; tokens: number; logprobs: number }[] = [];
-    const asked = await engine.generate(prompt, { ...ask, logits: true, logprobs: 3, onTokens: ({ text, tokens, logprobs }) => pieces.push({ text, tokens: tokens.length, logprobs: logprobs!.length }) });
+    const asked = await engine.generate(prompt, {
+      ...ask,
+      logits: true,
+      logprobs: 3,
+      onTokens: ({ text, tokens, logprobs }) =>
+        pieces.push({ text, tokens: tokens.length, logprobs: logprobs!.length }),
+    });
     const logits = [...asked.logits!];
     const largest = Math.max(...logits);
     const whole = Math.log(logits.reduce((sum, x) => sum + Math.exp(x - largest), 0));
@@ -39,8 +45,12 @@ test('bias forces and forbids, penalties vary, and the next generation knows not
     const plain = await of({});
     const first = plain[0]!;
     return {
-      plain, first, forced: await of({ logitBias: { 42: 100 } }), forbidden: await of({ logitBias: { [first]: -100 } }),
-      once: await of({ presencePenalty: 2, frequencyPenalty: 2, repetitionPenalty: 1e6 }), after: await of({}),
+      plain,
+      first,
+      forced: await of({ logitBias: { 42: 100 } }),
+      forbidden: await of({ logitBias: { [first]: -100 } }),
+      once: await of({ presencePenalty: 2, frequencyPenalty: 2, repetitionPenalty: 1e6 }),
+      after: await of({}),
     };
   }, ASK);
   expect(texts.forced).toEqual(Array.from({ length: 32 }, () => 42));
@@ -52,8 +62,22 @@ test('bias forces and forbids, penalties vary, and the next generation knows not
 
 test('what is out of range is named', async ({ tiny }) => {
   const errors = await tiny.evaluate(async () => {
-    const wrong = [{ presencePenalty: 3 }, { frequencyPenalty: '1' }, { repetitionPenalty: 0 }, { logitBias: { hello: 1 } }, { logitBias: { 1: 101 } }, { logitBias: { 99999: 1 } }, { logprobs: 21 }, { logprobs: true }, { onTokens: 1 }];
-    return Promise.all(wrong.map(async (options) => [Object.keys(options)[0]!, await failure(engine.generate('a', options as never))] as const));
+    const wrong = [
+      { presencePenalty: 3 },
+      { frequencyPenalty: '1' },
+      { repetitionPenalty: 0 },
+      { logitBias: { hello: 1 } },
+      { logitBias: { 1: 101 } },
+      { logitBias: { 99999: 1 } },
+      { logprobs: 21 },
+      { logprobs: true },
+      { onTokens: 1 },
+    ];
+    return Promise.all(
+      wrong.map(
+        async (options) => [Object.keys(options)[0]!, await failure(engine.generate('a', options as never))] as const,
+      ),
+    );
   });
   for (const [name, error] of errors) {
     expect(error, name).toMatchObject({ code: 'BAD_OPTION', ours: true });

@@ -19,6 +19,8 @@ export interface StandIn {
   note?: string;
   /** Steps that loading takes, `pause` apart. */
   steps: number;
+  /** How often a paused load has looked whether it may go on. */
+  looked: number;
   /** Whether an answer begins within a thought. */
   thinks: boolean;
   plan: LoadPlan | null;
@@ -28,7 +30,7 @@ declare global {
   var standIn: StandIn;
 }
 
-const BEHAVES: StandIn = { answers: { '': 'An answer.' }, pause: 5, piece: 8, steps: 3, thinks: false, plan: null };
+const BEHAVES: StandIn = { answers: { '': 'An answer.' }, pause: 5, piece: 8, steps: 3, looked: 0, thinks: false, plan: null };
 
 const MODULE = `
 import { MillraceError, DownloadControl, models, Generation } from './index.js?real';
@@ -47,7 +49,7 @@ export class Engine extends EventTarget {
     for (let step = 0; step < standIn.steps; step += 1) {
       onProgress({ phase: 'download', loaded: (total * step) / standIn.steps, total, file: 'model.gguf', cached: false });
       await wait(standIn.pause, signal);
-      while (download?.paused) await wait(20, signal);
+      while (download?.paused) { standIn.looked += 1; await wait(20, signal); }
       refuse(standIn.loading);
     }
     return new Engine();
@@ -89,7 +91,7 @@ export class Engine extends EventTarget {
 `;
 
 /** Has the pages that this page opens use it. */
-export async function useStandIn(page: Page, behaves: Partial<StandIn> = {}): Promise<void> {
+export async function withStandIn(page: Page, behaves: Partial<StandIn> = {}): Promise<void> {
   await page.addInitScript((standIn) => void (globalThis.standIn = standIn), { ...BEHAVES, ...behaves });
   await page.route(/\/pkg\/index\.js$/, (route) => route.fulfill({ contentType: 'text/javascript', body: MODULE }));
 }

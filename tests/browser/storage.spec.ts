@@ -26,7 +26,10 @@ test('the second load makes no request for the model, even in a new page', async
   await openBlank(page, site);
   const second = await page.evaluate(async (model) => {
     const engine = await Engine.load({ model, lane: 'exact' });
-    const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 6, temperature: 0, ignoreEos: true });
+    const { tokens } = await engine.generate(
+      { tokens: [57, 56, 78] },
+      { maxTokens: 6, temperature: 0, ignoreEos: true },
+    );
     engine.dispose();
     return { tokens: tokens.length, storage: engine.info.storage };
   }, TINY);
@@ -34,7 +37,11 @@ test('the second load makes no request for the model, even in a new page', async
   expect(second).toMatchObject({ tokens: 6, storage: { cached: true } });
 });
 
-test('a stored model is read by a Worker of its own, while the engine’s repacks; where there is none the engine reads it', async ({ blank, site, context }) => {
+test('a stored model is read by a Worker of its own, while the engine’s repacks; where there is none the engine reads it', async ({
+  blank,
+  site,
+  context,
+}) => {
   await blank.evaluate(fetchOnly, BOX);
   const load = async (model: string): Promise<number[]> => {
     const engine = await Engine.load({ model });
@@ -56,8 +63,15 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
   });
   const answers: number[][] = [];
   const warnings: string[] = [];
-  for (const script of [`${counting}${worker}`, `if (self.name === 'millrace-reads') throw new Error('none');\n${worker}`]) {
-    site.routes.set('/pkg/worker.js', (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript', 'Cache-Control': 'no-store' }).end(script));
+  for (const script of [
+    `${counting}${worker}`,
+    `if (self.name === 'millrace-reads') throw new Error('none');\n${worker}`,
+  ]) {
+    site.routes.set(
+      '/pkg/worker.js',
+      (_, response) =>
+        void response.writeHead(200, { 'Content-Type': 'text/javascript', 'Cache-Control': 'no-store' }).end(script),
+    );
     const page = await context.newPage();
     page.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()));
     await openBlank(page, site);
@@ -81,7 +95,11 @@ test('a folder of safetensors is kept, too', async ({ blank, site }) => {
 test('two engines that want the same model at once share one download', async ({ blank, site }) => {
   const results = await blank.evaluate(async (model) => {
     const engines = await Promise.all([Engine.load({ model, lane: 'exact' }), Engine.load({ model, lane: 'exact' })]);
-    const both = await Promise.all(engines.map((engine) => engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 6, temperature: 0, ignoreEos: true })));
+    const both = await Promise.all(
+      engines.map((engine) =>
+        engine.generate({ tokens: [57, 56, 78] }, { maxTokens: 6, temperature: 0, ignoreEos: true }),
+      ),
+    );
     const kinds = engines.map((engine) => engine.info.storage);
     for (const engine of engines) engine.dispose();
     return { tokens: both.map(({ tokens }) => Array.from(tokens)), kinds };
@@ -93,8 +111,13 @@ test('two engines that want the same model at once share one download', async ({
 });
 
 test('a broken file is not kept: once the server has a good one, that is loaded', async ({ blank, site }) => {
-  const load = (model: string): Promise<{ code: string } | null> => failure(Engine.load({ model, lane: 'exact' }).then((engine) => engine.dispose()));
-  site.routes.set(TINY, (_, response) => void response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>Not here</title>'));
+  const load = (model: string): Promise<{ code: string } | null> =>
+    failure(Engine.load({ model, lane: 'exact' }).then((engine) => engine.dispose()));
+  site.routes.set(
+    TINY,
+    (_, response) =>
+      void response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>Not here</title>'),
+  );
   expect((await blank.evaluate(load, TINY))?.code).toBe('BAD_MODEL');
   const whole = bytesOf(`tests${TINY}`);
   site.routes.set(TINY, (_, response) => void response.writeHead(200).end(whole.subarray(0, whole.length >> 1)));

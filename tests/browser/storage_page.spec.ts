@@ -1,10 +1,25 @@
 // The storage page, as somebody uses it.
 import { readFileSync } from 'node:fs';
-import { before, damage, download, expect, FILE, FOLDER, MODEL, openPage, SHARD, storedFiles, test, type Page, type Site } from './downloads.ts';
+import {
+  before,
+  damage,
+  download,
+  expect,
+  FILE,
+  FOLDER,
+  MODEL,
+  openPage,
+  SHARD,
+  storedFiles,
+  test,
+  type Page,
+  type Site,
+} from './downloads.ts';
 import { accessible, look } from './looks.ts';
 import { bytesOf, TINY } from './support.ts';
 
-const card = (page: Page, name = 'model.gguf') => page.getByRole('listitem').filter({ has: page.getByRole('heading', { name, exact: true }) });
+const card = (page: Page, name = 'model.gguf') =>
+  page.getByRole('listitem').filter({ has: page.getByRole('heading', { name, exact: true }) });
 const said = (page: Page) => page.locator('#announce');
 const question = (page: Page) => page.getByRole('dialog');
 
@@ -37,7 +52,11 @@ async function storePart(page: Page, site: Site, url: string): Promise<void> {
 
 test.use({ colorScheme: 'light', reducedMotion: 'reduce' });
 
-test('empty: a model is downloaded, and is there with name, address, size and dates', async ({ page, site, faulty }) => {
+test('empty: a model is downloaded, and is there with name, address, size and dates', async ({
+  page,
+  site,
+  faulty,
+}) => {
   const url = faulty.url + FILE;
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(error.message));
@@ -60,7 +79,10 @@ test('empty: a model is downloaded, and is there with name, address, size and da
   await expect(page.getByLabel('Address')).toHaveValue('');
   await model.getByText('1 file').click();
   await expect(model.getByRole('table')).toContainText('model.gguf553 kB553 kB');
-  await expect(model.getByRole('link', { name: 'Chat model.gguf' })).toHaveAttribute('href', `./?model=${encodeURIComponent(url)}`);
+  await expect(model.getByRole('link', { name: 'Chat model.gguf' })).toHaveAttribute(
+    'href',
+    `./?model=${encodeURIComponent(url)}`,
+  );
   expect(problems).toEqual([]);
 });
 
@@ -88,10 +110,18 @@ test('several models; a narrow screen and a dark one', async ({ page, site, faul
   await question(page).getByRole('button', { name: 'Remove all' }).click();
   await expect(page.locator('#empty')).toBeVisible();
   await expect(said(page)).toHaveText('All models are removed.');
-  expect(await page.evaluate(async () => (await (await navigator.storage.getDirectory()).getDirectoryHandle('millrace')).name)).toBe('millrace');
+  expect(
+    await page.evaluate(
+      async () => (await (await navigator.storage.getDirectory()).getDirectoryHandle('millrace')).name,
+    ),
+  ).toBe('millrace');
 });
 
-test('verify: a whole model is good; a damaged piece is named, removed and fetched again alone', async ({ page, site, faulty }) => {
+test('verify: a whole model is good; a damaged piece is named, removed and fetched again alone', async ({
+  page,
+  site,
+  faulty,
+}) => {
   const url = faulty.url + FILE;
   await store(page, site, url);
   const tools = await openPage(await page.context().newPage(), site);
@@ -104,7 +134,9 @@ test('verify: a whole model is good; a damaged piece is named, removed and fetch
   await damage(tools, piece.path, 'flip');
   faulty.log.length = 0;
   await card(page).getByRole('button', { name: 'Verify model.gguf' }).click();
-  await expect(card(page).locator('.outcome')).toHaveText('Damaged: piece 4 of model.gguf. What was damaged has been removed; the rest is good.');
+  await expect(card(page).locator('.outcome')).toHaveText(
+    'Damaged: piece 4 of model.gguf. What was damaged has been removed; the rest is good.',
+  );
   await expect(said(page)).toContainText('Damaged: piece 4');
   await expect(card(page)).toContainText('88 % here');
   await shown(page, 'bad piece');
@@ -121,7 +153,10 @@ test('verify: a whole model is good; a damaged piece is named, removed and fetch
 test('verifying shows how far it is, and can be cancelled', async ({ page, site, faulty }) => {
   await store(page, site, faulty.url + FILE);
   // Hashes take their time, the first three less.
-  before(site, 'let n = 0; const digest = crypto.subtle.digest.bind(crypto.subtle); crypto.subtle.digest = async (...all) => { await new Promise((done) => setTimeout(done, ++n > 3 ? 10000 : 500)); return digest(...all); }');
+  before(
+    site,
+    'let n = 0; const digest = crypto.subtle.digest.bind(crypto.subtle); crypto.subtle.digest = async (...all) => { await new Promise((done) => setTimeout(done, ++n > 3 ? 10000 : 500)); return digest(...all); }',
+  );
   await open(page, site);
   await card(page).getByRole('button', { name: 'Verify model.gguf' }).click();
   await expect(card(page).locator('.work')).toContainText(/Verifying.*kB of 553 kB · .*B\/s/);
@@ -189,7 +224,11 @@ test('remove asks first; a model that an engine uses stays, and the page says wh
   await expect(page.getByRole('heading', { name: 'Models', exact: true })).toBeFocused();
 });
 
-test('a model goes out as a file and comes in under an address; what is there is replaced only when that is wanted', async ({ page, site, faulty }) => {
+test('a model goes out as a file and comes in under an address; what is there is replaced only when that is wanted', async ({
+  page,
+  site,
+  faulty,
+}) => {
   const url = faulty.url + FILE;
   await store(page, site, url);
   await open(page, site);
@@ -245,7 +284,10 @@ test('the browser is asked to keep the models', async ({ page, site }) => {
 });
 
 test('where the browser stores nothing, the page says so', async ({ page, site }) => {
-  before(site, "StorageManager.prototype.getDirectory = () => Promise.reject(new DOMException('closed', 'SecurityError'))");
+  before(
+    site,
+    "StorageManager.prototype.getDirectory = () => Promise.reject(new DOMException('closed', 'SecurityError'))",
+  );
   await open(page, site);
   await expect(page.getByRole('alert')).toContainText('This browser keeps no models here');
   await expect(page.getByRole('alert')).toContainText('private windows');
@@ -259,7 +301,10 @@ test('no GPU is needed, and nothing moves while the page loads', async ({ page, 
     Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined });
     Object.assign(globalThis, { shift: 0 });
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) Object.assign(globalThis, { shift: (globalThis as unknown as { shift: number }).shift + (entry as unknown as { value: number }).value });
+      for (const entry of list.getEntries())
+        Object.assign(globalThis, {
+          shift: (globalThis as unknown as { shift: number }).shift + (entry as unknown as { value: number }).value,
+        });
     }).observe({ type: 'layout-shift', buffered: true });
   });
   await open(page, site);

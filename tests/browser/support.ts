@@ -35,7 +35,9 @@ declare global {
   var models: typeof Millrace.models;
   var engine: Millrace.Engine;
   /** The code and name of what a promise rejects with; null where it resolves. */
-  var failure: (work: PromiseLike<unknown>) => Promise<{ code: string; name: string; message: string; ours: boolean; data: Record<string, unknown> } | null>;
+  var failure: (
+    work: PromiseLike<unknown>,
+  ) => Promise<{ code: string; name: string; message: string; ours: boolean; data: Record<string, unknown> } | null>;
 }
 
 const BLANK = `<!doctype html><title>Test</title><script type="module">
@@ -88,7 +90,10 @@ export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny
     await use(page);
   },
   /** A page with the tiny model loaded as `engine`, shared by all tests of the worker. */
-  tiny: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact' }, use), { scope: 'worker', timeout: 300_000 }],
+  tiny: [
+    async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact' }, use),
+    { scope: 'worker', timeout: 300_000 },
+  ],
   /** The same with the model in the box, 16 tokens a readback. */
   /** The chat page with the model in the box, shared: a software GPU takes its time to compile the kernels. Begin with a new chat. */
   chat: [
@@ -102,10 +107,18 @@ export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny
     },
     { scope: 'worker', timeout: 300_000 },
   ],
-  box: [async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: BOX, chunk: 16 }, use), { scope: 'worker', timeout: 300_000 }],
+  box: [
+    async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: BOX, chunk: 16 }, use),
+    { scope: 'worker', timeout: 300_000 },
+  ],
 });
 
-async function withEngine(page: Page, site: Site, options: { model: string; lane?: Millrace.Lane; chunk?: number }, use: (page: Page) => Promise<void>): Promise<void> {
+async function withEngine(
+  page: Page,
+  site: Site,
+  options: { model: string; lane?: Millrace.Lane; chunk?: number },
+  use: (page: Page) => Promise<void>,
+): Promise<void> {
   await openBlank(page, site);
   await page.evaluate(async (options) => {
     globalThis.engine = await Engine.load(options);

@@ -3,29 +3,71 @@ import { block, bundled, expect, html, javascript, openBlank, test, TINY } from 
 
 test('the official client, over the engine’s fetch, says what the engine says', async ({ box }) => {
   const result = await box.evaluate(async () => {
-    const client = new OpenAI({ apiKey: 'none', baseURL: 'http://millrace/v1', fetch: engine.fetch, dangerouslyAllowBrowser: true });
+    const client = new OpenAI({
+      apiKey: 'none',
+      baseURL: 'http://millrace/v1',
+      fetch: engine.fetch,
+      dangerouslyAllowBrowser: true,
+    });
     const messages = [{ role: 'user' as const, content: 'What is the capital of France?' }];
     const model = engine.modelName;
     const { text, tokens } = await engine.generate(messages, { temperature: 0, maxTokens: 8 });
     const whole = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8 });
     let streamed = '';
     let usage = null;
-    for await (const chunk of await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8, stream: true, stream_options: { include_usage: true } })) {
+    for await (const chunk of await client.chat.completions.create({
+      model,
+      messages,
+      temperature: 0,
+      max_tokens: 8,
+      stream: true,
+      stream_options: { include_usage: true },
+    })) {
       streamed += chunk.choices[0]?.delta.content ?? '';
       usage = chunk.usage ?? usage;
     }
-    const plainText = await client.completions.create({ model, prompt: 'The capital of', temperature: 0, max_tokens: 4 });
+    const plainText = await client.completions.create({
+      model,
+      prompt: 'The capital of',
+      temperature: 0,
+      max_tokens: 4,
+    });
     const direct = await engine.generate('The capital of', { temperature: 0, maxTokens: 4 });
-    const seeds = await Promise.all([1, 1, 2].map(async (seed) => (await client.chat.completions.create({ model, messages, seed, temperature: 2, max_tokens: 6 })).choices[0]!.message.content));
+    const seeds = await Promise.all(
+      [1, 1, 2].map(
+        async (seed) =>
+          (await client.chat.completions.create({ model, messages, seed, temperature: 2, max_tokens: 6 })).choices[0]!
+            .message.content,
+      ),
+    );
     const controller = new AbortController();
-    const cut = client.chat.completions.create({ model, messages, max_tokens: 200 }, { signal: controller.signal }).then(() => 'answered', (error: Error) => error.constructor.name);
+    const cut = client.chat.completions
+      .create({ model, messages, max_tokens: 200 }, { signal: controller.signal })
+      .then(
+        () => 'answered',
+        (error: Error) => error.constructor.name,
+      );
     setTimeout(() => controller.abort(), 50);
     const again = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8 });
     const names = (await client.models.list()).data.map(({ id }) => id);
-    const refused = await client.chat.completions.create({ model, messages, n: 0 }).then(() => null, ({ status, param }) => ({ status, param }));
+    const refused = await client.chat.completions.create({ model, messages, n: 0 }).then(
+      () => null,
+      ({ status, param }) => ({ status, param }),
+    );
     return {
-      text, count: tokens.length, whole: whole.choices[0]!, streamed, usage, plainText: plainText.choices[0]!.text, direct: direct.text, seeds, cut: await cut,
-      again: again.choices[0]!.message.content, names, model, refused,
+      text,
+      count: tokens.length,
+      whole: whole.choices[0]!,
+      streamed,
+      usage,
+      plainText: plainText.choices[0]!.text,
+      direct: direct.text,
+      seeds,
+      cut: await cut,
+      again: again.choices[0]!.message.content,
+      names,
+      model,
+      refused,
     };
   });
   expect(result.text).not.toBe('');
@@ -33,7 +75,10 @@ test('the official client, over the engine’s fetch, says what the engine says'
   expect(result.streamed).toBe(result.text);
   expect(result.again).toBe(result.text);
   expect(result.plainText).toBe(result.direct);
-  expect(result.usage).toMatchObject({ completion_tokens: result.count, timings: { decode_tok_s: expect.any(Number) } });
+  expect(result.usage).toMatchObject({
+    completion_tokens: result.count,
+    timings: { decode_tok_s: expect.any(Number) },
+  });
   expect(result.seeds[0]).toBe(result.seeds[1]);
   expect(result.cut).toMatch(/^_?APIUserAbortError/);
   expect(result.names).toEqual([result.model]);
@@ -54,7 +99,12 @@ test('the AI SDK: whole, streamed, aborted', async ({ box }) => {
       pieces += 1;
     }
     const controller = new AbortController();
-    const cut = ai.streamText({ ...ask, prompt: 'Tell me a very long story.', maxOutputTokens: 400, abortSignal: controller.signal });
+    const cut = ai.streamText({
+      ...ask,
+      prompt: 'Tell me a very long story.',
+      maxOutputTokens: 400,
+      abortSignal: controller.signal,
+    });
     const kinds: string[] = [];
     for await (const part of cut.stream) {
       kinds.push(part.type);
@@ -63,8 +113,14 @@ test('the AI SDK: whole, streamed, aborted', async ({ box }) => {
     const limited = await ai.generateText({ ...ask, maxOutputTokens: 1 });
     const after = await ai.generateText(ask);
     return {
-      direct: { text: direct.text, tokens: direct.tokens.length, prompt: direct.prompt_tokens }, whole: { text: whole.text, usage: whole.usage, metadata: whole.providerMetadata }, streamed, pieces,
-      finish: await stream.finishReason, last: kinds.at(-1), limited: limited.finishReason, after: after.text,
+      direct: { text: direct.text, tokens: direct.tokens.length, prompt: direct.prompt_tokens },
+      whole: { text: whole.text, usage: whole.usage, metadata: whole.providerMetadata },
+      streamed,
+      pieces,
+      finish: await stream.finishReason,
+      last: kinds.at(-1),
+      limited: limited.finishReason,
+      after: after.text,
     };
   });
   expect(result.direct.text).toContain('42');
@@ -92,10 +148,13 @@ for (const section of ['OpenAI client', 'AI SDK']) {
   });
 }
 
-test('an abort before, while queued, while the prompt is read, and between chunks; the engine goes on', async ({ box }) => {
+test('an abort before, while queued, while the prompt is read, and between chunks; the engine goes on', async ({
+  box,
+}) => {
   const outcome = await box.evaluate(async () => {
     const { context } = engine.info;
-    const start = (tokens: number[], signal?: AbortSignal) => engine.generate({ tokens }, { temperature: 0, ignoreEos: true, ...(signal ? { signal } : { maxTokens: 8 }) });
+    const start = (tokens: number[], signal?: AbortSignal) =>
+      engine.generate({ tokens }, { temperature: 0, ignoreEos: true, ...(signal ? { signal } : { maxTokens: 8 }) });
     const tokens = Array.from({ length: Math.floor(context / 2) }, (_, i) => 10 + (i % 200));
     const first = await start(tokens.slice(0, 4));
     const errors = [await failure(start([20], AbortSignal.abort()))];
@@ -108,28 +167,44 @@ test('an abort before, while queued, while the prompt is read, and between chunk
     await running;
 
     const prefill = new AbortController();
-    const reading = engine.generate({ tokens }, { signal: prefill.signal, onProgress: ({ phase }) => phase === 'prompt' && prefill.abort() });
+    const reading = engine.generate(
+      { tokens },
+      { signal: prefill.signal, onProgress: ({ phase }) => phase === 'prompt' && prefill.abort() },
+    );
     errors.push(await failure(reading));
 
     const decode = new AbortController();
     const writing = start(tokens.slice(0, 4), decode.signal);
     let pieces = 0;
-    errors.push(await failure((async () => {
-      for await (const _ of writing) if (++pieces === 2) decode.abort();
-    })()));
-    const there = (await failure(writing))!.data['result'] as { tokens: number[]; finish_reason: string };
+    errors.push(
+      await failure(
+        (async () => {
+          for await (const _ of writing) if (++pieces === 2) decode.abort();
+        })(),
+      ),
+    );
+    const there = (await failure(writing))!.data.result as { tokens: number[]; finish_reason: string };
 
     // Between two chunks: the loop holds a piece while the next is computed.
     const between = new AbortController();
     const held = start(tokens.slice(0, 4), between.signal);
-    errors.push(await failure((async () => {
-      for await (const _ of held) {
-        await new Promise((go) => setTimeout(go, 100));
-        between.abort();
-      }
-    })()));
+    errors.push(
+      await failure(
+        (async () => {
+          for await (const _ of held) {
+            await new Promise((go) => setTimeout(go, 100));
+            between.abort();
+          }
+        })(),
+      ),
+    );
     const last = await start(tokens.slice(0, 4));
-    return { errors, pieces, there: { reason: there.finish_reason, tokens: there.tokens.length }, same: last.text === first.text };
+    return {
+      errors,
+      pieces,
+      there: { reason: there.finish_reason, tokens: there.tokens.length },
+      same: last.text === first.text,
+    };
   });
   expect(outcome.errors).toHaveLength(5);
   for (const error of outcome.errors) expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError', ours: true });
@@ -139,7 +214,9 @@ test('an abort before, while queued, while the prompt is read, and between chunk
   expect(outcome.same).toBe(true);
 });
 
-test('an abort of loading: before, while downloading, while compiling; the next load is whole, and no Worker is left', async ({ blank }) => {
+test('an abort of loading: before, while downloading, while compiling; the next load is whole, and no Worker is left', async ({
+  blank,
+}) => {
   let workers = 0;
   blank.on('worker', (worker) => {
     workers += 1;
@@ -151,7 +228,10 @@ test('an abort of loading: before, while downloading, while compiling; the next 
       const controller = new AbortController();
       let last = '';
       const load = Engine.load({
-        model, lane: 'exact', signal: controller.signal, cache: at === 'compile',
+        model,
+        lane: 'exact',
+        signal: controller.signal,
+        cache: at === 'compile',
         onProgress: ({ phase }) => {
           last = phase;
           if (phase === at) controller.abort();
@@ -177,7 +257,10 @@ test('200 generations in a row: neither the memory of the wasm nor that of the G
     const seen: { wasm: number; total: number; created: number }[] = [];
     for (let i = 0; i < 200; i += 1) {
       // Prompts that differ, so that nothing of the one before is reused.
-      const { counters } = await engine.generate({ tokens: [1 + (i % 200), 57, 56] }, { maxTokens: 3, ignoreEos: true });
+      const { counters } = await engine.generate(
+        { tokens: [1 + (i % 200), 57, 56] },
+        { maxTokens: 3, ignoreEos: true },
+      );
       const { wasm, total } = engine.info.memory;
       seen.push({ wasm, total, created: counters.created });
     }
@@ -195,23 +278,39 @@ test('200 generations in a row: neither the memory of the wasm nor that of the G
 test('two tabs at once load and answer the same', async ({ context, site }) => {
   const tabs = await Promise.all([context.newPage(), context.newPage()]);
   await Promise.all(tabs.map((tab) => openBlank(tab, site)));
-  const texts = await Promise.all(tabs.map((tab) => tab.evaluate(async (model) => {
-    const engine = await Engine.load({ model, lane: 'exact' });
-    const { text } = await engine.generate({ tokens: [57, 56] }, { maxTokens: 16, temperature: 0, ignoreEos: true });
-    const { storage } = engine.info;
-    engine.dispose();
-    return { text, kind: storage.kind };
-  }, TINY)));
+  const texts = await Promise.all(
+    tabs.map((tab) =>
+      tab.evaluate(async (model) => {
+        const engine = await Engine.load({ model, lane: 'exact' });
+        const { text } = await engine.generate(
+          { tokens: [57, 56] },
+          { maxTokens: 16, temperature: 0, ignoreEos: true },
+        );
+        const { storage } = engine.info;
+        engine.dispose();
+        return { text, kind: storage.kind };
+      }, TINY),
+    ),
+  );
   expect(texts[0]!.text).not.toBe('');
   expect(texts[1]).toEqual(texts[0]);
 });
 
 test('reloaded without a network, page and model come from the browser', async ({ context, page, site }) => {
   const elsewhere: string[] = [];
-  context.on('request', (request) => void (request.url().startsWith(site.url) || request.url().startsWith('blob:') || elsewhere.push(request.url())));
+  context.on(
+    'request',
+    (request) =>
+      void (request.url().startsWith(site.url) || request.url().startsWith('blob:') || elsewhere.push(request.url())),
+  );
   // A service worker as an application has it: the page, the bundle and the two files of the package. The model is none of its business.
   const keep = ['/offline', '/suite/page.js', '/suite/worker.js', '/suite/millrace_bg.wasm'];
-  site.routes.set('/offline', html(`<!doctype html><meta charset="utf-8"><title>Offline</title><script type="module" src="/suite/page.js"></script>`));
+  site.routes.set(
+    '/offline',
+    html(
+      `<!doctype html><meta charset="utf-8"><title>Offline</title><script type="module" src="/suite/page.js"></script>`,
+    ),
+  );
   site.routes.set('/service-worker.js', (_, response) => {
     const script = `
       addEventListener('install', (event) => event.waitUntil(caches.open('app').then((cache) => cache.addAll(${JSON.stringify(keep)})).then(() => skipWaiting())));
@@ -241,7 +340,14 @@ test('reloaded without a network, page and model come from the browser', async (
   await context.setOffline(true);
   await page.reload();
   // The network is gone: what nobody has kept is not there.
-  const gone = await page.evaluate((model) => fetch(`${model}?again`).then(() => false, () => true), TINY);
+  const gone = await page.evaluate(
+    (model) =>
+      fetch(`${model}?again`).then(
+        () => false,
+        () => true,
+      ),
+    TINY,
+  );
   const after = await answer();
   await context.setOffline(false);
   expect(gone).toBe(true);
@@ -262,6 +368,8 @@ test('nothing is asked of another origin', async ({ browser, site }) => {
     engine.dispose();
   }, TINY);
   await context.close();
-  expect(asked.map(({ pathname }) => pathname)).toEqual(expect.arrayContaining(['/suite/worker.js', '/suite/millrace_bg.wasm', TINY]));
+  expect(asked.map(({ pathname }) => pathname)).toEqual(
+    expect.arrayContaining(['/suite/worker.js', '/suite/millrace_bg.wasm', TINY]),
+  );
   expect(asked.filter(({ origin }) => origin !== site.url)).toEqual([]);
 });

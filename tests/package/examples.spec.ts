@@ -51,7 +51,7 @@ async function chat(page: Page): Promise<void> {
       const text = document.querySelector('#answer')?.textContent ?? '';
       if (text !== last && text.startsWith(last) && text !== '') grown += 1;
       last = text;
-      document.body.dataset['grown'] = String(grown);
+      document.body.dataset.grown = String(grown);
     }).observe(document.body, { childList: true, characterData: true, subtree: true });
   });
   await page.getByRole('button', { name: 'Send' }).click();
@@ -70,8 +70,14 @@ async function chat(page: Page): Promise<void> {
 const CSP = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'";
 
 for (const name of bundled) {
-  test(`examples/${name} loads, streams an answer and stops${name === 'plain' ? ', under the documented content security policy' : ''}`, async ({ page, context }) => {
-    const server = await serve({ mounts: { ...MODELS, '/': served(name) }, before: name === 'plain' ? withPolicy : noIcon });
+  test(`examples/${name} loads, streams an answer and stops${name === 'plain' ? ', under the documented content security policy' : ''}`, async ({
+    page,
+    context,
+  }) => {
+    const server = await serve({
+      mounts: { ...MODELS, '/': served(name) },
+      before: name === 'plain' ? withPolicy : noIcon,
+    });
     const seen = watch(context, page, server.url);
     await page.goto(`${server.url}/`);
     await chat(page);
@@ -90,7 +96,12 @@ test('examples/extension, loaded into Chromium, does so in its own page', async 
   const context = await chromium.launchPersistentContext(profile, {
     ...(executablePath ? { executablePath } : {}),
     headless: true,
-    args: [...browserFlags(), `--disable-extensions-except=${folder}`, `--load-extension=${folder}`, '--disable-features=DisableLoadExtensionCommandLineSwitch'],
+    args: [
+      ...browserFlags(),
+      `--disable-extensions-except=${folder}`,
+      `--load-extension=${folder}`,
+      '--disable-features=DisableLoadExtensionCommandLineSwitch',
+    ],
     ignoreDefaultArgs: ['--disable-extensions'],
   });
   try {

@@ -1,8 +1,8 @@
-// What the consumer's page has as globals.
+// What the consumer's page has as globals. globals.d.ts has their types.
 import * as ai from 'ai';
 import { Engine, MillraceError, models } from 'millrace';
 import { millrace } from 'millrace/ai-sdk';
-import { useChat, type UseChat, type UseChatOptions } from 'millrace/react';
+import { type UseChatOptions, useChat } from 'millrace/react';
 import OpenAI from 'openai';
 import { createElement, StrictMode } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
@@ -40,21 +40,13 @@ let root: Root | null = null;
 async function until(so: () => unknown, ms = 60_000): Promise<void> {
   const end = performance.now() + ms;
   while (!so()) {
-    if (performance.now() > end) throw new Error(`not so after ${ms} ms: ${so}; the chat: ${JSON.stringify({ ...globalThis.chat, engine: null, info: null })}`);
+    if (performance.now() > end)
+      throw new Error(
+        `not so after ${ms} ms: ${so}; the chat: ${JSON.stringify({ ...globalThis.chat, engine: null, info: null })}`,
+      );
     await new Promise((go) => setTimeout(go, 5));
   }
 }
 
-const globals = { ai, Engine, MillraceError, models, millrace, OpenAI, mount, unmount, until, failure };
+export const globals = { ai, Engine, MillraceError, models, millrace, OpenAI, mount, unmount, until, failure };
 Object.assign(globalThis, globals, { chat: undefined });
-
-type Globals = typeof globals;
-declare global {
-  var ai: Globals['ai'];
-  var millrace: Globals['millrace'];
-  var OpenAI: Globals['OpenAI'];
-  var mount: Globals['mount'];
-  var unmount: Globals['unmount'];
-  var until: Globals['until'];
-  var chat: UseChat;
-}

@@ -3,9 +3,27 @@ import { BOX, expect, test } from './support.ts';
 
 /** Engine.load as the test wants it, counted; the engines that it makes say `says`, a piece each few milliseconds. */
 function fakeEngines(): void {
-  const noted = { loads: 0, aborted: 0, disposed: 0, asked: [] as { role: string; content: string }[][], fail: null as Error | null, answer: null as Error | null, says: ['Hi', ' there', '!'], thinks: false, hold: 0 };
+  const noted = {
+    loads: 0,
+    aborted: 0,
+    disposed: 0,
+    asked: [] as { role: string; content: string }[][],
+    fail: null as Error | null,
+    answer: null as Error | null,
+    says: ['Hi', ' there', '!'],
+    thinks: false,
+    hold: 0,
+  };
   Object.assign(globalThis, { noted });
-  Engine.load = (async ({ model, signal, onProgress }: { model: string; signal: AbortSignal; onProgress: (p: object) => void }) => {
+  Engine.load = (async ({
+    model,
+    signal,
+    onProgress,
+  }: {
+    model: string;
+    signal: AbortSignal;
+    onProgress: (p: object) => void;
+  }) => {
     noted.loads += 1;
     onProgress({ phase: 'download', loaded: 1, total: 2, cached: false });
     await new Promise<void>((done, fail) => {
@@ -32,7 +50,11 @@ function fakeEngines(): void {
             yield piece;
           }
         })();
-        return Object.assign(pieces, { stop: () => void (stopped = true), then: (done: (value: object) => void) => done({ text, finish_reason: stopped ? 'abort' : 'stop' }) });
+        return Object.assign(pieces, {
+          stop: () => void (stopped = true),
+          // biome-ignore lint/suspicious/noThenProperty: a generation is a promise too
+          then: (done: (value: object) => void) => done({ text, finish_reason: stopped ? 'abort' : 'stop' }),
+        });
       },
     });
   }) as never;
@@ -72,12 +94,35 @@ test('StrictMode loads once; a question asked meanwhile is answered; the answer 
       wrong = (error as InstanceType<typeof MillraceError>).code;
     }
     await until(() => chat.status === 'ready');
-    return { states, wrong, messages: chat.messages, shown: document.querySelector('#state')!.textContent, result: chat.result, name: chat.info!.model.name, ...noted };
+    return {
+      states,
+      wrong,
+      messages: chat.messages,
+      shown: document.querySelector('#state')!.textContent,
+      result: chat.result,
+      name: chat.info!.model.name,
+      ...noted,
+    };
   });
   expect(seen).toMatchObject({
-    loads: 1, aborted: 0, disposed: 0, states: ['loading 1/2', 'generating'], wrong: 'BAD_OPTION', shown: 'ready', result: { finish_reason: 'stop' }, name: '/a.gguf',
-    messages: [{ role: 'user', content: 'Hello' }, { role: 'assistant', content: 'Hi there!' }],
-    asked: [[{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hello' }]],
+    loads: 1,
+    aborted: 0,
+    disposed: 0,
+    states: ['loading 1/2', 'generating'],
+    wrong: 'BAD_OPTION',
+    shown: 'ready',
+    result: { finish_reason: 'stop' },
+    name: '/a.gguf',
+    messages: [
+      { role: 'user', content: 'Hello' },
+      { role: 'assistant', content: 'Hi there!' },
+    ],
+    asked: [
+      [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'Hello' },
+      ],
+    ],
   });
 });
 
@@ -105,7 +150,11 @@ test('stop keeps what there is, retry asks again, reset begins anew', async ({ b
   expect(seen.stopped.reason).toBe('abort');
   expect(seen.stopped.text).toBeLessThan(500);
   expect(seen).toMatchObject({ status: 'ready', messages: [], loads: 1, disposed: 0 });
-  expect(seen.asked.map((messages) => messages.map(({ content }) => content))).toEqual([['Hello'], ['Hello'], ['Hello', 'b', 'And now?']]);
+  expect(seen.asked.map((messages) => messages.map(({ content }) => content))).toEqual([
+    ['Hello'],
+    ['Hello'],
+    ['Hello', 'b', 'And now?'],
+  ]);
 });
 
 test('thoughts are kept apart', async ({ blank }) => {
@@ -124,7 +173,13 @@ test('thoughts are kept apart', async ({ blank }) => {
 test('errors of loading and of answering, each tried again', async ({ blank }) => {
   const seen = await blank.evaluate(async () => {
     const states: unknown[] = [];
-    const note = (): void => void states.push([chat.status, chat.error?.code ?? null, chat.engine !== null, chat.messages.map(({ content }) => content)]);
+    const note = (): void =>
+      void states.push([
+        chat.status,
+        chat.error?.code ?? null,
+        chat.engine !== null,
+        chat.messages.map(({ content }) => content),
+      ]);
     noted.fail = new MillraceError('NOT_FOUND', 'no such model');
     mount({ model: '/a.gguf' });
     await until(() => chat?.error);
@@ -154,15 +209,21 @@ test('errors of loading and of answering, each tried again', async ({ blank }) =
   const answered = ['Hello', 'Hi there!'];
   expect(seen).toEqual({
     states: [
-      ['error', 'NOT_FOUND', false, []], ['ready', null, true, []], ['error', 'CONTEXT_FULL', true, ['Hello']], ['ready', null, true, answered],
-      ['error', 'DEVICE_LOST', false, [...answered, 'Again']], ['ready', null, true, [...answered, 'Again', 'Hi there!']],
+      ['error', 'NOT_FOUND', false, []],
+      ['ready', null, true, []],
+      ['error', 'CONTEXT_FULL', true, ['Hello']],
+      ['ready', null, true, answered],
+      ['error', 'DEVICE_LOST', false, [...answered, 'Again']],
+      ['ready', null, true, [...answered, 'Again', 'Hi there!']],
     ],
     loads: 3,
     disposed: 1,
   });
 });
 
-test('leaving while loading aborts it, leaving while answering disposes of the engine; another model takes the place of this one', async ({ blank }) => {
+test('leaving while loading aborts it, leaving while answering disposes of the engine; another model takes the place of this one', async ({
+  blank,
+}) => {
   const seen = await blank.evaluate(async () => {
     const states: unknown[] = [];
     const note = (): void => void states.push([noted.loads, noted.aborted, noted.disposed]);
@@ -191,10 +252,17 @@ test('leaving while loading aborts it, leaving while answering disposes of the e
     note();
     return states;
   });
-  expect(seen).toEqual([[1, 1, 0], [2, 1, 1], [4, 1, 2], [4, 1, 3]]);
+  expect(seen).toEqual([
+    [1, 1, 0],
+    [2, 1, 1],
+    [4, 1, 2],
+    [4, 1, 3],
+  ]);
 });
 
-test('a real engine in StrictMode: one Worker, an answer that streams, one that is stopped, and nothing left', async ({ blank }) => {
+test('a real engine in StrictMode: one Worker, an answer that streams, one that is stopped, and nothing left', async ({
+  blank,
+}) => {
   let workers = 0;
   blank.on('worker', (worker) => {
     workers += 1;
@@ -211,16 +279,28 @@ test('a real engine in StrictMode: one Worker, an answer that streams, one that 
   const seen = await blank.evaluate(async (model) => {
     mount({ model, generate: { temperature: 0 } });
     const phases = new Set<string>();
-    await until(() => (chat.progress && phases.add(chat.progress.phase), chat.status === 'ready'), 150_000);
+    await until(() => {
+      if (chat.progress) phases.add(chat.progress.phase);
+      return chat.status === 'ready';
+    }, 150_000);
     chat.send('What is 17 + 25?');
     const lengths = new Set<number>();
-    await until(() => (lengths.add(chat.messages[1]?.content?.length ?? 0), chat.result));
+    await until(() => {
+      lengths.add(chat.messages[1]?.content?.length ?? 0);
+      return chat.result;
+    });
     const answer = chat.messages[1]!.content;
     chat.send('Tell me a very long story.');
     await until(() => chat.messages.length === 4);
     chat.stop();
     await until(() => chat.status === 'ready');
-    return { phases: [...phases], answer, grew: lengths.size, reason: chat.result!.finish_reason, tokens: chat.result!.tokens.length };
+    return {
+      phases: [...phases],
+      answer,
+      grew: lengths.size,
+      reason: chat.result!.finish_reason,
+      tokens: chat.result!.tokens.length,
+    };
   }, BOX);
   expect(seen.phases).toContain('compile');
   expect(seen.answer).toContain('42');

@@ -3,7 +3,12 @@ import { block, bundled, expect, html, javascript, type Page, type Site, test } 
 
 async function open(page: Page, site: Site, module: string): Promise<{ logged: string[]; problems: string[] }> {
   site.routes.set('/suite/readme.js', javascript(module));
-  site.routes.set('/readme', html('<!doctype html><meta charset="utf-8"><title>README</title><p id="answer"></p><div id="root"></div><script type="module" src="/suite/readme.js"></script>'));
+  site.routes.set(
+    '/readme',
+    html(
+      '<!doctype html><meta charset="utf-8"><title>README</title><p id="answer"></p><div id="root"></div><script type="module" src="/suite/readme.js"></script>',
+    ),
+  );
   const seen = { logged: [] as string[], problems: [] as string[] };
   page.on('console', (message) => seen.logged.push(message.text()));
   page.on('pageerror', (error) => seen.problems.push(error.message));
@@ -22,7 +27,8 @@ test('In your page', async ({ page, site }) => {
 });
 
 test('React', async ({ page, site }) => {
-  const shown = "import { createElement } from 'react'; import { createRoot } from 'react-dom/client'; createRoot(document.getElementById('root')).render(createElement(Chat));";
+  const shown =
+    "import { createElement } from 'react'; import { createRoot } from 'react-dom/client'; createRoot(document.getElementById('root')).render(createElement(Chat));";
   const seen = await open(page, site, await bundled(`${block('React', 'jsx')}\n${shown}`, 'jsx'));
   await expect(page.locator('progress')).toBeVisible();
   await page.getByRole('button', { name: 'Ask' }).click({ timeout: 150_000 });

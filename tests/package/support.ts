@@ -39,16 +39,25 @@ export async function bundled(contents: string, loader: 'ts' | 'jsx' = 'ts'): Pr
 
 /** The code block of a section of README.md. */
 export function block(section: string, language: string): string {
-  const text = readFileSync(join(root, 'README.md'), 'utf8').split(/^## /m).find((part) => part.startsWith(`${section}\n`));
+  const text = readFileSync(join(root, 'README.md'), 'utf8')
+    .split(/^## /m)
+    .find((part) => part.startsWith(`${section}\n`));
   const code = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(text ?? '')?.[1];
   if (!code) throw new Error(`README.md has no code block in ${language} under "${section}"`);
   return code;
 }
 
-export const javascript = (text: string) => (_: IncomingMessage, response: ServerResponse): void => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(text);
-export const html = (text: string) => (_: IncomingMessage, response: ServerResponse): void => void response.writeHead(200, { 'Content-Type': 'text/html' }).end(text);
+export const javascript =
+  (text: string) =>
+  (_: IncomingMessage, response: ServerResponse): void =>
+    void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(text);
+export const html =
+  (text: string) =>
+  (_: IncomingMessage, response: ServerResponse): void =>
+    void response.writeHead(200, { 'Content-Type': 'text/html' }).end(text);
 
-const BLANK = '<!doctype html><meta charset="utf-8"><title>Test</title><div id="root"></div><script type="module" src="/suite/page.js"></script>';
+const BLANK =
+  '<!doctype html><meta charset="utf-8"><title>Test</title><div id="root"></div><script type="module" src="/suite/page.js"></script>';
 
 /** Opens a page that has the package and nothing else. */
 export async function openBlank(page: Page, site: Site): Promise<void> {
@@ -60,9 +69,20 @@ export const test = base.extend<{ blank: Page }, { site: Site; box: Page }>({
   site: [
     async ({}, use) => {
       const page = await bundled(`export * from ${JSON.stringify(join(root, 'tests', 'package', 'page.ts'))};`);
-      const site: Site = { url: '', routes: new Map([['/blank', html(BLANK)], ['/suite/page.js', javascript(page)]]) };
+      const site: Site = {
+        url: '',
+        routes: new Map([
+          ['/blank', html(BLANK)],
+          ['/suite/page.js', javascript(page)],
+        ]),
+      };
       const server = await serve({
-        mounts: { '/data/': join(root, 'tests', 'data'), '/models/': join(root, 'www', 'models'), '/suite/': installed, '/': installed },
+        mounts: {
+          '/data/': join(root, 'tests', 'data'),
+          '/models/': join(root, 'www', 'models'),
+          '/suite/': installed,
+          '/': installed,
+        },
         before(request: IncomingMessage, response: ServerResponse) {
           const route = site.routes.get(new URL(request.url ?? '/', 'http://localhost').pathname);
           route?.(request, response);

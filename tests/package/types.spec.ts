@@ -55,43 +55,90 @@ export function Chat(): string {
 }
 `;
 
-for (const [moduleResolution, module] of [['bundler', 'esnext'], ['nodenext', 'nodenext']]) {
+for (const [moduleResolution, module] of [
+  ['bundler', 'esnext'],
+  ['nodenext', 'nodenext'],
+]) {
   test(`a consumer's strict type check of the tarball, moduleResolution ${moduleResolution}`, async () => {
     writeFileSync(join(consumer, 'consumer.ts'), CODE);
-    const config = { compilerOptions: { strict: true, exactOptionalPropertyTypes: true, target: 'es2022', lib: ['es2022', 'dom', 'dom.iterable', 'dom.asynciterable', 'esnext.disposable'], types: [], module, moduleResolution, noEmit: true, skipLibCheck: true }, files: ['consumer.ts'] };
+    const config = {
+      compilerOptions: {
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        target: 'es2022',
+        lib: ['es2022', 'dom', 'dom.iterable', 'dom.asynciterable', 'esnext.disposable'],
+        types: [],
+        module,
+        moduleResolution,
+        noEmit: true,
+        skipLibCheck: true,
+      },
+      files: ['consumer.ts'],
+    };
     const name = `tsconfig.${moduleResolution}.json`;
     writeFileSync(join(consumer, name), JSON.stringify(config));
-    const { code, output } = await run(process.execPath, [tsc, '-p', join(consumer, name)], { capture: true, check: false });
+    const { code, output } = await run(process.execPath, [tsc, '-p', join(consumer, name)], {
+      capture: true,
+      check: false,
+    });
     expect(output).toBe('');
     expect(code).toBe(0);
   });
 }
 
 test('the declarations check by themselves, without the libraries that are optional, in a plain configuration', async () => {
-  writeFileSync(join(consumer, 'plain.ts'), "import { Engine } from 'millrace';\nexport const load = (): Promise<Engine> => Engine.load({ model: '/model.gguf' });\n");
-  const config = { compilerOptions: { strict: true, target: 'es2022', lib: ['es2022', 'dom'], types: [], module: 'esnext', moduleResolution: 'bundler', noEmit: true, skipLibCheck: false }, files: ['plain.ts'] };
+  writeFileSync(
+    join(consumer, 'plain.ts'),
+    "import { Engine } from 'millrace';\nexport const load = (): Promise<Engine> => Engine.load({ model: '/model.gguf' });\n",
+  );
+  const config = {
+    compilerOptions: {
+      strict: true,
+      target: 'es2022',
+      lib: ['es2022', 'dom'],
+      types: [],
+      module: 'esnext',
+      moduleResolution: 'bundler',
+      noEmit: true,
+      skipLibCheck: false,
+    },
+    files: ['plain.ts'],
+  };
   writeFileSync(join(consumer, 'tsconfig.plain.json'), JSON.stringify(config));
-  const { output } = await run(process.execPath, [tsc, '-p', join(consumer, 'tsconfig.plain.json')], { capture: true, check: false });
+  const { output } = await run(process.execPath, [tsc, '-p', join(consumer, 'tsconfig.plain.json')], {
+    capture: true,
+    check: false,
+  });
   expect(output).toBe('');
 });
 
 test('the tarball holds what its exports and declarations reach, and nothing that stays inside', () => {
   const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
-  const files = (readdirSync(installed, { recursive: true }) as string[]).filter((name) => /\.\w+$|LICENSE/.test(name)).sort();
-  const reached = Object.values(manifest.exports as Record<string, string | Record<string, string>>).flatMap((entry) => (typeof entry === 'string' ? [entry] : Object.values(entry)));
+  const files = (readdirSync(installed, { recursive: true }) as string[])
+    .filter((name) => /\.\w+$|LICENSE/.test(name))
+    .sort();
+  const reached = Object.values(manifest.exports as Record<string, string | Record<string, string>>).flatMap((entry) =>
+    typeof entry === 'string' ? [entry] : Object.values(entry),
+  );
   for (const path of reached) expect(files).toContain(path.replace('./', ''));
   const declarations = files.filter((name) => name.endsWith('.d.ts'));
   for (const name of declarations) {
     const text = readFileSync(join(installed, name), 'utf8');
     expect(text, name).not.toMatch(/@internal|\.ts'/);
-    for (const [, path] of text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)\.js'/g)) expect(declarations, `${name} names ${path}`).toContain(join(name, '..', `${path}.d.ts`));
+    for (const [, path] of text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)\.js'/g))
+      expect(declarations, `${name} names ${path}`).toContain(join(name, '..', `${path}.d.ts`));
   }
   expect(declarations).not.toContain('millrace.d.ts');
-  expect(manifest).toMatchObject({ peerDependenciesMeta: { react: { optional: true }, '@ai-sdk/provider': { optional: true } }, sideEffects: ['./worker.js'] });
+  expect(manifest).toMatchObject({
+    peerDependenciesMeta: { react: { optional: true }, '@ai-sdk/provider': { optional: true } },
+    sideEffects: ['./worker.js'],
+  });
   expect(JSON.stringify(manifest)).not.toMatch(/https?:|scripts|devDependencies/);
   expect(readFileSync(join(installed, 'react.js'), 'utf8')).toMatch(/^"use client";/);
   for (const name of ['react.js', 'ai-sdk.js']) {
-    const imports = [...readFileSync(join(installed, name), 'utf8').matchAll(/^import .* from "([^"]+)"/gm)].map(([, from]) => from);
+    const imports = [...readFileSync(join(installed, name), 'utf8').matchAll(/^import .* from "([^"]+)"/gm)].map(
+      ([, from]) => from,
+    );
     expect(imports.sort()).toEqual(name === 'react.js' ? ['./index.js', 'react'] : ['./index.js']);
   }
 });

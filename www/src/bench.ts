@@ -60,12 +60,23 @@ earlier.addEventListener('change', showReport);
 file.addEventListener('change', () => void openFile());
 get('delete-all').addEventListener('click', () => void forgetAll());
 get<HTMLButtonElement>('copy-markdown').addEventListener('click', (event) => {
-  const text = shown && 'report' in shown ? toMarkdown({ ...shown, address: readable(shown.address) }, chosen()) : shown ? `### Millrace: ${shown.model}, ${shown.lane} against exact\n\n${markdown(qualityTable(shown))}\n` : '';
+  const text =
+    shown && 'report' in shown
+      ? toMarkdown({ ...shown, address: readable(shown.address) }, chosen())
+      : shown
+        ? `### Millrace: ${shown.model}, ${shown.lane} against exact\n\n${markdown(qualityTable(shown))}\n`
+        : '';
   void copy(text, event.currentTarget as HTMLButtonElement);
 });
-get<HTMLButtonElement>('copy-json').addEventListener('click', (event) => void copy(json(), event.currentTarget as HTMLButtonElement));
+get<HTMLButtonElement>('copy-json').addEventListener(
+  'click',
+  (event) => void copy(json(), event.currentTarget as HTMLButtonElement),
+);
 get('download').addEventListener('click', () => {
-  const stamp = new Date(shown && 'report' in shown ? shown.date : Date.now()).toISOString().slice(0, 16).replace(':', '');
+  const stamp = new Date(shown && 'report' in shown ? shown.date : Date.now())
+    .toISOString()
+    .slice(0, 16)
+    .replace(':', '');
   download(`millrace-${stamp}.json`, new Blob([json()], { type: 'application/json' }));
 });
 
@@ -122,7 +133,11 @@ async function run(address: URLSearchParams): Promise<void> {
 function progress(at: BenchProgress, gen: number): void {
   const { tokens, loaded, total } = at;
   const inBytes = at.phase === 'download' || at.phase === 'upload';
-  const detail = tokens ? `${n(tokens[1])} tokens/s, ${tokens[0].toLocaleString('en')} of ${gen.toLocaleString('en')} tokens` : inBytes && total > 0 ? `${bytes(loaded)} of ${bytes(total)}` : '';
+  const detail = tokens
+    ? `${n(tokens[1])} tokens/s, ${tokens[0].toLocaleString('en')} of ${gen.toLocaleString('en')} tokens`
+    : inBytes && total > 0
+      ? `${bytes(loaded)} of ${bytes(total)}`
+      : '';
   const part = tokens ? tokens[0] / gen : 0;
   // A phase of one step only says that it goes on.
   watch.busy(phase(at), detail, loaded + Math.min(1, part), at.phase === 'warm-up' || total === 1 ? 0 : total);
@@ -155,7 +170,12 @@ function showReport(): void {
   const differs = before ? differences(report, before) : [];
   get('differs').textContent = differs.length > 0 ? `The runs differ in ${differs.join(', ')}.` : '';
   const tiles = FIGURES.slice(0, 5).map((figure) => {
-    const value = make('dd', '', make('strong', '', n(figure.of(report), figure.of(report) < 10_000 ? figure.digits : 0)), ` ${figure.unit}`);
+    const value = make(
+      'dd',
+      '',
+      make('strong', '', n(figure.of(report), figure.of(report) < 10_000 ? figure.digits : 0)),
+      ` ${figure.unit}`,
+    );
     if (before) {
       const { ratio, verdict } = compare(figure, report, before);
       value.append(make('span', `verdict ${verdict === 'the same' ? '' : verdict}`, `${ratio} ${verdict}`));
@@ -166,8 +186,29 @@ function showReport(): void {
   figures(table(report, before));
   draw(report, before);
   const cells = {
-    profile: report.profile?.map((r) => [r.step, r.kernel, r.variant, r.calls, r.us.toFixed(2), r.ms.toFixed(4), r.percent.toFixed(1), (r.bytes / 1e6).toFixed(1), r.gb_s.toFixed(0), r.percent_of_streaming.toFixed(1), r.active.toFixed(2)]),
-    prefill: report.prefill_profile?.map((r) => [r.step, r.kernel, r.variant, r.calls, r.us.toFixed(2), r.ms.toFixed(4), r.percent.toFixed(1), r.tops.toFixed(2)]),
+    profile: report.profile?.map((r) => [
+      r.step,
+      r.kernel,
+      r.variant,
+      r.calls,
+      r.us.toFixed(2),
+      r.ms.toFixed(4),
+      r.percent.toFixed(1),
+      (r.bytes / 1e6).toFixed(1),
+      r.gb_s.toFixed(0),
+      r.percent_of_streaming.toFixed(1),
+      r.active.toFixed(2),
+    ]),
+    prefill: report.prefill_profile?.map((r) => [
+      r.step,
+      r.kernel,
+      r.variant,
+      r.calls,
+      r.us.toFixed(2),
+      r.ms.toFixed(4),
+      r.percent.toFixed(1),
+      r.tops.toFixed(2),
+    ]),
     kernels: report.kernels?.map(kernel),
   };
   for (const [id, rows] of Object.entries(cells)) fillTable(id, rows ?? []);
@@ -175,7 +216,9 @@ function showReport(): void {
 
 function kernel(r: KernelBenchRow): (string | number)[] {
   // A wrong kernel's time says nothing.
-  const times = r.wrong ? ['', '', '', ''] : [r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(0), r.percent_of_streaming.toFixed(1)];
+  const times = r.wrong
+    ? ['', '', '', '']
+    : [r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(0), r.percent_of_streaming.toFixed(1)];
   return [r.operation, r.variant, r.chosen ? 'yes' : '', ...times, r.wrong ?? 'as its twin’s'];
 }
 
@@ -206,14 +249,23 @@ async function list(): Promise<void> {
   const note = get('kept-note');
   try {
     runs = await kept();
-    note.textContent = runs.length === 0 ? 'Runs are kept in this browser and appear here. None is kept yet.' : 'Kept in this browser alone.';
+    note.textContent =
+      runs.length === 0
+        ? 'Runs are kept in this browser and appear here. None is kept yet.'
+        : 'Kept in this browser alone.';
   } catch {
     runs = [];
     note.textContent = 'This browser keeps no runs for this page; save them as JSON.';
   }
   const before = earlier.value;
   const others = runs.filter((run) => !(shown && 'report' in shown) || run.id !== shown.id);
-  earlier.replaceChildren(new Option(others.length > 0 ? 'nothing' : 'nothing: no earlier run is kept', ''), ...others.map((run) => new Option(`${title(run.report)}: ${n(run.report.decode_tok_s)} tokens/s, ${day(run.date)}`, String(run.id))));
+  earlier.replaceChildren(
+    new Option(others.length > 0 ? 'nothing' : 'nothing: no earlier run is kept', ''),
+    ...others.map(
+      (run) =>
+        new Option(`${title(run.report)}: ${n(run.report.decode_tok_s)} tokens/s, ${day(run.date)}`, String(run.id)),
+    ),
+  );
   earlier.value = others.some((run) => String(run.id) === before) ? before : '';
   const lines = runs.map((run) => {
     const current = shown !== null && 'report' in shown && shown.id === run.id && !get('results').hidden;
@@ -224,20 +276,51 @@ async function list(): Promise<void> {
       made.addEventListener('click', act);
       return made;
     };
-    const actions = make('div', 'actions', button('Show', () => showKept(run)), button('Compare', () => compareWith(run)), button('Delete', () => void forget(run.id).then(list).then(() => get('kept-title').focus())));
+    const actions = make(
+      'div',
+      'actions',
+      button('Show', () => showKept(run)),
+      button('Compare', () => compareWith(run)),
+      button(
+        'Delete',
+        () =>
+          void forget(run.id)
+            .then(list)
+            .then(() => get('kept-title').focus()),
+      ),
+    );
     for (const button of [...actions.children].slice(0, 2)) (button as HTMLButtonElement).disabled = current;
-    const line = row([day(run.date), `${run.report.shape} ${run.report.quant}`, run.report.lane, n(run.report.decode_tok_s), gpu(run.report.adapter), actions], [3]);
+    const line = row(
+      [
+        day(run.date),
+        `${run.report.shape} ${run.report.quant}`,
+        run.report.lane,
+        n(run.report.decode_tok_s),
+        gpu(run.report.adapter),
+        actions,
+      ],
+      [3],
+    );
     if (current) line.className = 'chosen';
     return line;
   });
-  get('kept').querySelector('tbody')!.replaceChildren(...lines);
+  get('kept')
+    .querySelector('tbody')!
+    .replaceChildren(...lines);
   get('kept').hidden = runs.length === 0;
   get('delete-all').hidden = runs.length === 0;
   if (shown && !get('results').hidden) showReport();
 }
 
 async function forgetAll(): Promise<void> {
-  if (!(await confirm({ title: 'Delete all earlier runs?', text: 'Save those that you need as JSON first: they are kept nowhere else.', yes: 'Delete all' }))) return;
+  if (
+    !(await confirm({
+      title: 'Delete all earlier runs?',
+      text: 'Save those that you need as JSON first: they are kept nowhere else.',
+      yes: 'Delete all',
+    }))
+  )
+    return;
   await forget();
   await list();
   get('kept-title').focus();
@@ -277,6 +360,9 @@ async function openFile(): Promise<void> {
     if (shown && 'report' in shown) compareWith(run);
     else showKept(run);
   } catch (error) {
-    watch.failed(failureOf(error), { ...HELP, BAD_OPTION: 'Choose a file that this page or npm run bench has written.' });
+    watch.failed(failureOf(error), {
+      ...HELP,
+      BAD_OPTION: 'Choose a file that this page or npm run bench has written.',
+    });
   }
 }

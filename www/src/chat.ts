@@ -78,7 +78,8 @@ document.addEventListener('keydown', (event) => {
 });
 stop.addEventListener('click', stopAnswer);
 get('new-chat').addEventListener('click', newChat);
-for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions button')) button.addEventListener('click', () => ask(button.textContent!));
+for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions button'))
+  button.addEventListener('click', () => ask(button.textContent!));
 get('open-settings').addEventListener('click', () => {
   stage.describe(loader);
   settings.open();
@@ -188,7 +189,14 @@ async function answer(): Promise<void> {
     const result = await generation;
     take(splitter.end());
     const { timings, prompt_tokens, finish_reason } = result;
-    const figures: Figures = { model: loader.state.model.name, tokens: result.tokens.length, prompt_tokens, decode_tok_s: timings.decode_tok_s, ttft_ms: timings.ttft_ms, finish_reason };
+    const figures: Figures = {
+      model: loader.state.model.name,
+      tokens: result.tokens.length,
+      prompt_tokens,
+      decode_tok_s: timings.decode_tok_s,
+      ttft_ms: timings.ttft_ms,
+      finish_reason,
+    };
     if (!mine.dropped) {
       asked.messages.push({ ...clean(said), figures });
       shown.finish({ result }, figures);
@@ -215,10 +223,21 @@ async function answer(): Promise<void> {
 /** What the model is given: the system prompt and all that was said. */
 function messagesOf({ messages }: Conversation): Message[] {
   const system = settings.systemPrompt();
-  return [...(system ? [{ role: 'system' as const, content: system }] : []), ...messages.map(({ role, content, reasoning }) => ({ role, content, ...(reasoning ? { reasoning_content: reasoning } : {}) }))];
+  return [
+    ...(system ? [{ role: 'system' as const, content: system }] : []),
+    ...messages.map(({ role, content, reasoning }) => ({
+      role,
+      content,
+      ...(reasoning ? { reasoning_content: reasoning } : {}),
+    })),
+  ];
 }
 
-function clean({ role, content, reasoning }: { role: 'assistant'; content: string; reasoning: string }): { role: 'assistant'; content: string; reasoning?: string } {
+function clean({ role, content, reasoning }: { role: 'assistant'; content: string; reasoning: string }): {
+  role: 'assistant';
+  content: string;
+  reasoning?: string;
+} {
   return { role, content, ...(reasoning ? { reasoning } : {}) };
 }
 
@@ -298,7 +317,8 @@ function showFacts(): void {
     facts.push(['First token', seconds(live.ttft)]);
   }
   if (info) {
-    if (live?.used) facts.push(['Context', `${live.used.toLocaleString('en')} of ${info.context.toLocaleString('en')}`]);
+    if (live?.used)
+      facts.push(['Context', `${live.used.toLocaleString('en')} of ${info.context.toLocaleString('en')}`]);
     facts.push(['GPU memory', bytes(info.memory.total)]);
     if (stored !== null) facts.push(['Stored', bytes(stored)]);
     facts.push(['GPU', info.adapter.name || info.adapter.vendor]);

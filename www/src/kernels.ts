@@ -31,21 +31,33 @@ let timed = { about: '', rows: [] as KernelBenchRow[] };
 let stop: ((reason: Failure) => void) | null = null;
 
 /** For tests: what has been seen, `done` once all is compared, `ended` once all is timed as well. */
-const results = { rows: [] as KernelRow[], times: [] as KernelBenchRow[], failure: null as string | null, done: false, ended: false };
+const results = {
+  rows: [] as KernelRow[],
+  times: [] as KernelBenchRow[],
+  failure: null as string | null,
+  done: false,
+  ended: false,
+};
 Object.assign(globalThis, { millraceKernels: results });
 
 const asked = new URLSearchParams(location.search);
 show(asked);
 if (asked.size > 0) void run(asked);
 else watch.unlessGpu(start, HELP);
-void bench.names().then((names) => {
-  const [shape, quant] = [list('shape').value, list('quant').value];
-  for (const [id, all, value] of [['shape', names.shapes, shape], ['quant', names.quants, quant]] as const) {
-    for (const option of [...list(id).options]) if (all.includes(option.value)) option.remove();
-    choices(list(id), all);
-    list(id).value = value || (id === 'quant' ? 'q4_0' : '');
-  }
-}, () => undefined);
+void bench.names().then(
+  (names) => {
+    const [shape, quant] = [list('shape').value, list('quant').value];
+    for (const [id, all, value] of [
+      ['shape', names.shapes, shape],
+      ['quant', names.quants, quant],
+    ] as const) {
+      for (const option of [...list(id).options]) if (all.includes(option.value)) option.remove();
+      choices(list(id), all);
+      list(id).value = value || (id === 'quant' ? 'q4_0' : '');
+    }
+  },
+  () => undefined,
+);
 
 get('form').addEventListener('input', () => {
   arrange();
@@ -62,7 +74,10 @@ cancel.addEventListener('click', () => {
 });
 list('show').addEventListener('change', filterRows);
 list('order').addEventListener('change', showTimes);
-get<HTMLButtonElement>('copy-markdown').addEventListener('click', (event) => void copy(toMarkdown(), event.currentTarget as HTMLButtonElement));
+get<HTMLButtonElement>('copy-markdown').addEventListener(
+  'click',
+  (event) => void copy(toMarkdown(), event.currentTarget as HTMLButtonElement),
+);
 
 /** Shows an address in the form. */
 function show(query: URLSearchParams): void {
@@ -103,7 +118,10 @@ async function run(query: URLSearchParams): Promise<void> {
     results.done = true;
     summarize();
     if (query.has('shape')) await time(query, filter);
-    watch.done(count.pass + count.fail + count.skip === 0 ? `No kernel’s name contains “${filter}”` : summary(), count.fail === 0);
+    watch.done(
+      count.pass + count.fail + count.skip === 0 ? `No kernel’s name contains “${filter}”` : summary(),
+      count.fail === 0,
+    );
   } catch (error) {
     const reason = failureOf(error);
     results.failure = `${reason.code}: ${reason.message}`;
@@ -135,7 +153,9 @@ async function check(filter: string, quick: boolean): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
       stop = reject;
-      worker.addEventListener('error', (event) => reject(failure('INTERNAL', `the kernels could not be run: ${event.message || 'the Worker did not load'}`)));
+      worker.addEventListener('error', (event) =>
+        reject(failure('INTERNAL', `the kernels could not be run: ${event.message || 'the Worker did not load'}`)),
+      );
       worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
         if ('row' in data) showRow(data.row);
         else if ('failure' in data) reject(data.failure);
@@ -153,9 +173,25 @@ async function check(filter: string, quick: boolean): Promise<void> {
 async function time(query: URLSearchParams, filter: string): Promise<void> {
   const [shape, quant, prompt] = [query.get('shape')!, query.get('quant') ?? 'q4_0', query.get('prompt') ?? '512'];
   if (!/^\d{1,6}$/.test(prompt)) throw failure('BAD_OPTION', `prompt is "${prompt}"; it must be a whole number`);
-  const options = { shape, quant, prompt: Number(prompt), gen: 1, runs: 1, tune: false, kernelBench: true, kernelFilter: filter };
+  const options = {
+    shape,
+    quant,
+    prompt: Number(prompt),
+    gen: 1,
+    runs: 1,
+    tune: false,
+    kernelBench: true,
+    kernelFilter: filter,
+  };
   watch.busy('Preparing to time them');
-  const report = await bench.run(options, (at) => watch.busy(at.phase === 'run' || at.phase === 'warm-up' ? 'Warming up' : phase(at), '', at.loaded, at.phase === 'kernels' ? at.total : 0));
+  const report = await bench.run(options, (at) =>
+    watch.busy(
+      at.phase === 'run' || at.phase === 'warm-up' ? 'Warming up' : phase(at),
+      '',
+      at.loaded,
+      at.phase === 'kernels' ? at.total : 0,
+    ),
+  );
   if ('kl_mean' in report) return;
   timed = {
     about: `${shape} ${quant} after ${report.prompt.toLocaleString('en')} tokens of context on ${gpu(report.adapter)}, which streams ${Math.round(report.streaming_gb_s).toLocaleString('en')} GB/s`,
@@ -163,13 +199,16 @@ async function time(query: URLSearchParams, filter: string): Promise<void> {
   };
   results.times = timed.rows;
   get('timed').hidden = false;
-  get('about').textContent = timed.rows.length > 0 ? `${timed.about}.` : 'A decode step of this shape runs none of these kernels.';
+  get('about').textContent =
+    timed.rows.length > 0 ? `${timed.about}.` : 'A decode step of this shape runs none of these kernels.';
   showTimes();
 }
 
 /** What is wrong with a variant: as its comparison here found, or that before its timing. */
 function wrong(timing: KernelBenchRow): string | undefined {
-  const failed = results.rows.find((r) => r.status === 'fail' && r.kernel === timing.kernel && r.variant === timing.variant);
+  const failed = results.rows.find(
+    (r) => r.status === 'fail' && r.kernel === timing.kernel && r.variant === timing.variant,
+  );
   return failed ? failed.message || 'differs from its twin' : timing.wrong;
 }
 
@@ -210,7 +249,10 @@ function timeRow(r: KernelBenchRow, alone: boolean): HTMLTableRowElement {
     return line;
   }
   const share = make('span', 'share', bar(r.percent_of_streaming), `${r.percent_of_streaming.toFixed(1)} %`);
-  const line = row([name, used, r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(r.gb_s < 10 ? 1 : 0), share], [2, 3, 4]);
+  const line = row(
+    [name, used, r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(r.gb_s < 10 ? 1 : 0), share],
+    [2, 3, 4],
+  );
   if (r.chosen) line.className = 'chosen';
   return line;
 }
@@ -239,15 +281,30 @@ function showRow(result: KernelRow): void {
   }
   group.rows.push(result);
   const { status, error, ms, message } = result;
-  const line = row([`${result.variant}: ${result.case}`, status, status === 'skip' ? '' : error.toExponential(1), status === 'skip' ? '' : ms.toFixed(1), message ?? ''], [2, 3]);
+  const line = row(
+    [
+      `${result.variant}: ${result.case}`,
+      status,
+      status === 'skip' ? '' : error.toExponential(1),
+      status === 'skip' ? '' : ms.toFixed(1),
+      message ?? '',
+    ],
+    [2, 3],
+  );
   line.className = `case-${status}`;
   line.hidden = list('show').value !== '' && list('show').value !== status;
   group.body.append(line);
   const of = (wanted: KernelRow['status']) => group.rows.filter((r) => r.status === wanted).length;
-  const parts = [of('pass') && `${of('pass')} passed`, of('fail') && `${of('fail')} failed`, of('skip') && `${of('skip')} skipped`].filter(Boolean);
+  const parts = [
+    of('pass') && `${of('pass')} passed`,
+    of('fail') && `${of('fail')} failed`,
+    of('skip') && `${of('skip')} skipped`,
+  ].filter(Boolean);
   const cells = group.head.rows[0]!.cells;
   cells[1]!.textContent = parts.join(', ');
-  cells[2]!.textContent = group.rows.some((r) => r.status !== 'skip') ? Math.max(...group.rows.filter((r) => r.status !== 'skip').map((r) => r.error)).toExponential(1) : '';
+  cells[2]!.textContent = group.rows.some((r) => r.status !== 'skip')
+    ? Math.max(...group.rows.filter((r) => r.status !== 'skip').map((r) => r.error)).toExponential(1)
+    : '';
   cells[3]!.textContent = cells[2]!.textContent && group.rows.reduce((sum, r) => sum + r.ms, 0).toFixed(1);
   group.head.rows[0]!.className = of('fail') > 0 ? 'case-fail' : of('pass') > 0 ? 'case-pass' : 'case-skip';
   watch.busy('Comparing kernels with their twins', `${summary()} so far`);
@@ -279,13 +336,29 @@ function summarize(): void {
 function toMarkdown(): string {
   const parts = ['### Millrace kernels', `${day(Date.now())}: ${summary()}. Parameters: \`?${address()}\``];
   const failed = results.rows.filter((r) => r.status === 'fail');
-  if (failed.length > 0) parts.push(markdown([['Failed kernel', 'Variant', 'Case', 'Error', 'Message'], ...failed.map((r) => [r.kernel, r.variant, r.case, r.error.toExponential(1), r.message ?? ''])]));
+  if (failed.length > 0)
+    parts.push(
+      markdown([
+        ['Failed kernel', 'Variant', 'Case', 'Error', 'Message'],
+        ...failed.map((r) => [r.kernel, r.variant, r.case, r.error.toExponential(1), r.message ?? '']),
+      ]),
+    );
   if (timed.rows.length > 0) {
     const cells = (r: KernelBenchRow) => {
       const reason = wrong(r);
-      return [r.operation, r.variant, r.chosen ? 'yes' : '', ...(reason === undefined ? [r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(0), r.percent_of_streaming.toFixed(1)] : [`wrong: ${reason}`, '', '', ''])];
+      return [
+        r.operation,
+        r.variant,
+        r.chosen ? 'yes' : '',
+        ...(reason === undefined
+          ? [r.us.toFixed(2), (r.bytes / 1e6).toFixed(2), r.gb_s.toFixed(0), r.percent_of_streaming.toFixed(1)]
+          : [`wrong: ${reason}`, '', '', '']),
+      ];
     };
-    parts.push(`${timed.about}:`, markdown([['Operation', 'Variant', 'In use', 'µs', 'MB', 'GB/s', '% of streaming'], ...timed.rows.map(cells)]));
+    parts.push(
+      `${timed.about}:`,
+      markdown([['Operation', 'Variant', 'In use', 'µs', 'MB', 'GB/s', '% of streaming'], ...timed.rows.map(cells)]),
+    );
   }
   return `${parts.join('\n\n')}\n`;
 }

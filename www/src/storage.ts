@@ -59,7 +59,9 @@ function showModels(stored: StoredModel[]): void {
 
 function addCard(model: StoredModel): ModelCard {
   const card = new ModelCard(model, page);
-  const next = [...cards.values()].filter((one) => one.model.created < model.created).sort((a, b) => b.model.created - a.model.created)[0];
+  const next = [...cards.values()]
+    .filter((one) => one.model.created < model.created)
+    .sort((a, b) => b.model.created - a.model.created)[0];
   cards.set(model.url, card);
   list.insertBefore(card.element, next?.element ?? null);
   return card;
@@ -85,7 +87,8 @@ function showSpace(stored: StoredModel[], { used, available, persistent }: Stora
     ['Kept', persistent ? 'until you remove them' : 'while there is room'],
   ]);
   get('persistence').hidden = persistent;
-  get('persistence-text').textContent = 'When the disk fills up, the browser may remove all that this site has stored; the models would then have to be downloaded again.';
+  get('persistence-text').textContent =
+    'When the disk fills up, the browser may remove all that this site has stored; the models would then have to be downloaded again.';
 }
 
 function showProblem(error: unknown): void {
@@ -94,7 +97,8 @@ function showProblem(error: unknown): void {
     ? {
         title: 'This browser keeps no models here',
         message: sentence(error.message),
-        advice: 'So it is in private windows, and where a site may not store data. Models run all the same, but are downloaded anew each time.',
+        advice:
+          'So it is in private windows, and where a site may not store data. Models run all the same, but are downloaded anew each time.',
       }
     : explain(error);
   get('problem-title').textContent = title;
@@ -110,7 +114,8 @@ async function persist(): Promise<void> {
     await refresh();
     return announce('The browser keeps the models until you remove them.');
   }
-  const text = 'The browser did not agree. It decides by itself: a site that is installed, bookmarked or often used has better chances.';
+  const text =
+    'The browser did not agree. It decides by itself: a site that is installed, bookmarked or often used has better chances.';
   get('persistence-text').textContent = text;
   announce(text);
 }
@@ -146,7 +151,8 @@ async function add(): Promise<void> {
   // What is written meanwhile is for the next one.
   get<HTMLFormElement>('add').reset();
   showChoice();
-  const card = known ?? addCard({ url, bytes: 0, total: null, complete: false, files: [], created: Date.now(), lastUsed: null });
+  const card =
+    known ?? addCard({ url, bytes: 0, total: null, complete: false, files: [], created: Date.now(), lastUsed: null });
   beginning.add(card);
   get('empty').hidden = true;
   card.element.scrollIntoView({ block: 'nearest' });

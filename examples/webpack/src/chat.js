@@ -14,7 +14,7 @@ get('form').addEventListener('submit', (event) => {
 });
 get('stop').addEventListener('click', () => generation?.stop());
 get('retry').addEventListener('click', load);
-load();
+void load();
 
 async function load() {
   showError(null);
@@ -59,6 +59,7 @@ async function ask(question) {
 
 /** Every error of the engine says what happened and what to do. */
 function showError(error) {
-  get('error').textContent = error === null ? '' : error instanceof MillraceError ? `${error.message} (${error.code})` : String(error);
+  get('error').textContent =
+    error === null ? '' : error instanceof MillraceError ? `${error.message} (${error.code})` : String(error);
   get('retry').hidden = error === null || engine !== null;
 }

@@ -5,7 +5,8 @@ import { markdown } from '../shared/dom.ts';
 import { day } from '../shared/format.ts';
 import type { KeptRun } from './history.ts';
 
-export const n = (value: number, digits = 1): string => value.toLocaleString('en', { maximumFractionDigits: digits, minimumFractionDigits: digits });
+export const n = (value: number, digits = 1): string =>
+  value.toLocaleString('en', { maximumFractionDigits: digits, minimumFractionDigits: digits });
 
 /** A figure that is compared. */
 interface Figure {
@@ -40,7 +41,14 @@ export interface Compared {
 export function compare(figure: Figure, now: BenchReport, earlier: BenchReport): Compared {
   const ratio = figure.of(now) / figure.of(earlier);
   if (!Number.isFinite(ratio)) return { ratio: '', verdict: '' };
-  const verdict = figure.more === null ? '' : Math.abs(ratio - 1) < 0.03 ? 'the same' : ratio > 1 === figure.more ? 'better' : 'worse';
+  const verdict =
+    figure.more === null
+      ? ''
+      : Math.abs(ratio - 1) < 0.03
+        ? 'the same'
+        : ratio > 1 === figure.more
+          ? 'better'
+          : 'worse';
   return { ratio: `× ${n(ratio, 2)}`, verdict };
 }
 
@@ -66,11 +74,19 @@ export function table(report: BenchReport, earlier: BenchReport | null): string[
 function details(r: BenchReport): Map<string, string> {
   const entries: [string, string][] = [];
   const add = (name: string, value: string) => entries.push([name, value]);
-  add('Commands a token', `${n(r.dispatches_per_token)} dispatches, ${n(r.submits_per_token, 2)} submits, ${n(1 / r.tokens_per_readback, 2)} readbacks`);
+  add(
+    'Commands a token',
+    `${n(r.dispatches_per_token)} dispatches, ${n(r.submits_per_token, 2)} submits, ${n(1 / r.tokens_per_readback, 2)} readbacks`,
+  );
   add('Weights and cache', `${n(r.weight_bytes / 1e6)} MB and ${n(r.cache_bytes / 1e6)} MB`);
-  if (r.tuned) add('Tuner', `${r.tuned.measured} operations measured in ${n(r.tuned.ms, 0)} ms, ${r.tuned.changed} changed`);
+  if (r.tuned)
+    add('Tuner', `${r.tuned.measured} operations measured in ${n(r.tuned.ms, 0)} ms, ${r.tuned.changed} changed`);
   for (const { rows, ms } of r.few_rows ?? []) add(`Pass of ${rows} row${rows === 1 ? '' : 's'}`, `${n(ms, 3)} ms`);
-  for (const turn of r.second_turn ?? []) add(`Second turn after ${turn.after.toLocaleString('en')}`, `first token after ${n(turn.ttft_ms)} ms; ${turn.tokens} tokens, ${turn.cached} not read again`);
+  for (const turn of r.second_turn ?? [])
+    add(
+      `Second turn after ${turn.after.toLocaleString('en')}`,
+      `first token after ${n(turn.ttft_ms)} ms; ${turn.tokens} tokens, ${turn.cached} not read again`,
+    );
   add('GPU', adapter(r));
   return new Map(entries);
 }
@@ -94,17 +110,30 @@ export function about(report: BenchReport, date: number): string {
 /** Parameters in which two reports differ. */
 export function differences(a: BenchReport, b: BenchReport): string[] {
   const of = { shape: 'model', quant: 'weights', lane: 'lane', prompt: 'prompt', gen: 'tokens generated' } as const;
-  const names: string[] = Object.entries(of).filter(([key]) => a[key as keyof typeof of] !== b[key as keyof typeof of]).map(([, text]) => text);
+  const names: string[] = Object.entries(of)
+    .filter(([key]) => a[key as keyof typeof of] !== b[key as keyof typeof of])
+    .map(([, text]) => text);
   return gpu(a.adapter) === gpu(b.adapter) ? names : [...names, 'GPU'];
 }
 
 /** A run for an issue or a chat: its figures, where and when and with which parameters it ran. */
 export function toMarkdown(run: KeptRun, earlier: KeptRun | null): string {
-  const parts = [`### Millrace: ${title(run.report)}`, about(run.report, run.date) + (run.address ? `  \nParameters: \`?${run.address}\`` : '')];
+  const parts = [
+    `### Millrace: ${title(run.report)}`,
+    about(run.report, run.date) + (run.address ? `  \nParameters: \`?${run.address}\`` : ''),
+  ];
   if (earlier) parts.push(`Earlier run: ${title(earlier.report)}, ${about(earlier.report, earlier.date)}`);
   parts.push(markdown(table(run.report, earlier?.report ?? null)));
   if (run.report.profile) {
-    const rows = run.report.profile.map((r) => [r.step, `${r.kernel} ${r.variant}`, n(r.us, 2), n(r.ms, 4), n(r.percent), n(r.gb_s, 0), n(r.percent_of_streaming)]);
+    const rows = run.report.profile.map((r) => [
+      r.step,
+      `${r.kernel} ${r.variant}`,
+      n(r.us, 2),
+      n(r.ms, 4),
+      n(r.percent),
+      n(r.gb_s, 0),
+      n(r.percent_of_streaming),
+    ]);
     parts.push(markdown([['Step', 'Kernel', 'µs', 'ms a token', '%', 'GB/s', '% of streaming'], ...rows]));
   }
   return `${parts.join('\n\n')}\n`;
@@ -114,7 +143,10 @@ export function qualityTable(report: QualityReport): string[][] {
   return [
     ['Figure', 'Value'],
     ['Positions', `${report.positions} of ${report.texts} texts`],
-    ['KL divergence', `mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`],
+    [
+      'KL divergence',
+      `mean ${report.kl_mean.toExponential(2)}, 99 % below ${report.kl_p99.toExponential(2)}, largest ${report.kl_max.toExponential(2)} nats`,
+    ],
     ['Likeliest token', `the same at ${(100 * report.top1).toFixed(2)} % of the positions`],
     ['GPU', gpu(report.adapter)],
   ];

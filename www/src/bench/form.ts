@@ -9,18 +9,32 @@ import { BOX, modelName } from '../shared/model_name.ts';
 const NUMBERS = ['prompt', 'gen', 'runs', 'context', 'chunk', 'quality'] as const;
 const TEXTS = ['model', 'shape', 'quant', 'lane', 'kv', 'adapter'] as const;
 /** Switches by their parameter: the option, and the value that says something. */
-const SWITCHES = { profile: ['profile', '1'], kernels: ['kernelBench', '1'], secondTurn: ['secondTurn', '1'], tune: ['tune', '0'], subgroups: ['subgroups', '0'] } as const;
+const SWITCHES = {
+  profile: ['profile', '1'],
+  kernels: ['kernelBench', '1'],
+  secondTurn: ['secondTurn', '1'],
+  tune: ['tune', '0'],
+  subgroups: ['subgroups', '0'],
+} as const;
 const KNOWN: readonly string[] = [...NUMBERS, ...TEXTS, ...Object.keys(SWITCHES), 'report', 'kernel'];
 
 const input = get<HTMLInputElement>;
 const list = get<HTMLSelectElement>;
 const what = list('what');
 /** What the bench does without a word about it. */
-const DEFAULTS: Record<string, string> = { shape: 'llama-3.2-1b', quant: 'q4_0', lane: 'fast', prompt: '512', gen: '128', runs: '5' };
+const DEFAULTS: Record<string, string> = {
+  shape: 'llama-3.2-1b',
+  quant: 'q4_0',
+  lane: 'fast',
+  prompt: '512',
+  gen: '128',
+  runs: '5',
+};
 
 /** Reads an address. */
 export function options(address: URLSearchParams): BenchOptions {
-  for (const name of address.keys()) if (!KNOWN.includes(name)) throw failure('BAD_OPTION', `${name} is not a parameter; known are ${KNOWN.join(', ')}`);
+  for (const name of address.keys())
+    if (!KNOWN.includes(name)) throw failure('BAD_OPTION', `${name} is not a parameter; known are ${KNOWN.join(', ')}`);
   const read: BenchOptions = {};
   for (const name of TEXTS) if (address.has(name)) read[name] = address.get(name)!;
   for (const name of NUMBERS) {
@@ -29,13 +43,16 @@ export function options(address: URLSearchParams): BenchOptions {
     if (!/^\d{1,9}$/.test(text)) throw failure('BAD_OPTION', `${name} is "${text}"; it must be a whole number`);
     read[name] = Number(text);
   }
-  for (const [name, [option, value]] of Object.entries(SWITCHES)) if (address.get(name) === value) read[option] = value === '1';
+  for (const [name, [option, value]] of Object.entries(SWITCHES))
+    if (address.get(name) === value) read[option] = value === '1';
   if (read.model !== undefined) {
-    if (!URL.canParse(read.model, location.href)) throw failure('BAD_OPTION', `model: "${read.model}" is not an address`);
+    if (!URL.canParse(read.model, location.href))
+      throw failure('BAD_OPTION', `model: "${read.model}" is not an address`);
     read.model = new URL(read.model, location.href).href;
   }
   const kernels = address.getAll('kernel').map((text) => text.split('=', 2) as [string, string]);
-  for (const [operation, variant] of kernels) if (!operation || !variant) throw failure('BAD_OPTION', `kernel is "${operation}"; write kernel=OPERATION=VARIANT`);
+  for (const [operation, variant] of kernels)
+    if (!operation || !variant) throw failure('BAD_OPTION', `kernel is "${operation}"; write kernel=OPERATION=VARIANT`);
   if (kernels.length > 0) read.kernels = Object.fromEntries(kernels);
   return read;
 }
@@ -51,14 +68,26 @@ export function show(address: URLSearchParams): void {
       input('url').value = model;
     }
   } else {
-    const shape = address.get('shape') ?? DEFAULTS['shape']!;
+    const shape = address.get('shape') ?? DEFAULTS.shape!;
     choose(what, `shape=${shape}`, shape);
   }
   for (const name of ['quant', 'lane', 'kv']) choose(list(name), address.get(name) ?? DEFAULTS[name] ?? '');
   for (const name of [...NUMBERS, 'adapter']) input(name).value = address.get(name) ?? DEFAULTS[name] ?? '';
-  for (const [name, [, value]] of Object.entries(SWITCHES)) input(name).checked = (address.get(name) === value) === (value === '1');
+  for (const [name, [, value]] of Object.entries(SWITCHES))
+    input(name).checked = (address.get(name) === value) === (value === '1');
   input('kernel').value = address.getAll('kernel').join(' ');
-  get<HTMLDetailsElement>('more').open = ['context', 'chunk', 'kv', 'adapter', 'kernel', 'quality', 'kernels', 'secondTurn', 'tune', 'subgroups'].some((name) => address.has(name));
+  get<HTMLDetailsElement>('more').open = [
+    'context',
+    'chunk',
+    'kv',
+    'adapter',
+    'kernel',
+    'quality',
+    'kernels',
+    'secondTurn',
+    'tune',
+    'subgroups',
+  ].some((name) => address.has(name));
   arrange();
 }
 
@@ -72,9 +101,14 @@ export function address(): URLSearchParams {
   } else query.set('model', kind === 'url' ? input('url').value.trim() : rest.join('='));
   for (const name of ['prompt', 'gen', 'runs']) query.set(name, input(name).value);
   query.set('lane', list('lane').value);
-  for (const name of ['context', 'chunk', 'kv', 'adapter', 'quality']) if (input(name).value) query.set(name, input(name).value.trim());
-  for (const kernel of input('kernel').value.split(/[\s,]+/).filter(Boolean)) query.append('kernel', kernel);
-  for (const [name, [, value]] of Object.entries(SWITCHES)) if (input(name).checked === (value === '1')) query.set(name, value);
+  for (const name of ['context', 'chunk', 'kv', 'adapter', 'quality'])
+    if (input(name).value) query.set(name, input(name).value.trim());
+  for (const kernel of input('kernel')
+    .value.split(/[\s,]+/)
+    .filter(Boolean))
+    query.append('kernel', kernel);
+  for (const [name, [, value]] of Object.entries(SWITCHES))
+    if (input(name).checked === (value === '1')) query.set(name, value);
   const report = new URLSearchParams(location.search).get('report');
   if (report !== null) query.set('report', report);
   return query;
@@ -97,8 +131,12 @@ export async function fill(names: Promise<BenchNames>): Promise<void> {
   }
   if (stored.status === 'fulfilled') {
     const kept = stored.value.filter((model) => model.complete && new URL(BOX, location.href).href !== model.url);
-    const options = kept.map((model) => new Option(`${modelName(model.url)}, kept here, ${bytes(model.bytes)}`, `model=${model.url}`));
-    list('what').querySelector('[value=url]')!.before(...options);
+    const options = kept.map(
+      (model) => new Option(`${modelName(model.url)}, kept here, ${bytes(model.bytes)}`, `model=${model.url}`),
+    );
+    list('what')
+      .querySelector('[value=url]')!
+      .before(...options);
     // An address that turns out to be a kept model's.
     const chosen = options.find((option) => option.value === `model=${input('url').value}`);
     if (what.value === 'url' && chosen) what.value = chosen.value;
@@ -107,7 +145,11 @@ export async function fill(names: Promise<BenchNames>): Promise<void> {
 }
 
 /** Adds names to a list that may hold one of them already, chosen. */
-function complete(place: HTMLSelectElement | HTMLOptGroupElement, names: readonly string[], value = (name: string) => name): void {
+function complete(
+  place: HTMLSelectElement | HTMLOptGroupElement,
+  names: readonly string[],
+  value = (name: string) => name,
+): void {
   const select = place.closest('select')!;
   const chosen = select.value;
   for (const option of [...select.options]) if (names.some((name) => value(name) === option.value)) option.remove();

@@ -19,7 +19,10 @@ interface Kept extends DBSchema {
 /** Runs that are kept at most; the oldest go first. */
 const MOST = 100;
 
-const open = () => openDB<Kept>('millrace-bench', 1, { upgrade: (db) => void db.createObjectStore('runs', { keyPath: 'id', autoIncrement: true }) });
+const open = () =>
+  openDB<Kept>('millrace-bench', 1, {
+    upgrade: (db) => void db.createObjectStore('runs', { keyPath: 'id', autoIncrement: true }),
+  });
 
 /** The runs, the latest first. */
 export async function kept(): Promise<KeptRun[]> {
@@ -44,7 +47,18 @@ export function toJson({ report, date, address }: KeptRun): string {
   return JSON.stringify({ ...report, date: new Date(date).toISOString(), address }, null, 2);
 }
 
-const NUMBERS = ['decode_tok_s', 'prefill_tok_s', 'ttft_ms', 'record_us', 'prompt', 'gen', 'bytes_per_token', 'gpu_bytes', 'streaming_gb_s', 'percent_of_streaming'] as const;
+const NUMBERS = [
+  'decode_tok_s',
+  'prefill_tok_s',
+  'ttft_ms',
+  'record_us',
+  'prompt',
+  'gen',
+  'bytes_per_token',
+  'gpu_bytes',
+  'streaming_gb_s',
+  'percent_of_streaming',
+] as const;
 
 /** Reads such a file, or one that `npm run bench -- --out FILE` has written. */
 export function fromJson(text: string, modified: number): KeptRun {
@@ -56,8 +70,14 @@ export function fromJson(text: string, modified: number): KeptRun {
   }
   const numeric = (x: unknown) => typeof x === 'number';
   const good =
-    value !== null && typeof value === 'object' && NUMBERS.every((name) => numeric(value[name])) && value.latency_ms?.length === 2 && value.latency_ms.every(numeric) &&
-    Array.isArray(value.runs) && typeof value.adapter?.name === 'string' && ['shape', 'quant', 'lane'].every((name) => typeof value[name as 'shape'] === 'string');
+    value !== null &&
+    typeof value === 'object' &&
+    NUMBERS.every((name) => numeric(value[name])) &&
+    value.latency_ms?.length === 2 &&
+    value.latency_ms.every(numeric) &&
+    Array.isArray(value.runs) &&
+    typeof value.adapter?.name === 'string' &&
+    ['shape', 'quant', 'lane'].every((name) => typeof value[name as 'shape'] === 'string');
   if (!good) throw failure('BAD_OPTION', 'the file is no report of this bench');
   const { date, address, ...report } = value;
   const when = typeof date === 'string' ? Date.parse(date) : NaN;

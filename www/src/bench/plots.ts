@@ -55,13 +55,19 @@ export function points(report: BenchReport): Point[] {
         sums.set(place, { ms: sum.ms + chunk.ms, tokens: sum.tokens + 1 });
       }
     }
-    for (const [place, { ms, tokens }] of sums) if (ms > 0) speeds.set(place, [...(speeds.get(place) ?? []), (1000 * tokens) / ms]);
+    for (const [place, { ms, tokens }] of sums)
+      if (ms > 0) speeds.set(place, [...(speeds.get(place) ?? []), (1000 * tokens) / ms]);
   }
   return [...speeds]
     .sort(([a], [b]) => a - b)
     .map(([place, all]) => {
       all.sort((a, b) => a - b);
-      return { position: report.prompt + place * stretch, median: all[all.length >> 1]!, low: all[0]!, high: all.at(-1)! };
+      return {
+        position: report.prompt + place * stretch,
+        median: all[all.length >> 1]!,
+        low: all[0]!,
+        high: all.at(-1)!,
+      };
     });
 }
 
@@ -70,14 +76,23 @@ function speed(figure: HTMLElement, report: BenchReport, earlier: BenchReport | 
   const then = earlier ? points(earlier) : [];
   if (hide(figure, now.length < 2)) return;
   const band = report.runs.length > 1;
-  const range = (list: Point[]) => `${n(Math.min(...list.map((p) => p.median)))} to ${n(Math.max(...list.map((p) => p.median)))} tokens a second`;
+  const range = (list: Point[]) =>
+    `${n(Math.min(...list.map((p) => p.median)))} to ${n(Math.max(...list.map((p) => p.median)))} tokens a second`;
   // The table has some ten rows, however long the line.
   const every = Math.ceil(now.length / 10);
-  const near = (position: number) => then.find((p) => p.position >= position && p.position < position + every * Math.max(1, Math.ceil(report.gen / POINTS)));
+  const near = (position: number) =>
+    then.find(
+      (p) => p.position >= position && p.position < position + every * Math.max(1, Math.ceil(report.gen / POINTS)),
+    );
   const shown: Shown = {
     title: 'Tokens a second over context',
     words: `${range(now)} from ${now[0]!.position.toLocaleString('en')} to ${now.at(-1)!.position.toLocaleString('en')} tokens of context${then.length > 1 ? `; earlier run ${range(then)}` : ''}`,
-    head: ['Context', 'Median', ...(band ? ['Slowest run', 'Fastest run'] : []), ...(then.length > 1 ? ['Earlier run'] : [])],
+    head: [
+      'Context',
+      'Median',
+      ...(band ? ['Slowest run', 'Fastest run'] : []),
+      ...(then.length > 1 ? ['Earlier run'] : []),
+    ],
     rows: now
       .filter((_, i) => i % every === 0)
       .map((p) => [
@@ -86,27 +101,55 @@ function speed(figure: HTMLElement, report: BenchReport, earlier: BenchReport | 
         ...(band ? [n(p.low), n(p.high)] : []),
         ...(then.length > 1 ? [near(p.position) ? n(near(p.position)!.median) : ''] : []),
       ]),
-    legend: [['now', band ? 'this run: median, slowest to fastest' : 'this run'], ...(then.length > 1 ? [['then', 'earlier run'] as [string, string]] : [])],
+    legend: [
+      ['now', band ? 'this run: median, slowest to fastest' : 'this run'],
+      ...(then.length > 1 ? [['then', 'earlier run'] as [string, string]] : []),
+    ],
   };
-  const lines: uPlot.AlignedData[] = [[now.map((p) => p.position), now.map((p) => p.low), now.map((p) => p.high), now.map((p) => p.median)]];
+  const lines: uPlot.AlignedData[] = [
+    [now.map((p) => p.position), now.map((p) => p.low), now.map((p) => p.high), now.map((p) => p.median)],
+  ];
   if (then.length > 1) lines.push([then.map((p) => p.position), then.map((p) => p.median)]);
   const points_ = { show: now.length <= 24, size: 5, fill: colour('--accent') };
-  plot(figure, shown, uPlot.join(lines), {
-    scales: { x: { time: false }, y: { range: (_, __, most) => [0, most * 1.12] } },
-    series: [
-      {},
-      { label: 'slowest', width: 0, points: { show: false }, spanGaps: true },
-      { label: 'fastest', width: 0, points: { show: false }, spanGaps: true },
-      { label: 'this run', stroke: colour('--accent'), width: 2, points: points_, spanGaps: true },
-      ...(then.length > 1 ? [{ label: 'earlier run', stroke: colour('--earlier'), width: 2, dash: [6, 4], points: { show: false }, spanGaps: true }] : []),
-    ],
-    ...(band ? { bands: [{ series: [2, 1] as [number, number], fill: colour('--band') }] } : {}),
-  }, (at, values) => `At ${at.toLocaleString('en')}: ${[values[3], values[4]].filter((v) => v != null).map((v) => n(v!)).join(', earlier ')} tokens/s`);
+  plot(
+    figure,
+    shown,
+    uPlot.join(lines),
+    {
+      scales: { x: { time: false }, y: { range: (_, __, most) => [0, most * 1.12] } },
+      series: [
+        {},
+        { label: 'slowest', width: 0, points: { show: false }, spanGaps: true },
+        { label: 'fastest', width: 0, points: { show: false }, spanGaps: true },
+        { label: 'this run', stroke: colour('--accent'), width: 2, points: points_, spanGaps: true },
+        ...(then.length > 1
+          ? [
+              {
+                label: 'earlier run',
+                stroke: colour('--earlier'),
+                width: 2,
+                dash: [6, 4],
+                points: { show: false },
+                spanGaps: true,
+              },
+            ]
+          : []),
+      ],
+      ...(band ? { bands: [{ series: [2, 1] as [number, number], fill: colour('--band') }] } : {}),
+    },
+    (at, values) =>
+      `At ${at.toLocaleString('en')}: ${[values[3], values[4]]
+        .filter((v) => v != null)
+        .map((v) => n(v!))
+        .join(', earlier ')} tokens/s`,
+  );
 }
 
 /** Milliseconds a token, of all tokens of all runs, in order. */
 function times(report: BenchReport): number[] {
-  const all = report.runs.flatMap((run) => (run.chunks ?? []).flatMap((chunk) => Array.from<number>({ length: chunk.tokens }).fill(chunk.ms)));
+  const all = report.runs.flatMap((run) =>
+    (run.chunks ?? []).flatMap((chunk) => Array.from<number>({ length: chunk.tokens }).fill(chunk.ms)),
+  );
   return all.sort((a, b) => a - b);
 }
 
@@ -129,7 +172,8 @@ function latency(figure: HTMLElement, report: BenchReport, earlier: BenchReport 
   const shares = of.map(share);
   const from = (i: number) => least + i * width;
   const digits = width < 0.01 ? 3 : width < 0.1 ? 2 : 1;
-  const quantiles = (list: number[]) => `half of the tokens within ${n(quantile(list, 0.5), 3)} ms, 95 % within ${n(quantile(list, 0.95), 3)} ms, longest ${n(list.at(-1)!, 3)} ms`;
+  const quantiles = (list: number[]) =>
+    `half of the tokens within ${n(quantile(list, 0.5), 3)} ms, 95 % within ${n(quantile(list, 0.95), 3)} ms, longest ${n(list.at(-1)!, 3)} ms`;
   const shown: Shown = {
     title: 'Time of a token',
     words: `${quantiles(now)}${then.length > 1 ? `; earlier run: ${quantiles(then)}` : ''}`,
@@ -137,20 +181,43 @@ function latency(figure: HTMLElement, report: BenchReport, earlier: BenchReport 
     rows: shares[0]!.flatMap((_, i) => {
       const cells = shares.map((list) => list[i]!);
       if (cells.every((c) => c === 0)) return [];
-      return [[i === BINS - 1 ? `${n(from(i), digits)} or more` : `${n(from(i), digits)} to ${n(from(i + 1), digits)}`, ...cells.map((c) => `${n(c)} %`)]];
+      return [
+        [
+          i === BINS - 1 ? `${n(from(i), digits)} or more` : `${n(from(i), digits)} to ${n(from(i + 1), digits)}`,
+          ...cells.map((c) => `${n(c)} %`),
+        ],
+      ];
     }),
-    legend: [['now', `this run, ${now.length.toLocaleString('en')} tokens`], ...(then.length > 1 ? [['then', 'earlier run'] as [string, string]] : [])],
+    legend: [
+      ['now', `this run, ${now.length.toLocaleString('en')} tokens`],
+      ...(then.length > 1 ? [['then', 'earlier run'] as [string, string]] : []),
+    ],
   };
   const bars = uPlot.paths.bars!({ size: [0.9, 100] });
-  plot(figure, shown, [shares[0]!.map((_, i) => from(i) + width / 2), ...shares], {
-    scales: { x: { time: false, range: [least, most] }, y: { range: (_, __, most) => [0, Math.max(1, most) * 1.08] } },
-    series: [
-      {},
-      { label: 'this run', fill: colour('--accent'), width: 0, paths: bars, points: { show: false } },
-      ...(then.length > 1 ? [{ label: 'earlier run', stroke: colour('--earlier'), width: 2, paths: bars, points: { show: false } }] : []),
-    ],
-    axes: [{ label: 'milliseconds' }, { label: '% of tokens' }],
-  }, (at, values) => `${n(at - width / 2, digits)} to ${n(at + width / 2, digits)} ms: ${[values[1], values[2]].filter((v) => v != null).map((v) => `${n(v!)} %`).join(', earlier ')}`);
+  plot(
+    figure,
+    shown,
+    [shares[0]!.map((_, i) => from(i) + width / 2), ...shares],
+    {
+      scales: {
+        x: { time: false, range: [least, most] },
+        y: { range: (_, __, most) => [0, Math.max(1, most) * 1.08] },
+      },
+      series: [
+        {},
+        { label: 'this run', fill: colour('--accent'), width: 0, paths: bars, points: { show: false } },
+        ...(then.length > 1
+          ? [{ label: 'earlier run', stroke: colour('--earlier'), width: 2, paths: bars, points: { show: false } }]
+          : []),
+      ],
+      axes: [{ label: 'milliseconds' }, { label: '% of tokens' }],
+    },
+    (at, values) =>
+      `${n(at - width / 2, digits)} to ${n(at + width / 2, digits)} ms: ${[values[1], values[2]]
+        .filter((v) => v != null)
+        .map((v) => `${n(v!)} %`)
+        .join(', earlier ')}`,
+  );
 }
 
 /** GPU time of each kernel in a token: bars whose dark part is what the bytes would take at streaming speed. */
@@ -163,7 +230,13 @@ function time(figure: HTMLElement, report: BenchReport, earlier: BenchReport | n
   const bars = rows.map((r) => {
     const before = then.get(r.step);
     const width = (100 * r.ms) / widest;
-    const line = make('li', '', make('span', 'name', r.step), bar(width, Math.min(width, (width * r.percent_of_streaming) / 100)), make('span', 'value', `${n(r.ms, 3)} ms`));
+    const line = make(
+      'li',
+      '',
+      make('span', 'name', r.step),
+      bar(width, Math.min(width, (width * r.percent_of_streaming) / 100)),
+      make('span', 'value', `${n(r.ms, 3)} ms`),
+    );
     if (before !== undefined) {
       const track = bar((100 * before) / widest);
       track.classList.add('then');
@@ -172,8 +245,16 @@ function time(figure: HTMLElement, report: BenchReport, earlier: BenchReport | n
     line.title = `${r.kernel} ${r.variant}: ${r.calls} × ${n(r.us, 2)} µs, ${n(r.gb_s, 0)} GB/s`;
     return line;
   });
-  const legend: Shown['legend'] = [['floor', 'what its bytes take at streaming speed'], ['now', 'the rest of its time'], ...(then.size > 0 ? [['then', 'earlier run'] as [string, string]] : [])];
-  figure.replaceChildren(caption('GPU time of a token by kernel', legend), make('p', 'note', `${n(all, 3)} ms in all; each kernel measured by itself.`), make('ul', 'bars', ...bars));
+  const legend: Shown['legend'] = [
+    ['floor', 'what its bytes take at streaming speed'],
+    ['now', 'the rest of its time'],
+    ...(then.size > 0 ? [['then', 'earlier run'] as [string, string]] : []),
+  ];
+  figure.replaceChildren(
+    caption('GPU time of a token by kernel', legend),
+    make('p', 'note', `${n(all, 3)} ms in all; each kernel measured by itself.`),
+    make('ul', 'bars', ...bars),
+  );
 }
 
 /** Hides the figure of a plot that has nothing to show. */
@@ -189,7 +270,13 @@ function caption(title: string, legend: Shown['legend']): HTMLElement {
 }
 
 /** A plot with its caption, words and table. `tell` says what is under the pointer. */
-function plot(figure: HTMLElement, shown: Shown, data: uPlot.AlignedData, options: Partial<uPlot.Options> & { series: uPlot.Series[] }, tell: (at: number, values: (number | null | undefined)[]) => string): void {
+function plot(
+  figure: HTMLElement,
+  shown: Shown,
+  data: uPlot.AlignedData,
+  options: Partial<uPlot.Options> & { series: uPlot.Series[] },
+  tell: (at: number, values: (number | null | undefined)[]) => string,
+): void {
   const image = make('div', 'plot');
   image.setAttribute('role', 'img');
   image.setAttribute('aria-label', `${shown.title}: ${shown.words}`);
@@ -197,13 +284,30 @@ function plot(figure: HTMLElement, shown: Shown, data: uPlot.AlignedData, option
   const about = make('p', 'note', words);
   const head = make('tr', '', ...shown.head.map((text, i) => make('th', i > 0 ? 'number' : '', text)));
   const numbers = shown.head.map((_, i) => i).slice(1);
-  const table = make('table', '', make('thead', '', head), make('tbody', '', ...shown.rows.map((cells) => row(cells, numbers))));
+  const table = make(
+    'table',
+    '',
+    make('thead', '', head),
+    make('tbody', '', ...shown.rows.map((cells) => row(cells, numbers))),
+  );
   const scroll = make('div', 'scroll', table);
   scroll.tabIndex = 0;
   scroll.setAttribute('role', 'region');
   scroll.setAttribute('aria-label', `${shown.title}, as a table`);
-  figure.replaceChildren(caption(shown.title, shown.legend), image, about, make('details', '', make('summary', '', 'As a table'), scroll));
-  const axis: uPlot.Axis = { stroke: colour('--soft'), grid: { stroke: colour('--line'), width: 1 }, ticks: { stroke: colour('--line'), width: 1 }, font: '12px system-ui, sans-serif', labelFont: '12px system-ui, sans-serif', labelSize: 18 };
+  figure.replaceChildren(
+    caption(shown.title, shown.legend),
+    image,
+    about,
+    make('details', '', make('summary', '', 'As a table'), scroll),
+  );
+  const axis: uPlot.Axis = {
+    stroke: colour('--soft'),
+    grid: { stroke: colour('--line'), width: 1 },
+    ticks: { stroke: colour('--line'), width: 1 },
+    font: '12px system-ui, sans-serif',
+    labelFont: '12px system-ui, sans-serif',
+    labelSize: 18,
+  };
   const [x, y] = options.axes ?? [{ label: 'tokens of context' }, { label: 'tokens a second' }];
   const made = new uPlot(
     {
@@ -212,12 +316,21 @@ function plot(figure: HTMLElement, shown: Shown, data: uPlot.AlignedData, option
       height: HEIGHT,
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
-      axes: [{ ...axis, ...x }, { ...axis, ...y, size: 56 }],
+      axes: [
+        { ...axis, ...x },
+        { ...axis, ...y, size: 56 },
+      ],
       hooks: {
         setCursor: [
           (self) => {
             const i = self.cursor.idx;
-            about.textContent = i == null ? words : tell(self.data[0][i]!, self.data.map((list) => list[i]));
+            about.textContent =
+              i == null
+                ? words
+                : tell(
+                    self.data[0][i]!,
+                    self.data.map((list) => list[i]),
+                  );
           },
         ],
       },
@@ -226,7 +339,8 @@ function plot(figure: HTMLElement, shown: Shown, data: uPlot.AlignedData, option
     image,
   );
   const observer = new ResizeObserver(() => {
-    if (image.clientWidth > 0 && image.clientWidth !== made.width) made.setSize({ width: image.clientWidth, height: HEIGHT });
+    if (image.clientWidth > 0 && image.clientWidth !== made.width)
+      made.setSize({ width: image.clientWidth, height: HEIGHT });
   });
   observer.observe(image);
   drawn.push({ plot: made, observer });
@@ -235,7 +349,9 @@ function plot(figure: HTMLElement, shown: Shown, data: uPlot.AlignedData, option
 // A canvas knows no custom properties: what they stand for is read when it is drawn, and again when light and dark change.
 const probe = make('span', 'hidden');
 document.body.append(probe);
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawn.forEach(({ plot }) => plot.redraw(true, true)));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  for (const { plot } of drawn) plot.redraw(true, true);
+});
 
 function colour(property: string): () => string {
   return () => {

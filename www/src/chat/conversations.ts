@@ -42,7 +42,9 @@ let database: Promise<IDBPDatabase<Schema> | null> | null = null;
 const unkept = new Map<string, Conversation>();
 
 function open(): Promise<IDBPDatabase<Schema> | null> {
-  database ??= openDB<Schema>('millrace-chat', 1, { upgrade: (db) => void db.createObjectStore('conversations', { keyPath: 'id' }) }).catch(() => null);
+  database ??= openDB<Schema>('millrace-chat', 1, {
+    upgrade: (db) => void db.createObjectStore('conversations', { keyPath: 'id' }),
+  }).catch(() => null);
   return database;
 }
 
@@ -70,7 +72,10 @@ export async function keep(conversation: Conversation): Promise<void> {
   const db = await open();
   if (!db) unkept.set(conversation.id, conversation);
   // A disk that is full must not end the conversation: what is on the screen stays.
-  else await db.put('conversations', conversation).catch((error: unknown) => console.warn('the conversation could not be kept:', error));
+  else
+    await db
+      .put('conversations', conversation)
+      .catch((error: unknown) => console.warn('the conversation could not be kept:', error));
 }
 
 export async function remove(id: string): Promise<void> {

@@ -1,5 +1,13 @@
 // Which model is loaded, and how far: one at a time. What is to be downloaded is shown first, unless it is little.
-import { DownloadControl, Engine, type LoadOptions, type LoadPlan, MillraceError, type ModelFile, type Progress } from 'millrace';
+import {
+  DownloadControl,
+  Engine,
+  type LoadOptions,
+  type LoadPlan,
+  MillraceError,
+  type ModelFile,
+  type Progress,
+} from 'millrace';
 import { nameOf } from '../shared/known.ts';
 import { BOX } from '../shared/model_name.ts';
 

@@ -4,7 +4,7 @@ import DOMPurify from 'dompurify';
 import { copy } from '../shared/dom.ts';
 import { Marked, type Token, type TokensList } from 'marked';
 
-const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 /** The page's own headings have levels 1 and 2. */
 const PAGE_LEVELS = 2;
@@ -14,8 +14,8 @@ const marked = new Marked({
   breaks: true,
   renderer: {
     // Models write about HTML more often than in it.
-    html: ({ text, block }) => (block ? `<p>${escape(text.trim())}</p>` : escape(text)),
-    image: ({ text, href }) => `<span class="image">${escape(`[image: ${text || href}]`)}</span>`,
+    html: ({ text, block }) => (block ? `<p>${escapeHtml(text.trim())}</p>` : escapeHtml(text)),
+    image: ({ text, href }) => `<span class="image">${escapeHtml(`[image: ${text || href}]`)}</span>`,
     // Headings of an answer stand below the page's own.
     heading({ tokens, depth }) {
       const level = Math.min(6, depth + PAGE_LEVELS);
@@ -26,7 +26,32 @@ const marked = new Marked({
 });
 
 const ALLOWED = {
-  ALLOWED_TAGS: ['p', 'br', 'strong', 'em', 'del', 'code', 'pre', 'ul', 'ol', 'li', 'blockquote', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'a', 'hr', 'span'],
+  ALLOWED_TAGS: [
+    'p',
+    'br',
+    'strong',
+    'em',
+    'del',
+    'code',
+    'pre',
+    'ul',
+    'ol',
+    'li',
+    'blockquote',
+    'h3',
+    'h4',
+    'h5',
+    'h6',
+    'table',
+    'thead',
+    'tbody',
+    'tr',
+    'th',
+    'td',
+    'a',
+    'hr',
+    'span',
+  ],
   ALLOWED_ATTR: ['href', 'title', 'class', 'start', 'align'],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   ALLOW_DATA_ATTR: false,
@@ -61,7 +86,8 @@ export class MarkdownView {
       this.#blocks.push({ raw: block.raw, nodes });
     }
     const done = whole ? blocks.length : blocks.length - 1;
-    for (const { nodes } of this.#blocks.slice(0, done)) for (const node of nodes) if (node instanceof HTMLElement) for (const code of codesOf(node)) void highlight(code);
+    for (const { nodes } of this.#blocks.slice(0, done))
+      for (const node of nodes) if (node instanceof HTMLElement) for (const code of codesOf(node)) void highlight(code);
   }
 }
 
@@ -131,5 +157,7 @@ async function highlight(code: HTMLElement): Promise<void> {
   const { hljs } = await import('./highlight.ts');
   if (!hljs.getLanguage(language)) return;
   const { value } = hljs.highlight(code.textContent, { language, ignoreIllegals: true });
-  code.replaceChildren(DOMPurify.sanitize(value, { ALLOWED_TAGS: ['span'], ALLOWED_ATTR: ['class'], RETURN_DOM_FRAGMENT: true }));
+  code.replaceChildren(
+    DOMPurify.sanitize(value, { ALLOWED_TAGS: ['span'], ALLOWED_ATTR: ['class'], RETURN_DOM_FRAGMENT: true }),
+  );
 }

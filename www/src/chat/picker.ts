@@ -84,17 +84,44 @@ function fill(device: Device | null, stored: readonly StoredModel[]): void {
   get('device').textContent = device === null ? 'Looking at this machine…' : aboutDevice(device);
   const here = new Map(stored.map((model) => [model.url, model]));
   const box = new URL(BOX, location.href).href;
-  const rows: Row[] = [{ url: BOX, name: 'The model in the box', about: 'tiny: sums, days, spelling', size: bytes(BOX_BYTES), badge: 'fits', level: 'good' }];
+  const rows: Row[] = [
+    {
+      url: BOX,
+      name: 'The model in the box',
+      about: 'tiny: sums, days, spelling',
+      size: bytes(BOX_BYTES),
+      badge: 'fits',
+      level: 'good',
+    },
+  ];
   for (const model of stored) {
     if (model.url === box || KNOWN.some(({ url }) => url === model.url)) continue;
     const part = model.total ? `${Math.floor((100 * model.bytes) / model.total)} % here` : 'in part here';
-    rows.push({ url: model.url, name: nameOf(model.url), about: new URL(model.url).host, size: bytes(model.total ?? model.bytes), badge: model.complete ? 'downloaded' : part, level: model.complete ? 'good' : 'slow' });
+    rows.push({
+      url: model.url,
+      name: nameOf(model.url),
+      about: new URL(model.url).host,
+      size: bytes(model.total ?? model.bytes),
+      badge: model.complete ? 'downloaded' : part,
+      level: model.complete ? 'good' : 'slow',
+    });
   }
   for (const known of KNOWN) {
     const kept = here.get(known.url);
     const judged = device ? verdict(known, device, kept?.bytes) : { level: '', text: '…' };
-    const badge = kept?.complete ? 'downloaded' : kept ? `${Math.floor((100 * kept.bytes) / (kept.total ?? known.bytes))} % here` : judged.text;
-    rows.push({ url: known.url, name: known.name, about: known.about, size: `${known.type} · ${bytes(known.bytes)}`, badge, level: kept?.complete ? 'good' : judged.level });
+    const badge = kept?.complete
+      ? 'downloaded'
+      : kept
+        ? `${Math.floor((100 * kept.bytes) / (kept.total ?? known.bytes))} % here`
+        : judged.text;
+    rows.push({
+      url: known.url,
+      name: known.name,
+      about: known.about,
+      size: `${known.type} · ${bytes(known.bytes)}`,
+      badge,
+      level: kept?.complete ? 'good' : judged.level,
+    });
   }
   get('model-list').replaceChildren(...rows.map(row));
 }
@@ -105,7 +132,12 @@ function row({ url, name, about, size, badge, level }: Row): HTMLElement {
   element.className = 'model';
   element.title = url;
   if (url === current()) element.setAttribute('aria-current', 'true');
-  for (const [className, text] of [['name', name], ['about', about], ['size', size], [`badge ${level}`, badge]] as const) {
+  for (const [className, text] of [
+    ['name', name],
+    ['about', about],
+    ['size', size],
+    [`badge ${level}`, badge],
+  ] as const) {
     const part = document.createElement('span');
     part.className = className;
     part.textContent = text;

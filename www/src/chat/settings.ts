@@ -5,7 +5,16 @@ import { get } from '../shared/dom.ts';
 
 const KEY = 'millrace.settings';
 /** Options of an answer, by the name that they have there. */
-const SAMPLING = ['maxTokens', 'topP', 'topK', 'minP', 'seed', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty'] as const;
+const SAMPLING = [
+  'maxTokens',
+  'topP',
+  'topK',
+  'minP',
+  'seed',
+  'repetitionPenalty',
+  'presencePenalty',
+  'frequencyPenalty',
+] as const;
 const REMEMBERED = ['system', 'temperature', 'lane', 'kv', 'context', ...SAMPLING];
 
 const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => get<T>(id);

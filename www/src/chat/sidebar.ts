@@ -61,7 +61,9 @@ export function setUp(does: Actions): void {
     if (step === undefined) return;
     event.preventDefault();
     const buttons = [...menu.querySelectorAll('button')];
-    buttons[(buttons.indexOf(document.activeElement as HTMLButtonElement) + step + buttons.length) % buttons.length]!.focus();
+    buttons[
+      (buttons.indexOf(document.activeElement as HTMLButtonElement) + step + buttons.length) % buttons.length
+    ]!.focus();
   });
   // Another tab may have talked meanwhile.
   document.addEventListener('visibilitychange', () => {
@@ -130,7 +132,8 @@ async function act(does: string, line: Line): Promise<void> {
   const conversation = latest(line);
   const { id, title } = conversation;
   if (does === 'markdown') conversations.save(title, 'md', 'text/markdown', conversations.toMarkdown(conversation));
-  else if (does === 'json') conversations.save(title, 'json', 'application/json', JSON.stringify(conversation, null, 2));
+  else if (does === 'json')
+    conversations.save(title, 'json', 'application/json', JSON.stringify(conversation, null, 2));
   else if (does === 'rename') rename(line);
   else if (await confirm({ title: `Delete “${title}”?`, text: 'It is kept nowhere else.', yes: 'Delete' })) {
     const place = [...lines.keys()].indexOf(id);
@@ -193,7 +196,12 @@ function rename(line: Line): void {
 }
 
 async function exportAll(): Promise<void> {
-  conversations.save('millrace-conversations', 'json', 'application/json', JSON.stringify(await conversations.list(), null, 2));
+  conversations.save(
+    'millrace-conversations',
+    'json',
+    'application/json',
+    JSON.stringify(await conversations.list(), null, 2),
+  );
 }
 
 async function deleteAll(): Promise<void> {

@@ -5,7 +5,7 @@ import { get } from '../shared/dom.ts';
 import { explain } from '../shared/explain.ts';
 import { bytes, define, parameters, sentence } from '../shared/format.ts';
 import { BOX } from '../shared/model_name.ts';
-import { type Loader, type LoadState } from './loader.ts';
+import type { Loader, LoadState } from './loader.ts';
 import { setContext } from './settings.ts';
 
 const bar = get<HTMLProgressElement>('loading-bar');
@@ -38,10 +38,24 @@ export function setUp(loader: Loader, onOther: () => void): void {
 /** Shows where loading stands. */
 export function show(state: LoadState): void {
   const { name } = state.model;
-  const parts = { planning: 'loading', plan: 'plan', loading: 'loading', ready: 'start', recovering: 'loading', failed: 'problem' } as const;
+  const parts = {
+    planning: 'loading',
+    plan: 'plan',
+    loading: 'loading',
+    ready: 'start',
+    recovering: 'loading',
+    failed: 'problem',
+  } as const;
   for (const id of ['loading', 'plan', 'problem', 'start']) get(id).hidden = id !== parts[state.phase];
   document.body.classList.toggle('able', state.phase === 'ready');
-  const dot = { planning: 'loading', plan: 'waiting', loading: 'loading', ready: 'ready', recovering: 'loading', failed: 'failed' }[state.phase];
+  const dot = {
+    planning: 'loading',
+    plan: 'waiting',
+    loading: 'loading',
+    ready: 'ready',
+    recovering: 'loading',
+    failed: 'failed',
+  }[state.phase];
   get('state').dataset.state = state.phase === 'loading' && state.paused ? 'waiting' : dot;
   switch (state.phase) {
     case 'planning':
@@ -71,10 +85,13 @@ export function show(state: LoadState): void {
       top(title);
       get('problem').classList.toggle('calm', cancelled);
       get('problem-title').textContent = title;
-      get('problem-message').textContent = cancelled ? 'What has arrived is kept: the next attempt goes on from there.' : message;
+      get('problem-message').textContent = cancelled
+        ? 'What has arrived is kept: the next attempt goes on from there.'
+        : message;
       get('problem-advice').textContent = advice;
       // Where there is no GPU to use, another model does not help.
-      get('problem-model').hidden = state.error instanceof MillraceError && ['NO_WEBGPU', 'NO_ADAPTER'].includes(state.error.code);
+      get('problem-model').hidden =
+        state.error instanceof MillraceError && ['NO_WEBGPU', 'NO_ADAPTER'].includes(state.error.code);
     }
   }
 }
@@ -96,20 +113,65 @@ function plan({ plan, model }: LoadState & { phase: 'plan' }): void {
   const { download, memory, storage, problems, alternatives } = plan;
   get('plan-title').textContent = model.name;
   const types = Object.entries(plan.model.types).sort((a, b) => b[1] - a[1]);
-  const kept = storage.kind === 'opfs' ? (storage.available === null ? 'kept in this browser' : `${bytes(storage.available)} free`) : (storage.reason ?? 'not kept');
+  const kept =
+    storage.kind === 'opfs'
+      ? storage.available === null
+        ? 'kept in this browser'
+        : `${bytes(storage.available)} free`
+      : (storage.reason ?? 'not kept');
   define(get('plan-facts'), [
-    ['Model', `${plan.model.architecture}, ${parameters(plan.model.parameters)} parameters, ${types.map(([type]) => type).slice(0, 2).join(' and ')}`],
-    ['Download', download.stored > 0 ? `${bytes(download.missing)} of ${bytes(download.total)}: ${bytes(download.stored)} are here` : bytes(download.total)],
+    [
+      'Model',
+      `${plan.model.architecture}, ${parameters(plan.model.parameters)} parameters, ${types
+        .map(([type]) => type)
+        .slice(0, 2)
+        .join(' and ')}`,
+    ],
+    [
+      'Download',
+      download.stored > 0
+        ? `${bytes(download.missing)} of ${bytes(download.total)}: ${bytes(download.stored)} are here`
+        : bytes(download.total),
+    ],
     ['Storage', kept],
-    ['GPU memory', `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache of ${plan.context.toLocaleString('en')} tokens ${bytes(memory.kv)}, rest ${bytes(memory.activations)}`],
+    [
+      'GPU memory',
+      `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache of ${plan.context.toLocaleString('en')} tokens ${bytes(memory.kv)}, rest ${bytes(memory.activations)}`,
+    ],
   ]);
   const verdict = get('plan-verdict');
-  const instead = alternatives.map(({ context, kv, total }) => `a context of ${context.toLocaleString('en')} with ${kv} (${bytes(total)})`).join(', or ');
-  verdict.textContent = plan.fits ? 'It fits, as far as this browser can tell.' : `${problems.map(sentence).join('. ')}.${instead ? ` What would fit: ${instead}.` : ''}`;
+  const instead = alternatives
+    .map(({ context, kv, total }) => `a context of ${context.toLocaleString('en')} with ${kv} (${bytes(total)})`)
+    .join(', or ');
+  verdict.textContent = plan.fits
+    ? 'It fits, as far as this browser can tell.'
+    : `${problems.map(sentence).join('. ')}.${instead ? ` What would fit: ${instead}.` : ''}`;
   verdict.className = plan.fits ? '' : 'error';
-  get('plan-go').textContent = plan.fits ? (download.stored > 0 ? 'Download the rest' : 'Download') : 'Try all the same';
-  const sizes = [...new Set([2048, 4096, 8192, 16384, 32768, 65536, 131072, plan.context, ...alternatives.map(({ context }) => context)])].filter((size) => size <= plan.model.context || size === plan.context).sort((a, b) => a - b);
-  contexts.replaceChildren(...sizes.map((size) => new Option(`${size.toLocaleString('en')} tokens`, String(size), false, size === plan.context)));
+  get('plan-go').textContent = plan.fits
+    ? download.stored > 0
+      ? 'Download the rest'
+      : 'Download'
+    : 'Try all the same';
+  const sizes = [
+    ...new Set([
+      2048,
+      4096,
+      8192,
+      16384,
+      32768,
+      65536,
+      131072,
+      plan.context,
+      ...alternatives.map(({ context }) => context),
+    ]),
+  ]
+    .filter((size) => size <= plan.model.context || size === plan.context)
+    .sort((a, b) => a - b);
+  contexts.replaceChildren(
+    ...sizes.map(
+      (size) => new Option(`${size.toLocaleString('en')} tokens`, String(size), false, size === plan.context),
+    ),
+  );
 }
 
 /** Bytes that came lately, for their speed: what one phase has seen in the last seconds. */
@@ -127,16 +189,21 @@ function speed(phase: string, loaded: number): number {
 }
 
 function progress({ phase, loaded, total, file, cached, note }: Progress, paused: boolean): void {
-  const counted = phase === 'compile' ? `${loaded} of ${total || '?'}` : `${bytes(loaded)}${total > 0 ? ` of ${bytes(total)}` : ''}`;
+  const counted =
+    phase === 'compile' ? `${loaded} of ${total || '?'}` : `${bytes(loaded)}${total > 0 ? ` of ${bytes(total)}` : ''}`;
   const parts = [counted];
   if (paused) meter = null;
   else if (phase !== 'compile') {
     const rate = speed(phase, loaded);
     if (rate > 0) parts.push(`${bytes(rate)}/s`);
-    if (rate > 0 && phase === 'download' && total > loaded) parts.push(`${left((1000 * (total - loaded)) / rate)} left`);
+    if (rate > 0 && phase === 'download' && total > loaded)
+      parts.push(`${left((1000 * (total - loaded)) / rate)} left`);
   }
   if (note) parts.push(note);
-  const what = cached && phase !== 'compile' ? `${PHASES[phase]} from this browser's storage` : `${PHASES[phase]}${file ? ` ${file}` : ''}`;
+  const what =
+    cached && phase !== 'compile'
+      ? `${PHASES[phase]} from this browser's storage`
+      : `${PHASES[phase]}${file ? ` ${file}` : ''}`;
   get('loading-phase').textContent = paused ? `Paused${file ? `: ${file}` : ''}` : what;
   get('loading-detail').textContent = parts.join(' · ');
   const pause = get<HTMLButtonElement>('pause');
@@ -170,10 +237,16 @@ export function describe(loader: Loader): void {
 
 function ofModel({ model, lane, lanes, context, memory, storage }: EngineInfo): [string, string][] {
   return [
-    ['Model', `${model.architecture}, ${parameters(model.parameters)} parameters, ${Object.keys(model.types).join(', ')}`],
+    [
+      'Model',
+      `${model.architecture}, ${parameters(model.parameters)} parameters, ${Object.keys(model.types).join(', ')}`,
+    ],
     ['Lane', `${lane} (of ${lanes.join(', ')})`],
     ['Context', `${context.toLocaleString('en')} of ${model.context.toLocaleString('en')} tokens`],
-    ['GPU memory', `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache ${bytes(memory.kv)}, activations ${bytes(memory.activations)}`],
+    [
+      'GPU memory',
+      `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache ${bytes(memory.kv)}, activations ${bytes(memory.activations)}`,
+    ],
     ...(storage.reason ? [['Not kept', storage.reason] as [string, string]] : []),
   ];
 }

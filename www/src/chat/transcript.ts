@@ -48,7 +48,10 @@ export function addQuestion(content: string, index: number): void {
   const edit = button('Edit', 'small edit', () => startEdit(item, text, content, index));
   const foot = document.createElement('div');
   foot.className = 'foot';
-  foot.append(copyButton(() => content), edit);
+  foot.append(
+    copyButton(() => content),
+    edit,
+  );
   item.append(foot);
   follow();
 }
@@ -164,7 +167,8 @@ export class AnswerView {
   }
 
   #thoughtEnds(): void {
-    if (this.#thought) this.#thought.querySelector('summary')!.textContent = `Thought for ${seconds(performance.now() - this.#began)}`;
+    if (this.#thought)
+      this.#thought.querySelector('summary')!.textContent = `Thought for ${seconds(performance.now() - this.#began)}`;
   }
 
   finish(outcome: Outcome, figures: Figures | null): void {
@@ -192,7 +196,11 @@ export class AnswerView {
     const note = document.createElement('span');
     note.className = 'figures';
     note.textContent = text;
-    foot.append(note, copyButton(() => this.#content), button('Regenerate', 'small regenerate', () => actions.onRegenerate()));
+    foot.append(
+      note,
+      copyButton(() => this.#content),
+      button('Regenerate', 'small regenerate', () => actions.onRegenerate()),
+    );
     this.#item.append(foot);
   }
 

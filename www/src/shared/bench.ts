@@ -7,11 +7,19 @@ export interface Failure {
 }
 
 export type ToWorker = { names: true } | { options: BenchOptions };
-export type FromWorker = { names: BenchNames } | { progress: BenchProgress } | { report: BenchReport | QualityReport } | { failure: Failure };
+export type FromWorker =
+  | { names: BenchNames }
+  | { progress: BenchProgress }
+  | { report: BenchReport | QualityReport }
+  | { failure: Failure };
 
 /** Refuses where there is no WebGPU. */
 export function needsGpu(): void {
-  if (!('gpu' in navigator)) throw failure('NO_WEBGPU', 'this browser has no WebGPU; use a current Chrome or Edge, Safari 26 or Firefox 141 on Windows, over https or localhost');
+  if (!('gpu' in navigator))
+    throw failure(
+      'NO_WEBGPU',
+      'this browser has no WebGPU; use a current Chrome or Edge, Safari 26 or Firefox 141 on Windows, over https or localhost',
+    );
 }
 
 export function failure(code: string, message: string): Failure {
@@ -34,7 +42,10 @@ export class Bench {
     return this.#ask({ names: true }, (data) => ('names' in data ? data.names : undefined));
   }
 
-  async run(options: BenchOptions, onProgress: (progress: BenchProgress) => void): Promise<BenchReport | QualityReport> {
+  async run(
+    options: BenchOptions,
+    onProgress: (progress: BenchProgress) => void,
+  ): Promise<BenchReport | QualityReport> {
     try {
       const cancelled = new Promise<never>((_, reject) => (this.#fail = reject));
       return await Promise.race([
@@ -60,7 +71,9 @@ export class Bench {
   #ask<T>(message: ToWorker, answer: (data: FromWorker) => T | undefined): Promise<T> {
     const worker = (this.#worker ??= new Worker(new URL('./bench-worker.js', import.meta.url), { type: 'module' }));
     return new Promise((resolve, reject) => {
-      worker.addEventListener('error', (event) => reject(failure('INTERNAL', event.message || 'the Worker did not load')));
+      worker.addEventListener('error', (event) =>
+        reject(failure('INTERNAL', event.message || 'the Worker did not load')),
+      );
       worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
         if ('failure' in data) reject(data.failure);
         const answered = answer(data);

@@ -3,10 +3,17 @@ import { make } from './dom.ts';
 
 /** Asks before something is done that cannot be undone; `yes` names it on its button. */
 export async function confirm({ title, text, yes }: { title: string; text: string; yes: string }): Promise<boolean> {
-  const button = (value: string, className: string, label: string): HTMLButtonElement => Object.assign(make('button', className, label), { type: 'submit', value });
+  const button = (value: string, className: string, label: string): HTMLButtonElement =>
+    Object.assign(make('button', className, label), { type: 'submit', value });
   const heading = Object.assign(make('h2', '', title), { id: 'confirm-title' });
   const question = Object.assign(make('p', '', text), { id: 'confirm-text' });
-  const form = make('form', '', heading, question, make('div', 'actions', button('', 'quiet', 'Cancel'), button('yes', 'primary danger', yes)));
+  const form = make(
+    'form',
+    '',
+    heading,
+    question,
+    make('div', 'actions', button('', 'quiet', 'Cancel'), button('yes', 'primary danger', yes)),
+  );
   form.method = 'dialog';
   const dialog = make('dialog', '', form);
   dialog.id = 'confirm';

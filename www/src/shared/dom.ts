@@ -4,7 +4,11 @@
 export const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
 /** A new element with that text or those children. */
-export function make<K extends keyof HTMLElementTagNameMap>(tag: K, className = '', ...children: (string | Node)[]): HTMLElementTagNameMap[K] {
+export function make<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  className = '',
+  ...children: (string | Node)[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   if (className) element.className = className;
   element.append(...children);
@@ -36,7 +40,7 @@ export function bar(percent: number, inner = 0): HTMLElement {
 
 /** Puts text on the clipboard, and says so on the button. */
 export async function copy(text: string, button: HTMLButtonElement): Promise<void> {
-  const name = (button.dataset['name'] ??= button.textContent ?? '');
+  const name = (button.dataset.name ??= button.textContent ?? '');
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = 'Copied';
@@ -57,13 +61,18 @@ export function download(name: string, data: Blob): void {
 
 /** A table in Markdown. */
 export function markdown(rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`;
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`;
   const [head = [], ...rest] = rows;
   return [line(head), `|${' --- |'.repeat(head.length)}`, ...rest.map(line)].join('\n');
 }
 
 /** Fills a list of choices. */
-export function choices(list: HTMLSelectElement | HTMLOptGroupElement, names: readonly string[], value = (name: string) => name): void {
+export function choices(
+  list: HTMLSelectElement | HTMLOptGroupElement,
+  names: readonly string[],
+  value = (name: string) => name,
+): void {
   list.append(...names.map((name) => new Option(name, value(name))));
 }
 

@@ -11,15 +11,33 @@ export interface Explanation {
 const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
   BAD_OPTION: ['A setting or address is wrong', 'Correct the address of the model, or the settings.'],
   BAD_MODEL: ['The model file is damaged', 'Download it again, or choose another one.'],
-  UNSUPPORTED_MODEL: ['This model cannot be run yet', 'Choose another one: Llama, Mistral, Qwen, Gemma, Phi, OLMo, Granite or StableLM, as GGUF or safetensors.'],
+  UNSUPPORTED_MODEL: [
+    'This model cannot be run yet',
+    'Choose another one: Llama, Mistral, Qwen, Gemma, Phi, OLMo, Granite or StableLM, as GGUF or safetensors.',
+  ],
   NOT_FOUND: ['The model is not there', 'Check its address.'],
-  NETWORK: ['The model could not be downloaded', 'Check the connection. The server must also allow other sites to read the file (CORS).'],
+  NETWORK: [
+    'The model could not be downloaded',
+    'Check the connection. The server must also allow other sites to read the file (CORS).',
+  ],
   STORAGE: ["The browser's storage failed", 'Free some disk space, or allow this site to store data, and try again.'],
-  OUT_OF_MEMORY: ['Not enough memory', 'Close other tabs, choose a smaller model, or a smaller context in the settings.'],
+  OUT_OF_MEMORY: [
+    'Not enough memory',
+    'Close other tabs, choose a smaller model, or a smaller context in the settings.',
+  ],
   NO_WEBGPU: ['WebGPU is missing', 'Chrome, Edge, Safari 26 and Firefox have it on most machines.'],
-  NO_ADAPTER: ['No GPU was found', 'Turn on hardware acceleration in the browser’s settings and update the graphics driver.'],
-  DEVICE_LOST: ['The GPU was lost', 'Close other tabs and programs that use the GPU, then load the model again, or a smaller one.'],
-  GPU: ['The GPU refused to work', 'Update the browser and the graphics driver; the kernel page shows which part fails.'],
+  NO_ADAPTER: [
+    'No GPU was found',
+    'Turn on hardware acceleration in the browser’s settings and update the graphics driver.',
+  ],
+  DEVICE_LOST: [
+    'The GPU was lost',
+    'Close other tabs and programs that use the GPU, then load the model again, or a smaller one.',
+  ],
+  GPU: [
+    'The GPU refused to work',
+    'Update the browser and the graphics driver; the kernel page shows which part fails.',
+  ],
   UNKNOWN_KERNEL: ['There is no such kernel', 'Correct the name of the kernel variant.'],
   CONTEXT_FULL: ['The conversation is too long', 'Start a new chat, or allow a larger context in the settings.'],
   ABORTED: ['Cancelled', ''],

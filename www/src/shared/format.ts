@@ -9,7 +9,11 @@ export function bytes(count: number): string {
 
 /** 1.2 billion, 10.4 million. */
 export function parameters(count: number): string {
-  return count >= 1e9 ? `${(count / 1e9).toFixed(1)} billion` : count >= 1e6 ? `${(count / 1e6).toFixed(1)} million` : count.toLocaleString('en');
+  return count >= 1e9
+    ? `${(count / 1e9).toFixed(1)} billion`
+    : count >= 1e6
+      ? `${(count / 1e6).toFixed(1)} million`
+      : count.toLocaleString('en');
 }
 
 /** 0.12 s, 3.4 s. */

@@ -40,7 +40,8 @@ function offer(worker: ServiceWorker, container: ServiceWorkerContainer): void {
   button.addEventListener('click', () => {
     container.addEventListener('controllerchange', () => location.reload(), { once: true });
     container.addEventListener('message', ({ data }) => {
-      if (data === 'others') text.textContent = 'Close the other tabs of Millrace first: they need the version that they began with.';
+      if (data === 'others')
+        text.textContent = 'Close the other tabs of Millrace first: they need the version that they began with.';
     });
     worker.postMessage('take over');
   });

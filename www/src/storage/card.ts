@@ -1,5 +1,13 @@
 // A stored model on the page: what is here of it, what can be done with it, and how that goes.
-import { DownloadControl, MillraceError, models, type DownloadOptions, type Progress, type StoredModel, type Verified } from 'millrace';
+import {
+  DownloadControl,
+  MillraceError,
+  models,
+  type DownloadOptions,
+  type Progress,
+  type StoredModel,
+  type Verified,
+} from 'millrace';
 import { download } from '../shared/dom.ts';
 import { explain } from '../shared/explain.ts';
 import { bytes, day, define } from '../shared/format.ts';
@@ -23,7 +31,7 @@ export interface Page {
 
 type WorkOptions = Required<Pick<DownloadOptions, 'signal' | 'onProgress' | 'download'>>;
 /** Something that takes its time; without an outcome there is nothing to say. */
-type Work = (options: WorkOptions) => Promise<Outcome | void>;
+type Work = (options: WorkOptions) => Promise<Outcome | undefined>;
 
 const template = document.querySelector<HTMLTemplateElement>('#card')!;
 /** Progress is shown so often, in milliseconds: more could not be read. */
@@ -47,7 +55,8 @@ export class ModelCard {
     this.#get('.scroll').setAttribute('aria-label', `Files of ${model.url}`);
     this.#get<HTMLAnchorElement>('.chat').href = `./?model=${encodeURIComponent(model.url)}`;
     // There are as many of each as there are models.
-    for (const action of this.element.querySelectorAll('a, button')) action.setAttribute('aria-label', `${action.textContent} ${this.#name}`);
+    for (const action of this.element.querySelectorAll('a, button'))
+      action.setAttribute('aria-label', `${action.textContent} ${this.#name}`);
     this.#get('.fetch').addEventListener('click', () => void this.download());
     this.#get('.verify').addEventListener('click', () => void this.#verify());
     this.#get('.export').addEventListener('click', () => void this.#export());
@@ -82,7 +91,12 @@ export class ModelCard {
     if (total) Object.assign(share, { max: total, value: here });
     else share.removeAttribute('value');
     define(this.#get('.facts'), [
-      ['Size', complete ? bytes(here) : [...(this.#busy ? [] : [bytes(here)]), total === null ? 'an unknown size' : bytes(total)].join(' of ')],
+      [
+        'Size',
+        complete
+          ? bytes(here)
+          : [...(this.#busy ? [] : [bytes(here)]), total === null ? 'an unknown size' : bytes(total)].join(' of '),
+      ],
       ['Arrived', day(created)],
       ['Last used', lastUsed === null ? 'never' : day(lastUsed)],
     ]);
@@ -94,14 +108,15 @@ export class ModelCard {
     this.#get('tbody').replaceChildren(
       ...files.map((file) => {
         const row = document.createElement('tr');
-        for (const text of [file.name, bytes(file.bytes), file.total === null ? 'not known' : bytes(file.total)]) row.insertCell().textContent = text;
+        for (const text of [file.name, bytes(file.bytes), file.total === null ? 'not known' : bytes(file.total)])
+          row.insertCell().textContent = text;
         return row;
       }),
     );
   }
 
   /** Fetches what is missing. */
-  download(): Promise<Outcome | void> {
+  download(): Promise<Outcome | undefined> {
     const work: Work = async (options) => {
       await models.download(this.#model.url, options);
       return { kind: 'good', text: 'All of it is here now.' };
@@ -110,7 +125,7 @@ export class ModelCard {
   }
 
   /** Puts files in its place. */
-  import(files: readonly File[]): Promise<Outcome | void> {
+  import(files: readonly File[]): Promise<Outcome | undefined> {
     const work: Work = async ({ signal, onProgress }) => {
       await models.import(this.#model.url, files, { signal, onProgress });
       return { kind: 'good', text: 'The files are here now.' };
@@ -119,8 +134,11 @@ export class ModelCard {
   }
 
   /** Removes it without a question. */
-  async removeNow(): Promise<Outcome | void> {
-    const outcome = await this.#run('Removing', () => models.remove(this.#model.url), { cancellable: false });
+  async removeNow(): Promise<Outcome | undefined> {
+    const work: Work = async () => {
+      await models.remove(this.#model.url);
+    };
+    const outcome = await this.#run('Removing', work, { cancellable: false });
     if (!outcome) this.#page.announce(`${this.#name} is removed.`);
     return outcome;
   }
@@ -138,11 +156,18 @@ export class ModelCard {
   }
 
   async #export(): Promise<void> {
-    await this.#run('Exporting', async () => {
-      const files = await models.export(this.#model.url);
-      await save(files);
-      return { kind: 'good', text: `${files.length === 1 ? 'The file is' : `${files.length} files are`} among the browser’s downloads.` };
-    }, { cancellable: false });
+    await this.#run(
+      'Exporting',
+      async () => {
+        const files = await models.export(this.#model.url);
+        await save(files);
+        return {
+          kind: 'good',
+          text: `${files.length === 1 ? 'The file is' : `${files.length} files are`} among the browser’s downloads.`,
+        };
+      },
+      { cancellable: false },
+    );
   }
 
   async #remove(): Promise<void> {
@@ -151,7 +176,11 @@ export class ModelCard {
   }
 
   /** Does something that takes its time: one thing at a time. */
-  async #run(doing: string, work: Work, { pausable = false, cancellable = true, cancelled = 'Cancelled.' } = {}): Promise<Outcome | void> {
+  async #run(
+    doing: string,
+    work: Work,
+    { pausable = false, cancellable = true, cancelled = 'Cancelled.' } = {},
+  ): Promise<Outcome | undefined> {
     if (this.#busy) return;
     const before = document.activeElement as HTMLElement | null;
     const controller = new AbortController();
@@ -168,7 +197,8 @@ export class ModelCard {
       else download.pause();
       this.#label('.pause', download.paused ? 'Resume' : 'Pause');
       const amount = this.#get('.amount');
-      if (download.paused) amount.textContent = ['Paused', amount.textContent!.split(' · ')[0]].filter(Boolean).join(' · ');
+      if (download.paused)
+        amount.textContent = ['Paused', amount.textContent!.split(' · ')[0]].filter(Boolean).join(' · ');
       this.#page.announce(`${this.#name}: ${download.paused ? 'paused' : 'going on'}`);
     };
     cancel.onclick = () => controller.abort();
@@ -177,7 +207,7 @@ export class ModelCard {
     // What was pressed is not there any more.
     if (this.element.contains(before)) (pausable ? pause : cancellable ? cancel : this.#get('.name')).focus();
     this.#page.announce(`${doing} ${this.#name}`);
-    let outcome: Outcome | void;
+    let outcome: Outcome | undefined;
     try {
       outcome = await work({ signal: controller.signal, onProgress, download });
     } catch (error) {
@@ -190,7 +220,10 @@ export class ModelCard {
       this.#show(outcome);
       this.#page.announce(`${this.#name}: ${outcome.text}`);
     }
-    const next = this.#bad > 0 || !before?.checkVisibility() ? this.element.querySelector<HTMLElement>('.choices > :not([hidden])') : before;
+    const next =
+      this.#bad > 0 || !before?.checkVisibility()
+        ? this.element.querySelector<HTMLElement>('.choices > :not([hidden])')
+        : before;
     if (focused && this.element.isConnected) next?.focus();
     return outcome;
   }
@@ -258,7 +291,10 @@ const ADVICE = { BAD_OPTION: 'Correct it and try again.', OUT_OF_MEMORY: 'Close 
 export function failure(error: unknown, cancelled = 'Cancelled.'): Outcome {
   if (error instanceof MillraceError && error.code === 'ABORTED') return { kind: 'plain', text: cancelled };
   if (error instanceof MillraceError && error.data.in_use) {
-    return { kind: 'bad', text: 'It is in use: a chat, here or in another tab, has this model loaded. Close it, then try again.' };
+    return {
+      kind: 'bad',
+      text: 'It is in use: a chat, here or in another tab, has this model loaded. Close it, then try again.',
+    };
   }
   const { title, advice } = explain(error, ADVICE);
   const message = error instanceof Error ? error.message : String(error);
@@ -269,7 +305,9 @@ function verdict({ bytes: count, bad }: Verified): Outcome {
   if (bad.length === 0) return { kind: 'good', text: `Good: all ${bytes(count)} are as they arrived.` };
   const pieces = new Map<string, number[]>();
   for (const { file, shard } of bad) pieces.set(file, [...(pieces.get(file) ?? []), shard + 1]);
-  const where = [...pieces].map(([file, numbers]) => `${numbers.length === 1 ? 'piece' : 'pieces'} ${numbers.join(', ')} of ${file}`).join('; ');
+  const where = [...pieces]
+    .map(([file, numbers]) => `${numbers.length === 1 ? 'piece' : 'pieces'} ${numbers.join(', ')} of ${file}`)
+    .join('; ');
   return { kind: 'bad', text: `Damaged: ${where}. What was damaged has been removed; the rest is good.` };
 }
 
