@@ -27,6 +27,9 @@ struct Kernel {
     /// Whether it uses subgroup matrices, which naga does not know: it sees the template's other branch.
     #[serde(default)]
     matrices: bool,
+    /// Cargo's feature without which there is no such kernel.
+    #[serde(default)]
+    feature: Option<String>,
     /// Rows of N that a group of lanes computes together; `tile` follows from it.
     #[serde(default)]
     rows: Option<PerAxis<u32>>,
@@ -138,7 +141,11 @@ pub fn variants(shaders: &Path) -> Result<(Vec<Assembled>, Templates), String> {
     let mut all = Vec::new();
     for (name, value) in table {
         let kernel: Kernel = value.try_into().map_err(|e| format!("variants.toml: [{name}]: {e}"))?;
-        all.extend(expand(&env, &name, &kernel)?);
+        // Cargo tells build scripts of features so.
+        let there = |feature: &String| std::env::var_os(format!("CARGO_FEATURE_{}", feature.to_uppercase())).is_some();
+        if kernel.feature.as_ref().is_none_or(there) {
+            all.extend(expand(&env, &name, &kernel)?);
+        }
     }
     drop(env);
     Ok((all, templates))

@@ -10,18 +10,19 @@ use bytemuck::cast_slice;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::base::Cancel;
+use crate::blocks::WeightType;
 use crate::error::{Error, Result};
 use crate::format::manifest::{self, ALIGNMENT, Config, File, Hints, Layout, Manifest, SHARD_BYTES, Segment, Tensor, sha256};
 use crate::format::{Checkpoint, TensorInfo};
+use crate::layout::BufferId;
 use crate::model::rope::{ROPE_FACTORS, ROPE_FREQS};
 use crate::model::{self, Reserve};
-use crate::plan::BufferId;
 use crate::source::Files;
 use crate::source::disk::io_error;
 use crate::source::spec::names::MANIFEST;
-use crate::stream::Cancel;
 use crate::text::{TemplateSource, Tokenizer};
-use crate::weights::{Recipe, WeightType, encode};
+use crate::weights::{Recipe, encode};
 
 /// Where a conversion under way keeps what is finished, beside the shards.
 const JOURNAL: &str = "unfinished.json";
@@ -118,7 +119,7 @@ pub async fn convert(files: &Files, out: &Path, options: Options, progress: &mut
         format: "millrace".into(),
         version: manifest::VERSION,
         architecture: model.config().architecture.into(),
-        name: crate::stream::model_name(&checkpoint),
+        name: crate::engine::model_name(&checkpoint),
         parameters: checkpoint.tensors.values().map(TensorInfo::elements).sum(),
         config,
         tokenizer: File { file: manifest::TOKENIZER.into(), bytes: tokenizer.len() as u64, sha256: sha256(&tokenizer) },
@@ -164,7 +165,7 @@ fn lay_out<'a>(checkpoint: &'a Checkpoint, model: &dyn model::Model, shard_bytes
     for (name, matrix) in order {
         let info = checkpoint.tensor(name)?;
         let mut segments = Vec::new();
-        let (mut left, row_blocks) = matrix.map_or((1, 0), |m| (m.rows as u64, m.k.div_ceil(crate::weights::BLOCK) as u64));
+        let (mut left, row_blocks) = matrix.map_or((1, 0), |m| (m.rows as u64, m.k.div_ceil(crate::blocks::BLOCK) as u64));
         while left > 0 {
             let at = shards.len() - 1;
             let offset = shards[at].next_multiple_of(ALIGNMENT);
@@ -232,7 +233,7 @@ impl Planned<'_> {
         };
         let row = dtype.bytes_of(k as u64).ok_or_else(|| Error::bad_model(format!("tensor {}: rows of {k} elements are not whole blocks", self.info.name)))?;
         let (row, rows) = (row as usize, segment.rows as usize);
-        let quants = rows * k.div_ceil(crate::weights::BLOCK) * kind.quant_words() * 4;
+        let quants = rows * k.div_ceil(crate::blocks::BLOCK) * kind.quant_words() * 4;
         let (mut wq, mut ws) = place.split_at_mut(quants);
         let mut done = 0;
         while done < rows {
@@ -261,7 +262,7 @@ impl Planned<'_> {
 }
 
 /// [`encode`] on all cores: quantization is arithmetic.
-fn encode_parallel(kind: WeightType, dtype: crate::format::DType, raw: &[u8], rows: usize, k: usize, row: usize) -> Result<Vec<crate::weights::Packed>> {
+fn encode_parallel(kind: WeightType, dtype: crate::blocks::DType, raw: &[u8], rows: usize, k: usize, row: usize) -> Result<Vec<crate::blocks::Packed>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(rows);
     if kind.dtype() == dtype || threads == 1 {
         return Ok(vec![encode(kind, dtype, raw, rows, k)?]);

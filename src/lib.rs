@@ -1,34 +1,42 @@
 //! Millrace runs large language models on the GPU, in a web page or natively.
 //!
-//! The modules stand in the order in which the data flows:
+//! The modules stand in the order in which they build on one another: each imports only from those above it, which a test keeps so
+//! (tests/native/rooms.rs). Data flows the same way:
 //!
 //! ```text
-//! source  ->  format  ->  store  ->  weights  ->  model  ->  plan  ->  decode  ->  sample  ->  stream
+//! source  ->  format  ->  store  ->  weights  ->  model  ->  plan  ->  decode  ->  sample  ->  engine
 //! bytes by     GGUF,       OPFS       GPU-ready    one file    list of   prefill,    on the     deltas, stops,
 //! range, url,  safetensors shards,    blocks,      an archi-   steps as  step loop,  GPU        finish reason,
-//! file, memory             manifest   repacked     tecture     data      KV cache              cancel
+//! file, memory             manifest   repacked     tecture     data      state                  cancel
 //! ```
 
 pub mod error;
 
+pub mod base;
 pub mod source;
+pub mod blocks;
 pub mod format;
 pub mod store;
-pub mod weights;
-pub mod model;
-pub mod plan;
+pub mod text;
+pub mod sample;
 pub mod kernels;
 pub mod gpu;
+pub mod layout;
+pub mod weights;
+pub mod plan;
+pub mod model;
 pub mod cpu;
+pub mod check;
+pub mod state;
 pub mod decode;
-pub mod sample;
-pub mod text;
-pub mod stream;
+pub mod engine;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod native;
 pub mod bench;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod convert;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 
+pub use engine::{Engine, LoadOptions, Request};
 pub use error::{Error, ErrorKind, Result};
-pub use stream::{Engine, LoadOptions, Request};

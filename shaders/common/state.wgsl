@@ -6,7 +6,8 @@ struct State {
     rows: u32,    // T, rows of this pass; 1 in decode
     step: u32,    // tokens sampled so far
     limit: u32,   // done is set when step reaches it
-    r6: u32, r7: u32, r8: u32, r9: u32, r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
+    slot: u32,    // of the sequence's state
+    r7: u32, r8: u32, r9: u32, r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
 }
 {% if state_access is not defined %}
 @group(0) @binding(0) var<uniform> state: State;

@@ -7,15 +7,19 @@ pub use quality::{Quality, quality};
 
 use serde::Serialize;
 
+use crate::base::{Cancel, Progress, now_ms};
 use crate::decode::{self, Extras, KernelRow, PrefillRow, ProfileRow, RowsTime, Run, Session, Tuned};
+use crate::engine::{LoadOptions, SelfTestInfo, describe, open_empty, open_session};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
-use crate::gpu::{Caps, Snapshot};
-use crate::plan::Role;
+use crate::gpu::Snapshot;
+use crate::kernels::Caps;
+use crate::layout::Role;
+use crate::plan::Pass;
 use crate::plan::tuning::Tuning;
 use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
-use crate::stream::{Cancel, LoadOptions, Progress, SelfTestInfo, describe, now_ms, open_empty, open_session};
+use crate::state::FIRST;
 use crate::weights::Recipe;
 
 /// What to measure.
@@ -293,7 +297,7 @@ pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Statu
     measuring(Phase::Profile, 0, 1);
     let streaming_gb_s = session.streaming_bandwidth().await?;
     let position = options.prompt + options.gen_tokens / 2;
-    let bytes_per_token: u64 = session.plans()[1].steps.iter().map(|s| s.bytes_at(position)).sum();
+    let bytes_per_token: u64 = session.plans()[Pass::Decode].steps.iter().map(|s| s.bytes_at(position)).sum();
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
     let prefill_profile = if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
     let few_rows = if options.profile { session.profile_few(options.prompt).await? } else { Vec::new() };
@@ -336,7 +340,7 @@ pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Statu
         percent_of_streaming: bytes_per_token as f64 * decode_tok_s / streaming_gb_s / 1e7,
         gpu_bytes,
         weight_bytes: session.layout().bytes(Role::Weight),
-        cache_bytes: session.layout().bytes(Role::Cache),
+        cache_bytes: session.layout().bytes(Role::State),
         self_test,
         tuned,
         profile,
@@ -364,10 +368,28 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
         for (turn, times) in &mut measured {
             cancel.check()?;
             let mut text: Vec<u32> = (0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect();
-            let first = Run { prompt: &text, sampling, limit: TURN, afresh: true, resumed: false, extras: Extras::default(), chunk: options.load.chunk };
+            let first = Run {
+                sequence: FIRST,
+                prompt: &text,
+                sampling,
+                limit: TURN,
+                afresh: true,
+                resumed: false,
+                extras: Extras::default(),
+                chunk: options.load.chunk,
+            };
             text.extend(session.generate(first, cancel, &mut |_| true).await?.tokens);
             text.extend((0..TURN).map(|i| (i + 7).wrapping_mul(40_503) % vocab));
-            let second = Run { prompt: &text, sampling, limit: TURN, afresh: false, resumed: false, extras: Extras::default(), chunk: options.load.chunk };
+            let second = Run {
+                sequence: FIRST,
+                prompt: &text,
+                sampling,
+                limit: TURN,
+                afresh: false,
+                resumed: false,
+                extras: Extras::default(),
+                chunk: options.load.chunk,
+            };
             let outcome = session.generate(second, cancel, &mut |_| true).await?;
             turn.cached = outcome.known;
             if run > 0 {
@@ -385,7 +407,16 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, report: &
     let mut arrivals: Vec<(f64, u32)> = Vec::new();
     let mut reported = now_ms();
     let mut so_far = 0;
-    let run = Run { prompt, sampling, limit: options.gen_tokens, afresh: true, resumed: false, extras: Extras::default(), chunk: options.load.chunk };
+    let run = Run {
+        sequence: FIRST,
+        prompt,
+        sampling,
+        limit: options.gen_tokens,
+        afresh: true,
+        resumed: false,
+        extras: Extras::default(),
+        chunk: options.load.chunk,
+    };
     let outcome = session
         .generate(run, cancel, &mut |progress| {
             if let decode::Progress::Tokens { ids, .. } = progress {
@@ -433,9 +464,10 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, report: &
 mod plans {
     use super::*;
     use crate::decode::build_plans;
-    use crate::gpu::Caps;
+    use crate::kernels::Caps;
+    use crate::layout::{Layout, Sizes};
     use crate::model::{self, Reserve};
-    use crate::plan::{Lane, Layout, Selector, Sizes};
+    use crate::plan::{Lane, Selector};
 
     /// Every kernel of every shape: at least half of the threads that it launches have something to do.
     #[test]
@@ -449,12 +481,12 @@ mod plans {
             let every = devices.iter().flat_map(|c| [Lane::Fast, Lane::F16, Lane::Exact].map(|l| (c, l)));
             for (caps, lane) in every.filter(|(c, l)| *l != Lane::F16 || c.f16()) {
                 let mut layout = Layout::default();
-                let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+                let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |label, bytes| layout.weight(label, bytes) };
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, None, &[]).unwrap();
-                let sizes = Sizes { rows: 512, capacity: 1152, ring: 32 };
-                let [_, decode, ..] = build_plans(model.as_ref(), &mut layout, &select, sizes).unwrap();
-                for step in &decode.steps {
+                let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
+                let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, true).unwrap();
+                for step in &plans[Pass::Decode].steps {
                     let active = step.active(1088);
                     assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);
                     if active < 0.5 {
@@ -471,10 +503,10 @@ mod plans {
         let checkpoint = shapes::checkpoint(&shapes::find("qwen3-30b-a3b").unwrap(), Recipe::parse("q4_0").unwrap()).unwrap();
         let plan = |rows| {
             let mut layout = Layout::default();
-            let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |label, bytes| layout.add(label, bytes, Role::Weight) };
+            let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |label, bytes| layout.weight(label, bytes) };
             let model = model::open(&checkpoint, &mut reserve).unwrap();
             let select = Selector::new(&Caps::least(), Lane::Fast, None, &[]).unwrap();
-            build_plans(model.as_ref(), &mut layout, &select, Sizes { rows, capacity: 1152, ring: 32 }).map(drop)
+            build_plans(model.as_ref(), &mut layout, &select, Sizes { rows, capacity: 1152, slots: 1, ring: 32 }, false).map(drop)
         };
         plan(8191).unwrap();
         let error = plan(8192).unwrap_err();

@@ -3,11 +3,13 @@
 use serde::Serialize;
 use serde_json::json;
 
+use crate::base::{Cancel, Phase, Progress, now_ms};
+use crate::engine::{Engine, LoadOptions, Prompt, Request};
 use crate::error::{Error, Result};
-use crate::gpu::Caps;
-use crate::plan::{Kv, Lane};
+use crate::kernels::Caps;
+use crate::layout::Kv;
+use crate::plan::Lane;
 use crate::source::Files;
-use crate::stream::{Cancel, Engine, LoadOptions, Phase, Progress, Prompt, Request, now_ms};
 
 /// How far a lane is from the exact one.
 #[derive(Debug, Clone, Serialize)]

@@ -3,8 +3,9 @@
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
+use crate::blocks::DType;
 use crate::error::{Error, Result};
-use crate::format::{Checkpoint, DType, HfMetadata, Metadata, TensorInfo};
+use crate::format::{Checkpoint, HfMetadata, Metadata, TensorInfo};
 use crate::model;
 use crate::weights::Recipe;
 

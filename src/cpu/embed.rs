@@ -1,5 +1,5 @@
 use super::Call;
-use super::weight::{BLOCK, decode_block};
+use crate::blocks::decode::{BLOCK, decode_block};
 
 /// h[t][i] = embedding[tokens[TOKEN_AT + t]][i] for the tokens whose rows this part holds.
 pub fn run(call: &Call) {

@@ -6,7 +6,7 @@ use half::f16;
 
 use super::Call;
 use super::quantize::quantize_block;
-use super::weight::BLOCK;
+use crate::blocks::decode::BLOCK;
 
 /// The largest half: what is stored beyond it saturates.
 const MAX_HALF: f32 = 65504.0;

@@ -19,10 +19,11 @@ pub(crate) mod quantize;
 mod random;
 mod rope;
 mod route;
+#[cfg(feature = "toy")]
+mod running_sum;
 pub(crate) mod sampling;
 mod stream_read;
 pub(crate) mod threshold;
-pub mod weight;
 
 use std::cell::{Ref, RefCell, RefMut};
 
@@ -66,6 +67,8 @@ const TWINS: &[(&str, Twin)] = &[
     ("logprobs_append", logprobs::append),
     ("stream_read", stream_read::run),
     ("random", random::run),
+    #[cfg(feature = "toy")]
+    ("running_sum", running_sum::run),
 ];
 
 /// One dispatch: what the GPU gets, with buffers as words on the host.

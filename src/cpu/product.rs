@@ -3,8 +3,8 @@
 
 use super::activate::activation;
 use super::quantize::{quantize_block, write_row, write_rows};
-use super::weight::{BLOCK, Quantized, decode_block, decode_quantized};
 use super::{Call, kv};
+use crate::blocks::decode::{BLOCK, Quantized, decode_block, decode_quantized};
 
 /// y[ROW0 + n] (+)= w[n] . x
 pub fn matvec(call: &Call) {

@@ -1,5 +1,5 @@
-use super::weight::BLOCK;
 use super::{Call, kv};
+use crate::blocks::decode::BLOCK;
 
 /// A block of int8 activations: scale, and scale * sum of the integers.
 pub struct Block {

@@ -6,14 +6,15 @@ use bytemuck::{bytes_of, cast_slice};
 use serde::Serialize;
 
 use super::chunk::{ChunkPolicy, MOST};
-use super::history::History;
-use super::session::{Encoded, Need, Session, TAIL};
+use super::session::Session;
+use crate::base::{Cancel, now_ms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Pending, Snapshot};
 use crate::kernels::State;
-use crate::plan::labels;
+use crate::layout::Control;
+use crate::plan::{Pass, Stage};
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
-use crate::stream::{Cancel, now_ms};
+use crate::state::SequenceId;
 
 /// Chunks recorded ahead of the one being read.
 const AHEAD: usize = 2;
@@ -45,6 +46,8 @@ pub struct Extras<'a> {
 
 /// One generation, ready to run.
 pub struct Run<'a> {
+    /// Whose text goes on.
+    pub sequence: SequenceId,
     /// The prompt.
     pub prompt: &'a [u32],
     /// Temperature, filters, seed and stop ids, as the kernels read them.
@@ -157,6 +160,17 @@ impl Needs {
         }
     }
 
+    /// Whether a stage of a decode step has anything to do.
+    fn wants(self, stage: Stage) -> bool {
+        match stage {
+            Stage::Embed | Stage::Layer(_) | Stage::Head | Stage::Choose | Stage::Advance => true,
+            Stage::Penalize => self.penalize,
+            Stage::Logprobs | Stage::Record => self.logprobs,
+            Stage::Largest | Stage::Threshold => self.temperature,
+            Stage::Search(round) => round < self.rounds,
+        }
+    }
+
     /// Bytes that a token's readback takes.
     fn bytes(self) -> u64 {
         if self.logprobs { 4 + LOGPROBS_ROW } else { 4 }
@@ -179,16 +193,23 @@ impl Session {
             self.prepare_extras().await?;
         }
         let before = self.gpu.counters().snapshot();
-        let held = (self.cached.clone(), self.missing, self.long);
+        let sequence = run.sequence;
+        let slot = self.enter(sequence)?;
+        let held = (self.states.history(sequence)?.clone(), self.states.is_long(sequence)?);
         self.interrupted = None;
-        let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(run.prompt) };
+        let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(sequence, run.prompt)? };
         let resumed = run.resumed && known + 1 == run.prompt.len();
         // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
         let total = run.prompt.len() - known;
         let mut on_read = |read| _ = on_step(Progress::Read { read, total });
-        let last_pass = match self.rebuild(known, cancel).await {
-            Ok(()) if resumed => Ok(None),
-            Ok(()) => self.begin_prefill(&run.prompt[known..], known as u32, cancel, &mut on_read).await.map(Some),
+        let last_pass = match self.rebuild(sequence, known, cancel).await {
+            Ok(()) if resumed => self.states.cut(sequence, known as u32).map(|()| None),
+            Ok(()) => self.begin_prefill(sequence, &run.prompt[known..], known as u32, cancel, &mut on_read).await.map(Some),
+            Err(e) => Err(e),
+        };
+        let last_pass = match last_pass {
+            // Nothing is created within the loop.
+            Ok(fence) => self.states.begin(sequence, AHEAD).map(|()| fence),
             Err(e) => Err(e),
         };
         let mut last_pass = match last_pass {
@@ -196,8 +217,8 @@ impl Session {
             Err(e) => {
                 match e.kind() {
                     ErrorKind::Aborted => (),
-                    ErrorKind::DeviceLost => self.held_before(held),
-                    _ => self.cached.clear(),
+                    ErrorKind::DeviceLost => self.states.lose(sequence, held.0, held.1)?,
+                    _ => self.states.forget(sequence)?,
                 }
                 return Err(e);
             }
@@ -207,12 +228,12 @@ impl Session {
 
         let prompt = run.prompt.len() as u32;
         let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token);
-        self.put(labels::SAMPLING, bytes_of(&run.sampling))?;
+        self.put(Control::Sampling, bytes_of(&run.sampling))?;
         if needs.penalize {
-            self.put(labels::TALLIES, cast_slice(&self.tallies(run.prompt, run.extras)))?;
+            self.put(Control::Tallies, cast_slice(&self.tallies(run.prompt, run.extras)))?;
         }
         let token = run.prompt.last().copied().unwrap_or_default();
-        self.put(labels::STATE, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, ..State::default() }))?;
+        self.put(Control::Decode, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, slot, ..State::default() }))?;
 
         let mut flights: VecDeque<Flight> = VecDeque::new();
         let mut tokens = Vec::new();
@@ -221,6 +242,8 @@ impl Session {
         let mut staging = 0;
         let mut going = true;
         let mut complete = false;
+        // Whether the GPU knows of the end: steps after it have read nothing.
+        let mut ended_there = false;
         let mut first_at = None;
         let mut last_read = prefilled;
         let mut failure = None;
@@ -234,9 +257,9 @@ impl Session {
                     going = false;
                     break;
                 }
-                self.written = self.written.max(prompt + recorded + n - 1);
+                self.states.may_write(sequence, prompt + recorded + n - 1)?;
                 let recording = now_ms();
-                let flight = self.record(recorded, n, staging, needs, resumed);
+                let flight = self.record(&run, recorded, n, staging, needs, resumed);
                 record_ms += now_ms() - recording;
                 match flight {
                     Ok(flight) => flights.push_back(flight),
@@ -282,6 +305,7 @@ impl Session {
             let (ids, rest) = cast_slice::<u8, u32>(&bytes).split_at(flight.tokens as usize);
             let fresh: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
             let ended = fresh.len() < ids.len();
+            ended_there |= ended || fresh.last().is_some_and(|id| run.sampling.stops(*id));
             if fresh.contains(&NOT_A_NUMBER) {
                 failure.get_or_insert_with(not_a_number);
                 going = false;
@@ -301,17 +325,21 @@ impl Session {
         let lost = failure.as_ref().is_some_and(|e| e.kind() == ErrorKind::DeviceLost);
         if let Some(e) = failure.take_if(|_| !lost || tokens.is_empty()) {
             if lost {
-                self.held_before(held);
+                self.states.lose(sequence, held.0, held.1)?;
             } else {
-                self.cached.clear();
+                self.states.forget(sequence)?;
             }
             return Err(e);
         }
-        // No step has read the last token.
-        if resumed {
-            self.cached.steps(&run.prompt[known..]);
+        // No step has read the last token; the first one reads only what was resumed.
+        let first = if resumed { &run.prompt[known..] } else { &[] };
+        let read = [first, &tokens[..tokens.len().saturating_sub(1)]].concat();
+        if lost {
+            self.states.read_steps(sequence, &read)?;
+        } else {
+            let steps = if ended_there { tokens.len() as u32 } else { recorded };
+            self.states.settle(sequence, &read, (steps + first.len() as u32).saturating_sub(1))?;
         }
-        self.cached.steps(&tokens[..tokens.len().saturating_sub(1)]);
         let done = last_read;
         let counters = self.gpu.counters().snapshot();
         let decode_ms = done - prefilled;
@@ -341,15 +369,9 @@ impl Session {
         }
     }
 
-    /// After a loss before the first token: what the cache should hold is what it held before.
-    fn held_before(&mut self, (cached, missing, long): (History, bool, bool)) {
-        self.written = self.written.max(cached.len() as u32);
-        (self.cached, self.missing, self.long) = (cached, missing, long);
-    }
-
     /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill, unless
     /// there was none: `resumed`.
-    fn record(&self, at: u32, n: u32, staging: usize, needs: Needs, resumed: bool) -> Result<Flight> {
+    fn record(&mut self, run: &Run<'_>, at: u32, n: u32, staging: usize, needs: Needs, resumed: bool) -> Result<Flight> {
         let mut left = n;
         let mut first = at == 0 && !resumed;
         loop {
@@ -358,18 +380,20 @@ impl Session {
             {
                 let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 for _ in 0..now {
-                    let layers = if first { &[] } else { &self.decode[..self.decode.len() - TAIL] };
-                    first = false;
-                    self.step(layers, needs).for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1)));
+                    let sampled = std::mem::replace(&mut first, false);
+                    let steps = self.steps(Pass::Decode).iter().filter(|step| needs.wants(step.stage) && (!sampled || step.stage.samples()));
+                    steps.for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1)));
                 }
             }
             left -= now;
             if left == 0 {
-                let mut to = self.copy_ring(&mut encoder, labels::RING, 4, (at, n), staging, 0)?;
+                let mut to = self.copy_ring(&mut encoder, Control::Ring, 4, (at, n), staging, 0)?;
                 if needs.logprobs {
-                    to = self.copy_ring(&mut encoder, labels::LIKELIEST, MAX_TOP_LOGPROBS as u64 * 4, (at, n), staging, to)?;
-                    self.copy_ring(&mut encoder, labels::LOGPROBS, (MAX_TOP_LOGPROBS as u64 + 1) * 4, (at, n), staging, to)?;
+                    to = self.copy_ring(&mut encoder, Control::Likeliest, MAX_TOP_LOGPROBS as u64 * 4, (at, n), staging, to)?;
+                    self.copy_ring(&mut encoder, Control::Logprobs, (MAX_TOP_LOGPROBS as u64 + 1) * 4, (at, n), staging, to)?;
                 }
+                let slot = self.states.slot_of(run.sequence)?;
+                self.states.mark(run.sequence, &mut encoder, slot, run.prompt.len() as u32 + at + n - 1)?;
                 let bytes = u64::from(n) * needs.bytes();
                 let submission = self.gpu.submit(encoder);
                 let pending = self.gpu.map(&self.staging[staging], bytes, submission);
@@ -379,32 +403,18 @@ impl Session {
         }
     }
 
-    /// `layers`, then what sampling needs.
-    fn step<'a>(&'a self, layers: &'a [Encoded], needs: Needs) -> impl Iterator<Item = &'a Encoded> {
-        let extras = self.extras.as_ref().map(|(_, encoded)| encoded);
-        let extra = move |i: usize, wanted: bool| extras.filter(|_| wanted).map(|encoded| &encoded[i]);
-        let (choose, advance) = self.tail.split_at(TAIL - 1);
-        let mut searching = 0;
-        let needed = move |step: &&Encoded| match step.need {
-            Need::All => true,
-            Need::Temperature => needs.temperature,
-            // Two steps a round.
-            Need::Search => {
-                searching += 1;
-                searching <= 2 * needs.rounds
-            }
-        };
-        layers
-            .iter()
-            .chain(extra(0, needs.penalize))
-            .chain(extra(1, needs.logprobs))
-            .chain(choose.iter().filter(needed))
-            .chain(extra(2, needs.logprobs))
-            .chain(advance)
+    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read always, for its logits; everything is
+    /// where a prompt is as long as to be rotated otherwise.
+    fn known_prefix(&self, sequence: SequenceId, prompt: &[u32]) -> Result<usize> {
+        if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
+            return Ok(0);
+        }
+        let common = self.states.history(sequence)?.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        Ok(self.states.trim(sequence, common.min(prompt.len().saturating_sub(1)) as u32)? as usize)
     }
 
     /// Copies slots `at .. at + n` of a ring of rows of so many bytes into a staging buffer, from `to` on: where they end there.
-    fn copy_ring(&self, encoder: &mut wgpu::CommandEncoder, ring: &str, row: u64, (at, n): (u32, u32), staging: usize, to: u64) -> Result<u64> {
+    fn copy_ring(&self, encoder: &mut wgpu::CommandEncoder, ring: Control, row: u64, (at, n): (u32, u32), staging: usize, to: u64) -> Result<u64> {
         let ring = self.buffer(ring)?;
         let (start, bytes) = (u64::from(at % MOST) * row, u64::from(n) * row);
         // The ring may wrap within the chunk.

@@ -1,21 +1,20 @@
 //! Prefill and the decode loop. A step is planned once and re-encoded per token; the next token's id never leaves the GPU between two steps;
 //! the host records ahead and reads token ids one chunk late.
 
+mod bisect;
 mod chunk;
-mod conversation;
 mod generate;
-mod history;
 mod prefill;
 mod profile;
 mod random;
 mod rebuild;
 mod reference;
-mod saved;
 mod session;
 mod tune;
+pub mod twins;
 
+pub use bisect::Compared;
 pub use chunk::MOST as RING;
-pub use conversation::FIRST;
 pub use generate::{Extras, Logprobs, Outcome, Progress, Run, Timings};
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 pub use rebuild::Decided;

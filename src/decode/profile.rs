@@ -7,11 +7,13 @@ use serde::Serialize;
 
 use bytemuck::bytes_of;
 
-use super::session::{Encoded, Need, Session};
+use super::session::{Encoded, Session};
+use crate::base::{Cancel, now_ms};
 use crate::error::Result;
-use crate::kernels::{self, State, check};
-use crate::plan::{Choice, Step, labels};
-use crate::stream::{Cancel, now_ms};
+use crate::kernels::State;
+use crate::layout::Control;
+use crate::plan::{Choice, Grid, Pass, Stage, Step};
+use crate::{check, kernels};
 
 /// One kernel, or one use of it, in a pass: of prefill, or a decode step.
 #[derive(Debug, Clone, Serialize)]
@@ -108,11 +110,11 @@ impl Session {
         cancel: &Cancel,
     ) -> Result<Vec<KernelRow>> {
         self.ensure(position + 1)?;
-        self.cached.clear();
-        self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
+        let slot = self.states.vacate()? as u32;
+        self.put(Control::Decode, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
         // (operation, its choice, steps)
         let mut operations: Vec<(String, Option<Choice>, Vec<usize>)> = Vec::new();
-        for (i, step) in self.plans()[1].steps.iter().enumerate().filter(|(_, step)| step.variant.kernel.contains(filter)) {
+        for (i, step) in self.plans()[Pass::Decode].steps.iter().enumerate().filter(|(_, step)| step.variant.kernel.contains(filter)) {
             let name = step.choice.as_ref().map_or_else(|| format!("{} {}", step.variant.kernel, kind(&step.name)), |c| c.operation.clone());
             match operations.iter_mut().find(|o| o.0 == name) {
                 Some((_, _, steps)) => steps.push(i),
@@ -124,8 +126,8 @@ impl Session {
         for (done, (operation, choice, steps)) in operations.into_iter().enumerate() {
             cancel.check()?;
             progress(done as u32, total);
-            let chosen = self.plans()[1].steps[steps[0]].variant;
-            let bytes = steps.iter().map(|i| self.plans()[1].steps[*i].bytes_at(position)).sum::<u64>() / steps.len() as u64;
+            let chosen = self.plans()[Pass::Decode].steps[steps[0]].variant;
+            let bytes = steps.iter().map(|i| self.plans()[Pass::Decode].steps[*i].bytes_at(position)).sum::<u64>() / steps.len() as u64;
             for variant in choice.map_or_else(|| vec![chosen], |c| c.variants) {
                 let wrong = check::self_test(&self.gpu, &[variant]).await?.pop().map(|(_, how)| how);
                 self.select.try_out(Some((&operation, variant.name)));
@@ -150,15 +152,16 @@ impl Session {
         Ok(rows)
     }
 
-    /// Measures every kernel of a decode step at `position`. The cache and the state are scratch afterwards.
+    /// Measures every kernel of a decode step at `position`. It works in a slot that is nobody's: whoever had it takes its state along.
     pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
         self.ensure(position + 1)?;
-        self.cached.clear();
-        self.put(labels::STATE, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, ..State::default() }))?;
+        let slot = self.states.vacate()? as u32;
+        self.put(Control::Decode, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
         // Greedy decoding does without them.
-        let uses = self.uses(1, &self.decode, 1, |step| step.need == Need::All).await?;
+        let greedy = |stage| !matches!(stage, Stage::Penalize | Stage::Logprobs | Stage::Largest | Stage::Search(_) | Stage::Threshold | Stage::Record);
+        let uses = self.uses(Pass::Decode, 1, greedy).await?;
         let rows = uses.into_iter().map(|(of, steps)| {
-            let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[1].steps[*i]).collect();
+            let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[Pass::Decode].steps[*i]).collect();
             let bytes = steps.iter().map(|s| s.bytes_at(position)).sum::<u64>();
             let gb_s = bytes as f64 / of.ms / 1e6;
             let active = steps.iter().map(|s| s.active(position)).sum::<f64>() / steps.len() as f64;
@@ -167,36 +170,35 @@ impl Session {
         Ok(rows.collect())
     }
 
-    /// Measures every kernel of a prefill pass over the last `rows` positions before `end`. The cache is scratch afterwards.
+    /// Measures every kernel of a prefill pass over the last `rows` positions before `end`. It works in a slot that is nobody's: whoever had it takes its state along.
     pub async fn profile_prefill(&mut self, end: u32, rows: u32) -> Result<Vec<PrefillRow>> {
         let rows = rows.min(self.sizes().rows).min(end);
         let pos = end - rows;
         self.ensure(end)?;
-        self.cached.clear();
-        self.put(labels::PREFILL, bytes_of(&State { pos, rows, ..State::default() }))?;
-        let uses = self.uses(0, &self.prefill, rows, |_| true).await?;
-        let tops = |of: &Use, steps: &[usize]| steps.iter().map(|i| self.plans()[0].steps[*i].operations(pos, rows)).sum::<f64>() / of.ms / 1e9;
+        let slot = self.states.vacate()? as u32;
+        self.put(Control::Prefill, bytes_of(&State { pos, rows, slot, ..State::default() }))?;
+        let uses = self.uses(Pass::Prefill, rows, |_| true).await?;
+        let tops = |of: &Use, steps: &[usize]| steps.iter().map(|i| self.plans()[Pass::Prefill].steps[*i].operations(pos, rows)).sum::<f64>() / of.ms / 1e9;
         Ok(uses.into_iter().map(|(of, steps)| PrefillRow { tops: tops(&of, &steps), of }).collect())
     }
 
-    /// Measures whole passes of few rows that end at `end`; none where they are not compiled yet. The cache is scratch afterwards.
+    /// Measures whole passes of few rows that end at `end`; none where they are not compiled yet. It works in a slot that is nobody's: whoever had it takes its state along.
     pub async fn profile_few(&mut self, end: u32) -> Result<Vec<RowsTime>> {
         self.ensure(end)?;
-        self.cached.clear();
+        let slot = self.states.vacate()? as u32;
         let mut times = Vec::new();
-        for rows in [1, 2, 4, 8].into_iter().filter(|rows| *rows <= end) {
-            let Some([_, few]) = &self.few else { break };
-            self.put(labels::PREFILL, bytes_of(&State { pos: end - rows, rows, ..State::default() }))?;
-            times.push(RowsTime { rows, ms: self.time(&few.iter().collect::<Vec<_>>(), rows, LEAST_MS).await? });
+        for rows in [1, 2, 4, 8].into_iter().filter(|rows| *rows <= end && self.has(Pass::Few)) {
+            self.put(Control::Prefill, bytes_of(&State { pos: end - rows, rows, slot, ..State::default() }))?;
+            times.push(RowsTime { rows, ms: self.time(&self.steps(Pass::Few).iter().collect::<Vec<_>>(), rows, LEAST_MS).await? });
         }
         Ok(times)
     }
 
-    /// Measures the uses of kernels in plan `plan`, whose steps are `encoded`, with that many rows; each with its steps.
-    async fn uses(&self, plan: usize, encoded: &[Encoded], rows: u32, wanted: impl Fn(&Encoded) -> bool) -> Result<Vec<(Use, Vec<usize>)>> {
-        let steps = &self.plans()[plan].steps;
+    /// Measures the uses of kernels in a compiled pass with that many rows; each with its steps.
+    async fn uses(&self, pass: Pass, rows: u32, wanted: impl Fn(Stage) -> bool) -> Result<Vec<(Use, Vec<usize>)>> {
+        let (steps, encoded) = (&self.plans()[pass].steps, self.steps(pass));
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-        for (i, step) in steps.iter().enumerate().filter(|(i, _)| wanted(&encoded[*i])) {
+        for (i, step) in steps.iter().enumerate().filter(|(_, step)| wanted(step.stage)) {
             let name = format!("{} {}", kind(&step.name), step.variant);
             match groups.iter_mut().find(|g| g.0 == name) {
                 Some(group) => group.1.push(i),
@@ -305,7 +307,7 @@ impl Session {
         let buffers = [("state", state), ("data", data), ("sums", out)];
         let bound = self.gpu.bind("stream", variant, &[("WORDS", words as f64)], &buffers)?;
         let groups = u32::try_from(words / 256 / 16).unwrap_or(u32::MAX);
-        let encoded = Encoded { bound, grid: crate::plan::Grid::folded(groups), need: Need::All };
+        let encoded = Encoded { stage: Stage::Embed, bound, grid: Grid::folded(groups) };
         let mut best = 0.0_f64;
         for _ in 0..3 {
             best = best.max(bytes as f64 / self.time(&[&encoded], 1, LEAST_MS).await? / 1e6);

@@ -3,10 +3,12 @@
 use bytemuck::{bytes_of, cast_slice};
 
 use super::session::Session;
+use crate::blocks::WeightType;
 use crate::error::Result;
 use crate::kernels::{self, State};
-use crate::plan::{BufferId, Grid};
-use crate::weights::{VectorPart, WeightType};
+use crate::layout::BufferId;
+use crate::plan::Grid;
+use crate::weights::VectorPart;
 
 /// Bits of a word that are random, and bits that are set, of a type's `wq`: any bits are quants, numbers need an exponent.
 const fn numbers(kind: WeightType) -> (u32, u32) {

@@ -1,4 +1,4 @@
-//! The engine's GPU memory and its two recorded plans; prefill; growth of the cache.
+//! The engine's GPU memory and its recorded plans; growth of the states.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -6,43 +6,34 @@ use std::rc::Rc;
 use bytemuck::{bytes_of, cast_slice};
 use futures_util::future::LocalBoxFuture;
 
+use crate::base::{Cancel, now_ms};
+use crate::check;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Bound, Buffer, Gpu, Upload};
-use crate::kernels::{State, Variant, check};
+use crate::kernels::{State, Variant};
+use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Scratch, Sizes};
 use crate::model::Model;
 use crate::plan::tuning::Known;
-use crate::plan::{BufferId, BufferSpec, Builder, CacheShape, Grid, Layout, Pass, Plan, Role, Selector, Sizes, Step, labels};
-use crate::sample::FILTER_ROUNDS;
-use crate::stream::now_ms;
+use crate::plan::{Builder, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
+use crate::source::Files;
+use crate::state::{Saved, SequenceId, Settings, States};
+use crate::store::Writer;
 use crate::weights::Sink;
 
 use super::chunk::MOST;
-use super::conversation::{FIRST, Parked};
 use super::generate::{LOGPROBS_ROW, Outcome};
-use super::history::History;
 
 /// Readbacks under way at one time, and one to spare.
 const STAGING: usize = 3;
 
-/// Who needs a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
-    All,
-    /// Sampling with a temperature.
-    Temperature,
-    /// A round of the search for what survives top-k and top-p.
-    Search,
-}
-
 /// A step with everything that recording it needs.
 pub(super) struct Encoded {
+    pub(super) stage: Stage,
     pub(super) bound: Bound,
     pub(super) grid: Grid,
-    /// Who needs it.
-    pub(super) need: Need,
 }
 
-/// Weights, cache, activations and the recorded plans of one loaded model.
+/// Weights, states, activations and the recorded plans of one loaded model.
 pub struct Session {
     pub(super) gpu: Rc<Gpu>,
     model: Box<dyn Model>,
@@ -53,14 +44,11 @@ pub struct Session {
     buffers: Vec<Buffer>,
     sizes: Sizes,
     context: u32,
-    plans: [Plan; 4],
-    pub(super) decode: Vec<Encoded>,
-    pub(super) prefill: Vec<Encoded>,
-    /// Short passes and passes of few rows, once somebody has had time to compile them.
-    pub(super) few: Option<[Vec<Encoded>; 2]>,
-    pub(super) tail: Vec<Encoded>,
-    /// Penalties, bias and log probabilities, once somebody has asked for one of them.
-    pub(super) extras: Option<(Plan, [Encoded; 3])>,
+    plans: Plans,
+    /// Whether the plan of a decode step has what penalties, bias and log probabilities need: once somebody has asked for one of them.
+    extras: bool,
+    /// The plans that are compiled: prefill and decode, and once somebody has had time the passes of fewer rows.
+    encoded: BTreeMap<Pass, Vec<Encoded>>,
     pub(super) staging: Vec<Buffer>,
     /// Where passes of prefill tell that they have run.
     pub(super) fences: [Buffer; 2],
@@ -68,19 +56,10 @@ pub struct Session {
     pub(super) self_tested: bool,
     /// How long a token took, for the next generation's chunks.
     pub(super) ms_a_token: Option<f64>,
-    /// The tokens whose keys and values the cache holds, from position 0 on.
-    pub(super) cached: History,
-    /// Whether it has yet to be made to hold them: what held them was lost with its device.
-    pub(super) missing: bool,
-    /// Whether they are rotated as in texts longer than the model's original context.
+    /// What sequences remember.
+    pub(super) states: States,
+    /// Whether the tables of rotations are those of texts longer than the model's original context.
     pub(super) long: bool,
-    /// Positions that steps may have written to since position 0 was: more than are valid where a generation ended early.
-    pub(super) written: u32,
-    /// The conversation that has the cache.
-    pub(super) active: u32,
-    /// The others.
-    pub(super) parked: BTreeMap<u32, Parked>,
-    pub(super) next_conversation: u32,
     /// What the last generation had done when the device was lost.
     pub(super) interrupted: Option<Outcome>,
 }
@@ -96,44 +75,42 @@ pub struct SelfTest {
     pub ms: f64,
 }
 
-/// Plans of a prefill pass, of a decode step, and of prefill passes that are short and of few rows, and the buffers they need after the weights.
-pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<[Plan; 4]> {
-    let mut of = |pass| {
-        let mut b = Builder::new(layout, select, sizes, pass);
-        model.forward(&mut b)?;
-        Ok::<_, Error>(b.finish())
-    };
-    let (prefill, short, few) = (of(Pass::Prefill)?, of(Pass::Short)?, of(Pass::Few)?);
-    Ok([prefill, build_decode(model, layout, select, sizes)?, short, few])
+/// A plan for each pass, and the buffers they need after the weights. `extras`: with what penalties, bias and log probabilities need.
+pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, extras: bool) -> Result<Plans> {
+    let mut of = |pass| Ok((pass, build_plan(model, layout, select, sizes, pass, extras)?));
+    // States are reserved by whoever comes first, as large as a prefill pass wants them.
+    Ok(Plans::new([of(Pass::Prefill)?, of(Pass::Short)?, of(Pass::Few)?, of(Pass::Decode)?]))
 }
 
-/// The plan of a decode step.
-pub(super) fn build_decode(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes) -> Result<Plan> {
-    let mut b = Builder::new(layout, select, sizes, Pass::Decode);
-    model.forward(&mut b)?;
-    b.sample(model.config().vocab)?;
-    Ok(b.finish())
+/// The plan of one pass.
+pub(super) fn build_plan(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, pass: Pass, extras: bool) -> Result<Plan> {
+    let mut b = Builder::new(layout, select, sizes, pass);
+    model.layers(&mut b)?;
+    let logits = model.head(&mut b)?;
+    if pass == Pass::Decode {
+        b.sample(logits, model.config().vocab, extras)?;
+    }
+    let plan = b.finish();
+    debug_assert!(hazards(&plan, layout).is_empty(), "{pass:?}: {:?}", hazards(&plan, layout));
+    Ok(plan)
 }
-
-/// Steps of the sampling tail at the end of a decode plan.
-pub(super) const TAIL: usize = 4 + 2 * FILTER_ROUNDS as usize;
 
 impl Session {
-    /// The sizes that plans are made for at first: passes of `rows` rows, a cache of `cache_start` positions, both `context` at most.
-    pub(crate) fn sizes_of(rows: u32, context: u32, cache_start: u32) -> Sizes {
-        Sizes { rows: rows.min(context), capacity: cache_start.min(context).next_multiple_of(64), ring: MOST }
+    /// The sizes that plans are made for at first: passes of `rows` rows, states of `start` positions, both `context` at most.
+    pub(crate) fn sizes_of(rows: u32, context: u32, start: u32) -> Sizes {
+        Sizes { rows: rows.min(context), capacity: start.min(context).next_multiple_of(64), slots: 1, ring: MOST }
     }
 
-    /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used, `cache_start`
-    /// how many the cache holds before it doubles.
-    pub fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, rows: u32, context: u32, cache_start: u32) -> Result<Self> {
+    /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used, `sizes` what there is
+    /// room for at first: states double.
+    pub fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, context: u32, sizes: Sizes) -> Result<Self> {
         let weights = layout.specs().len();
-        let sizes = Self::sizes_of(rows, context, cache_start);
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * (4 + LOGPROBS_ROW), usage)).collect::<Result<_>>()?;
         let fence = || gpu.buffer("fence", 4, usage);
         let mut session = Self {
             fences: [fence()?, fence()?],
+            states: States::new(gpu.clone(), sizes.slots),
             gpu,
             model,
             select,
@@ -142,23 +119,14 @@ impl Session {
             buffers: Vec::new(),
             sizes,
             context,
-            plans: Default::default(),
-            decode: Vec::new(),
-            prefill: Vec::new(),
-            few: None,
-            tail: Vec::new(),
-            extras: None,
+            plans: Plans::default(),
+            extras: false,
+            encoded: BTreeMap::new(),
             staging,
             self_tested: false,
             ms_a_token: None,
-            cached: History::default(),
-            missing: false,
             interrupted: None,
             long: false,
-            written: 0,
-            active: FIRST,
-            parked: BTreeMap::new(),
-            next_conversation: FIRST + 1,
         };
         session.make_buffers()?;
         session.lay_out(sizes)?;
@@ -171,12 +139,21 @@ impl Session {
         self.layout.truncate(self.weights);
         self.buffers.truncate(self.weights);
         self.sizes = sizes;
-        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, sizes)?;
-        self.make_buffers()?;
+        self.plan()?;
         self.put_rotations()?;
-        self.encode_plans()?;
-        if self.extras.take().is_some() {
-            self.make_extras()?;
+        self.states.attach(&self.layout, |id| &self.buffers[id.0 as usize]);
+        Ok(())
+    }
+
+    /// Plans, makes the layout's buffers that are not there yet, compiles and binds what was compiled before, and at least prefill and decode.
+    fn plan(&mut self) -> Result<()> {
+        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.extras)?;
+        self.make_buffers()?;
+        let compiled: Vec<Pass> =
+            Pass::ALL.into_iter().filter(|pass| matches!(pass, Pass::Prefill | Pass::Decode) || self.encoded.contains_key(pass)).collect();
+        for pass in compiled {
+            let encoded = self.encode(&self.plans[pass])?;
+            self.encoded.insert(pass, encoded);
         }
         Ok(())
     }
@@ -184,48 +161,37 @@ impl Session {
     /// Makes the layout's buffers that are not there yet.
     fn make_buffers(&mut self) -> Result<()> {
         for spec in &self.layout.specs()[self.buffers.len()..] {
-            self.buffers.push(self.gpu.buffer(&spec.label, spec.bytes, usage_of(spec))?);
+            self.buffers.push(self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec))?);
         }
-        Ok(())
-    }
-
-    fn make_extras(&mut self) -> Result<()> {
-        let mut b = Builder::new(&mut self.layout, &self.select, self.sizes, Pass::Decode);
-        b.sample_extras(self.model.config().vocab)?;
-        let plan = b.finish();
-        self.make_buffers()?;
-        let encoded = self.encode(&plan)?.try_into().map_err(|_| Error::internal("penalties and log probabilities are three steps"))?;
-        self.extras = Some((plan, encoded));
         Ok(())
     }
 
     /// Compiles what penalties, bias and log probabilities need, if it is not there yet, and tests it where the other kernels were tested.
     pub(super) async fn prepare_extras(&mut self) -> Result<()> {
-        if self.extras.is_some() {
+        if self.extras {
             return Ok(());
         }
-        self.make_extras()?;
+        self.extras = true;
+        self.plan()?;
         if !self.self_tested {
             return Ok(());
         }
         let test = self.self_test().await;
         match test {
             Ok(test) if test.wrong.is_empty() => return Ok(()),
-            _ => self.extras = None,
+            _ => {
+                self.extras = false;
+                self.plan()?;
+            }
         }
         let wrong: Vec<_> = test?.wrong.into_iter().map(|(variant, how)| format!("{variant}: {how}")).collect();
         Err(Error::gpu(format!("this GPU or its driver computes penalties or log probabilities wrongly, leave them out: {}", wrong.join("; "))))
     }
 
-    /// Their plan, once somebody has asked for one of them.
-    pub fn extras(&self) -> Option<&Plan> {
-        self.extras.as_ref().map(|(plan, _)| plan)
-    }
-
     fn put_rotations(&self) -> Result<()> {
         for (i, rope) in self.model.config().ropes.iter().enumerate() {
             // Of a table that no layer reads there is no buffer.
-            if let Some(id) = self.layout.find(&labels::rotations(i)) {
+            if let Some(id) = self.layout.find(&Name::Rotations(i)) {
                 self.write_at(id, 0, cast_slice(&rope.table(self.sizes.capacity, self.long)?))?;
             }
         }
@@ -239,8 +205,19 @@ impl Session {
 
     /// Rotates as in long texts, or as in short ones, from now on.
     pub(super) fn rotate_long(&mut self, long: bool) -> Result<()> {
+        if self.long == long {
+            return Ok(());
+        }
         self.long = long;
         self.put_rotations()
+    }
+
+    /// Gives a sequence its slot, and has positions be rotated as its are.
+    pub(super) fn enter(&mut self, sequence: SequenceId) -> Result<u32> {
+        self.ensure(self.states.history(sequence)?.len() as u32)?;
+        let slot = self.states.enter(sequence)?;
+        self.rotate_long(self.states.is_long(sequence)?)?;
+        Ok(slot as u32)
     }
 
     fn encode(&self, plan: &Plan) -> Result<Vec<Encoded>> {
@@ -249,46 +226,37 @@ impl Session {
 
     pub(super) fn encode_step(&self, step: &Step) -> Result<Encoded> {
         let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.buffers[id.0 as usize].clone())).collect();
-        let need = match step.variant.kernel {
-            "logit_stats" | "threshold" => Need::Temperature,
-            "tally" | "narrow" => Need::Search,
-            _ => Need::All,
-        };
-        Ok(Encoded { bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid, need })
+        Ok(Encoded { stage: step.stage, bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid })
+    }
+
+    /// The steps of a pass that is compiled; none of one that is not.
+    pub(super) fn steps(&self, pass: Pass) -> &[Encoded] {
+        self.encoded.get(&pass).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a pass is compiled.
+    pub fn has(&self, pass: Pass) -> bool {
+        self.encoded.contains_key(&pass)
     }
 
     /// Plans again, with what the selector has learnt; the buffers stay.
     pub(super) fn plan_again(&mut self) -> Result<()> {
-        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes)?;
-        self.encode_plans()
-    }
-
-    fn encode_plans(&mut self) -> Result<()> {
-        self.prefill = self.encode(&self.plans[0])?;
-        let decode = &self.plans[1];
-        let tail = Plan { steps: decode.steps[decode.steps.len() - TAIL..].to_vec() };
-        self.decode = self.encode(decode)?;
-        self.tail = self.encode(&tail)?;
-        if self.few.is_some() {
-            self.few = Some([self.encode(&self.plans[2])?, self.encode(&self.plans[3])?]);
-        }
-        Ok(())
-    }
-
-    /// Whether short prompts and those of few rows have passes of their own.
-    pub fn has_few(&self) -> bool {
-        self.few.is_some()
+        self.plan()
     }
 
     /// Compiles short passes and those of few rows, which are used from then on: for idle time, as nothing needs them. They must pass the self-test.
     pub async fn prepare_few(&mut self) -> Result<()> {
-        if self.few.is_some() {
+        let later: Vec<Pass> = Pass::ALL.into_iter().filter(|pass| !self.has(*pass)).collect();
+        if later.is_empty() {
             return Ok(());
         }
-        self.few = Some([self.encode(&self.plans[2])?, self.encode(&self.plans[3])?]);
+        for pass in &later {
+            let encoded = self.encode(&self.plans[*pass])?;
+            self.encoded.insert(*pass, encoded);
+        }
         let test = if self.self_tested { self.self_test().await } else { Ok(SelfTest::default()) };
         if !matches!(&test, Ok(test) if test.wrong.is_empty()) {
-            self.few = None;
+            self.encoded.retain(|pass, _| !later.contains(pass));
         }
         test.map(drop)
     }
@@ -303,8 +271,7 @@ impl Session {
         let started = now_ms();
         self.self_tested = true;
         let mut variants: Vec<&'static Variant> = Vec::new();
-        let used = if self.few.is_some() { 4 } else { 2 };
-        for step in self.plans[..used].iter().chain(self.extras()).flat_map(|p| &p.steps) {
+        for step in self.encoded.keys().flat_map(|pass| &self.plans[*pass].steps) {
             if !variants.contains(&step.variant) && !self.select.known().proven.contains(&step.variant.to_string()) {
                 variants.push(step.variant);
             }
@@ -327,9 +294,39 @@ impl Session {
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
-    /// The plans of a prefill pass, of a decode step, and of prefill passes that are short and of few rows.
-    pub fn plans(&self) -> &[Plan; 4] {
+    /// A plan for each pass.
+    pub fn plans(&self) -> &Plans {
         &self.plans
+    }
+    /// What sequences remember.
+    pub fn states(&self) -> &States {
+        &self.states
+    }
+    /// The same, to fork and release them.
+    pub fn states_mut(&mut self) -> &mut States {
+        &mut self.states
+    }
+    /// Writes a conversation of the model with that fingerprint. A lost one is made again first.
+    pub async fn save(&mut self, sequence: SequenceId, model: &str, writer: &mut Writer, cancel: &Cancel) -> Result<()> {
+        let tokens = self.states.history(sequence)?.len();
+        self.rebuild(sequence, tokens, cancel).await?;
+        self.states.save(sequence, self.settings(model), writer, cancel).await
+    }
+
+    /// Takes a saved conversation back.
+    pub async fn restore(&mut self, model: &str, files: &Files) -> Result<SequenceId> {
+        let saved = Saved::read(files, &self.settings(model), self.model().config().vocab as u32).await?;
+        self.ensure(saved.tokens().max(1))?;
+        self.states.restore(saved, files, self.sizes.rows).await
+    }
+
+    fn settings(&self, model: &str) -> Settings {
+        Settings { model: model.to_owned(), lane: self.lane(), kv: self.select.kv() }
+    }
+
+    /// Whether the plan of a decode step has what penalties, bias and log probabilities need.
+    pub(super) fn has_extras(&self) -> bool {
+        self.extras
     }
     /// What the plans are made for.
     pub fn sizes(&self) -> Sizes {
@@ -342,6 +339,10 @@ impl Session {
     /// Has no more than so many positions be used.
     pub(crate) fn limit_context(&mut self, context: u32) {
         self.context = self.context.min(context);
+    }
+    /// What of the model's recommendations could not be honoured, for people.
+    pub fn warnings(&self) -> &[String] {
+        self.select.warnings()
     }
     /// The lane.
     pub fn lane(&self) -> crate::plan::Lane {
@@ -360,21 +361,24 @@ impl Session {
         Ok(Uploading { session: self, upload: Upload::new(self.gpu.clone())? })
     }
 
-    pub(super) fn put(&self, label: &str, bytes: &[u8]) -> Result<()> {
-        let id = self.layout.find(label).ok_or_else(|| Error::internal(format!("no buffer {label}")))?;
-        self.write_at(id, 0, bytes)
+    pub(super) fn put(&self, control: Control, bytes: &[u8]) -> Result<()> {
+        self.write_at(self.id_of(control)?, 0, bytes)
+    }
+
+    fn id_of(&self, name: impl Into<Name>) -> Result<BufferId> {
+        let name = name.into();
+        self.layout.find(&name).ok_or_else(|| Error::internal(format!("no buffer {name}")))
     }
 
     pub(super) fn buffer_of(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.0 as usize]
     }
 
-    pub(super) fn buffer(&self, label: &str) -> Result<&Buffer> {
-        let id = self.layout.find(label).ok_or_else(|| Error::internal(format!("no buffer {label}")))?;
-        Ok(&self.buffers[id.0 as usize])
+    pub(super) fn buffer(&self, name: impl Into<Name>) -> Result<&Buffer> {
+        Ok(self.buffer_of(self.id_of(name)?))
     }
 
-    /// Makes room for `positions` positions: doubles the cache as often as needed and copies it on the GPU.
+    /// Makes room for `positions` positions: doubles the states as often as needed and copies them on the GPU.
     pub fn ensure(&mut self, positions: u32) -> Result<()> {
         if positions <= self.sizes.capacity {
             return Ok(());
@@ -387,43 +391,27 @@ impl Session {
             capacity *= 2;
         }
         let capacity = capacity.min(self.context.next_multiple_of(64));
-        // State too: the loop may be running.
-        let keep: Vec<_> = self
-            .layout
-            .specs()
-            .iter()
-            .zip(&self.buffers)
-            .filter(|(s, _)| matches!(s.role, Role::Cache | Role::State) || s.label == labels::LOGITS)
-            .map(|(s, b)| (s.label.clone(), s.cache, b.clone()))
-            .collect();
+        // The loop may be running: what it is told, and the logits that its first step samples from.
+        let outlives = |spec: &BufferSpec| spec.role() == Role::Control || spec.name == Name::Scratch(Scratch::Logits);
+        let keep: Vec<_> = self.layout.specs().iter().zip(&self.buffers).filter(|(s, _)| outlives(s)).map(|(s, b)| (s.name.clone(), b.clone())).collect();
         self.lay_out(Sizes { capacity, ..self.sizes })?;
         let mut encoder = self.gpu.encoder("grow");
-        for (label, cache, old) in &keep {
-            let new = self.buffer(label)?;
-            match cache {
-                // Slots are positions as long as a part can grow.
-                Some(shape) => copy_rows(&mut encoder, shape, shape.positions, (old, shape.positions), (new, self.shape(label)?.positions)),
-                None => encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes()),
-            }
+        for (name, old) in &keep {
+            encoder.copy_buffer_to_buffer(old.raw(), 0, self.buffer(name.clone())?.raw(), 0, old.bytes());
         }
         self.gpu.submit(encoder);
         Ok(())
     }
 
-    fn shape(&self, label: &str) -> Result<CacheShape> {
-        let spec = self.layout.specs().iter().find(|s| s.label == label);
-        spec.and_then(|s| s.cache).ok_or_else(|| Error::internal(format!("no cache {label}")))
-    }
-
     /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.
     pub async fn warm_up(&self) -> Result<()> {
         let done = State { done: 1, rows: 1, ..State::default() };
-        self.put(labels::PREFILL, bytes_of(&done))?;
-        self.put(labels::STATE, bytes_of(&done))?;
+        self.put(Control::Prefill, bytes_of(&done))?;
+        self.put(Control::Decode, bytes_of(&done))?;
         let mut encoder = self.gpu.encoder("warm up");
         {
             let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in self.prefill.iter().chain(&self.decode) {
+            for step in self.encoded.values().flatten() {
                 self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
             }
         }
@@ -447,14 +435,6 @@ impl Sink for Uploading<'_> {
     }
 }
 
-/// Copies rows 0 to `n` of each head of a part of the cache between buffers, each with the positions that it holds.
-pub(super) fn copy_rows(encoder: &mut wgpu::CommandEncoder, shape: &CacheShape, n: u32, (from, of): (&Buffer, u32), (to, room): (&Buffer, u32)) {
-    for head in 0..u64::from(shape.heads) {
-        let at = |positions: u32| head * u64::from(positions) * shape.row;
-        encoder.copy_buffer_to_buffer(from.raw(), at(of), to.raw(), at(room), u64::from(n) * shape.row);
-    }
-}
-
 pub(super) fn context_full(positions: u32, context: u32) -> Error {
     Error::new(
         ErrorKind::ContextFull,
@@ -467,11 +447,11 @@ const UNIFORM_BYTES: u64 = 65_536;
 
 fn usage_of(spec: &BufferSpec) -> wgpu::BufferUsages {
     use wgpu::BufferUsages as U;
-    match spec.role {
+    match spec.role() {
         // Norms of heads are uniforms.
         Role::Weight if spec.bytes <= UNIFORM_BYTES => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
         Role::Weight => U::STORAGE | U::COPY_DST | U::COPY_SRC,
-        Role::Cache | Role::Activation => U::STORAGE | U::COPY_DST | U::COPY_SRC,
-        Role::State => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
+        Role::State | Role::Scratch => U::STORAGE | U::COPY_DST | U::COPY_SRC,
+        Role::Control => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
     }
 }

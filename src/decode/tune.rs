@@ -3,12 +3,13 @@
 use bytemuck::bytes_of;
 use serde::Serialize;
 
-use super::session::{Encoded, Session, build_decode};
+use super::session::{Encoded, Session, build_plan};
+use crate::base::{Cancel, now_ms};
 use crate::error::Result;
 use crate::kernels::State;
+use crate::layout::Control;
 use crate::plan::tuning::Measurements;
-use crate::plan::{Choice, labels};
-use crate::stream::{Cancel, now_ms};
+use crate::plan::{Choice, Pass};
 
 /// How a tuning went.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -45,7 +46,7 @@ impl Session {
         let started = now_ms();
         let mut tuned = Tuned::default();
         let mut choices: Vec<(Choice, Vec<usize>)> = Vec::new();
-        for (i, step) in self.plans()[1].steps.iter().enumerate() {
+        for (i, step) in self.plans()[Pass::Decode].steps.iter().enumerate() {
             let Some(choice) = &step.choice else { continue };
             match choices.iter_mut().find(|(c, _)| c.operation == choice.operation) {
                 Some((_, steps)) => steps.push(i),
@@ -53,7 +54,7 @@ impl Session {
             }
         }
         choices.retain(|(c, _)| !self.select.is_measured(&c.operation));
-        self.put(labels::STATE, bytes_of(&State { rows: 1, limit: u32::MAX, ..State::default() }))?;
+        self.put(Control::Decode, bytes_of(&State { rows: 1, limit: u32::MAX, ..State::default() }))?;
         let over = |share: f64| now_ms() - started > budget_ms * share || cancel.is_cancelled();
         // All are compiled first: a GPU that waits for a compiler slows its clock down, and whoever comes next looks slow.
         let mut contests = Vec::new();
@@ -90,7 +91,7 @@ impl Session {
             }
             tuned.measured += 1;
             tuned.times.insert(choice.operation.clone(), times.clone());
-            let before = self.plans()[1].steps[steps[0]].variant.name;
+            let before = self.plans()[Pass::Decode].steps[steps[0]].variant.name;
             tuned.changed += usize::from(times[0].0 != before);
             self.select.learn(choice.operation, times);
         }
@@ -116,7 +117,7 @@ impl Session {
     /// Those steps of a decode plan, as the selector would choose them now, ready to run.
     pub(super) fn encode_some(&mut self, steps: &[usize]) -> Result<Vec<Encoded>> {
         let mut layout = self.layout().clone();
-        let plan = build_decode(self.model(), &mut layout, &self.select, self.sizes())?;
+        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.has_extras())?;
         steps.iter().map(|i| self.encode_step(&plan.steps[*i])).collect()
     }
 }

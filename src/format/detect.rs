@@ -70,7 +70,6 @@ enum Sniffed {
 
 /// Fails with `BAD_MODEL` where one of the files, `.json` ones apart, is known to be something else: a web page, a Git LFS pointer. Shards of a
 /// manifest have hashes of their own and may begin with anything.
-#[cfg(target_arch = "wasm32")]
 pub(crate) async fn refuse_others(files: &Files) -> Result<()> {
     if files.contains_key(MANIFEST) {
         return Ok(());

@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 
 use super::gguf;
 use super::tensor::{TensorInfo, tensor_bytes};
-use super::{Checkpoint, DType, HfMetadata, Metadata, TokenizerFiles, limits};
+use super::{Checkpoint, HfMetadata, Metadata, TokenizerFiles, limits};
+use crate::base::{check_name, hex};
+use crate::blocks::{DType, WeightType};
 use crate::error::{Error, Result};
 use crate::source::spec::names::MANIFEST;
 use crate::source::{ByteSource, Files};
-use crate::store::check_name;
-use crate::weights::WeightType;
 
 /// What `format` says.
 const FORMAT: &str = "millrace";
@@ -173,10 +173,6 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Manifest {
     /// Reads a manifest and checks all that it says about itself; the files are not looked at.
     ///
@@ -248,8 +244,7 @@ impl Manifest {
                 return Err(Error::bad_model(format!("tensors '{}' and '{}' overlap at byte {} of {}", pair[0].2, pair[1].2, pair[1].0, shard.file)));
             }
         }
-        let hints: Vec<_> = self.hints.kernels.iter().map(|(kernel, variant)| (kernel.clone(), variant.clone())).collect();
-        crate::plan::Selector::check(&hints).map_err(|e| Error::bad_model(format!("hints.kernels: {}", e.message())))
+        Ok(())
     }
 
     /// The checkpoint that the files are.
@@ -332,7 +327,7 @@ impl Tensor {
         if rows != n {
             return Err(Error::bad_model(format!("its segments hold {rows} rows, its shape says {n}")));
         }
-        let row_blocks = k.div_ceil(crate::weights::BLOCK as u64);
+        let row_blocks = k.div_ceil(crate::blocks::BLOCK as u64);
         for segment in &self.segments {
             let expected = segment_bytes(kind, segment.rows, row_blocks);
             if segment.rows == 0 || expected != Some(segment.length) {

@@ -17,7 +17,6 @@
 //! ```
 
 mod detect;
-mod dtype;
 pub mod gguf;
 mod hf;
 mod limits;
@@ -31,13 +30,12 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
-#[cfg(target_arch = "wasm32")]
 pub(crate) use detect::refuse_others;
-pub use dtype::DType;
 pub use hf::{HfMetadata, TokenizerFiles};
 pub use manifest::{Manifest, Packed};
 pub use tensor::TensorInfo;
 
+use crate::base::hex;
 use crate::error::{Error, Result};
 use crate::source::{ByteSource, Files, check_range};
 
@@ -100,7 +98,7 @@ impl Checkpoint {
             let length = SAMPLE.min(tensor.bytes);
             hash.update(self.read(tensor, (tensor.bytes - length) / 2, length as usize).await?);
         }
-        Ok(manifest::hex(&hash.finalize()))
+        Ok(hex(&hash.finalize()))
     }
 
     /// The tensor called `name`; `BAD_MODEL` if there is none.

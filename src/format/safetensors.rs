@@ -11,8 +11,9 @@ use safetensors::Dtype;
 use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, Visitor};
 
+use super::limits;
 use super::tensor::{TensorInfo, check_layout, tensor_bytes};
-use super::{DType, limits};
+use crate::blocks::DType;
 use crate::error::{Error, Result};
 use crate::source::ByteSource;
 

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::DType;
+use crate::blocks::DType;
 use crate::error::{Error, Result};
 use crate::source::ByteSource;
 

@@ -81,7 +81,7 @@ impl Gpu {
     pub(super) async fn failure(&self, what: &str) -> Error {
         // The browser rejects what is under way before it says why.
         #[cfg(target_arch = "wasm32")]
-        select(self.lost(), Box::pin(crate::stream::sleep(NOTICE_MS))).await;
+        select(self.lost(), Box::pin(crate::base::sleep(NOTICE_MS))).await;
         self.check().err().unwrap_or_else(|| Error::gpu(what))
     }
 

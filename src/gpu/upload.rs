@@ -8,7 +8,8 @@ use futures_channel::oneshot;
 
 use super::device::Gpu;
 use super::pipeline::Buffer;
-use crate::error::{Error, Result};
+use super::platform;
+use crate::error::Result;
 
 /// Bytes of a staging buffer, and how many there are.
 const STAGING: usize = 8 << 20;
@@ -69,7 +70,7 @@ impl Upload {
             }
             self.mapped().await?;
             let from = self.current.borrow().used as u64;
-            let filled = fill(self.ring.borrow()[self.current.borrow().at].buffer.raw(), from, piece);
+            let filled = platform::fill(self.ring.borrow()[self.current.borrow().at].buffer.raw(), from, piece);
             if filled.is_err() {
                 return Err(self.gpu.failure("a staging buffer is not mapped").await);
             }
@@ -124,21 +125,4 @@ fn map(buffer: &Buffer) -> Mapped {
         let _ = sender.send(result);
     });
     receiver
-}
-
-/// Copies `bytes` into a mapped buffer.
-fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
-    let room = from..from + bytes.len() as u64;
-    let failed = |e| Error::internal(format!("a staging buffer is not mapped: {e}"));
-    // wgpu keeps the range of a buffer that the browser unmaps because its device is gone: touching that throws.
-    #[cfg(target_arch = "wasm32")]
-    if !crate::web::gpu::is_mapped(buffer) {
-        return Err(Error::internal("a staging buffer is not mapped"));
-    }
-    // wgpu's own slice would be copied out of the browser's memory and back.
-    #[cfg(target_arch = "wasm32")]
-    buffer.get_mapped_range(room).map_err(failed)?.as_uint8array().copy_from(bytes);
-    #[cfg(not(target_arch = "wasm32"))]
-    buffer.get_mapped_range_mut(room).map_err(failed)?.copy_from_slice(bytes);
-    Ok(())
 }

@@ -5,14 +5,17 @@
 //! [`State`]. Every kernel has a twin of the same name in [`crate::cpu`], and [`check`] compares the two.
 //!
 //! To add a kernel: write `shaders/NAME.wgsl` and its table in `shaders/variants.toml`, its twin in `src/cpu/NAME.rs` and
-//! its cases in `src/kernels/check/NAME.rs`, each with its line in the lists `TWINS` and `CASES`. A shader that breaks a
+//! its cases in `src/check/NAME.rs`, each with its line in the lists `TWINS` and `CASES`. A shader that breaks a
 //! rule (naga's, or one of the limits that every device keeps) does not build; a kernel without a twin or cases fails a
-//! test. To add a weight type: `shaders/common/weight_TYPE.wgsl`, its name in the axes, its branch in [`crate::cpu::weight`].
+//! test. To add a weight type: `shaders/common/weight_TYPE.wgsl`, its name in the axes, its branch in [`crate::blocks::decode`].
 
-pub mod check;
+mod caps;
 pub mod splits;
 mod state;
 
+pub use caps::Caps;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use caps::MATRICES;
 pub use state::State;
 
 use std::collections::BTreeMap;
@@ -21,7 +24,6 @@ use std::sync::OnceLock;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
 use crate::error::{Error, Result};
-use crate::gpu::Caps;
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -205,6 +207,11 @@ impl std::fmt::Display for Variant {
 /// Every kernel's name, in the order of variants.toml.
 pub fn kernels() -> &'static [&'static str] {
     KERNELS
+}
+
+/// Every variant of every kernel, in the order of variants.toml.
+pub fn all() -> &'static [Variant] {
+    VARIANTS
 }
 
 /// The variants of a kernel; none where there is no such kernel.

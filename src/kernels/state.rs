@@ -18,8 +18,10 @@ pub struct State {
     pub step: u32,
     /// `done` is set when `step` reaches it.
     pub limit: u32,
+    /// The slot of the sequence's state.
+    pub slot: u32,
     /// Room for later, zero.
-    pub reserved: [u32; 10],
+    pub reserved: [u32; 9],
 }
 
 impl State {

@@ -67,6 +67,20 @@ pub struct LayerKind {
     pub window: Option<u32>,
     /// The number of its rotary positions.
     pub rope: usize,
+    /// What mixes its positions.
+    pub mixer: MixerKind,
+}
+
+/// What mixes the positions of a layer, which says what the layer remembers of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MixerKind {
+    /// Attention over keys and values of its own.
+    Attention,
+    /// Attention over those of an earlier layer: it has queries only.
+    Shared(usize),
+    /// A running sum of what the layer reads: no model's, for tests of what recurrent states go through.
+    #[cfg(feature = "toy")]
+    RunningSum,
 }
 
 /// A norm's kind.
@@ -157,7 +171,7 @@ impl ModelConfig {
             vocab,
             heads: Heads { h, g: keys.size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e },
             context: context as u32,
-            layers: vec![LayerKind { window: None, rope: 0 }; layers],
+            layers: vec![LayerKind { window: None, rope: 0, mixer: MixerKind::Attention }; layers],
             ropes: vec![Rope::read(keys, e, context)?],
             learned_positions: false,
             norm: NormKind::Rms,

@@ -1,12 +1,13 @@
 //! The transformer that all architectures are: layers of attention and a feed-forward network, or experts, around a residual stream. What
 //! differs is data ([`ModelConfig`]).
 
-use super::config::{LayerKind, ModelConfig, NormKind, Norms, QkNorm};
+use super::config::{LayerKind, MixerKind, ModelConfig, NormKind, Norms, QkNorm};
 use super::tensors::{Listed, Place, Rows, Tensors};
 use super::{Architecture, Model, Reserve};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
-use crate::plan::{Act, Attention, BufferId, Builder, Experts, Heads, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, stride};
+use crate::layout::BufferId;
+use crate::plan::{Attention, Builder, Experts, Heads, Keys, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, Stage, Value};
 use crate::weights::{Matrix, VectorSource};
 
 struct NormWeights {
@@ -27,13 +28,22 @@ enum FeedForward {
     },
 }
 
+enum Mixer {
+    Attention {
+        qkv: Matrix,               // ((H + 2 G) E, D), or (H E, D) where keys and values are another layer's
+        qk_norm: Option<BufferId>, // weights for queries, then for keys
+        o: Matrix,                 // (D, H E)
+        keys: Keys,
+    },
+    #[cfg(feature = "toy")]
+    RunningSum,
+}
+
 struct Layer {
     name: String,
     kind: LayerKind,
     attn_norm: Option<NormWeights>,
-    qkv: Matrix,               // ((H + 2 G) E, D)
-    qk_norm: Option<BufferId>, // weights for queries, then for keys
-    o: Matrix,                 // (D, H E)
+    mixer: Mixer,
     post_attn: Option<NormWeights>,
     ffn_norm: Option<NormWeights>,
     feed_forward: FeedForward,
@@ -108,13 +118,37 @@ fn norm_with(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, before: Pla
     Ok(NormWeights { weight: t.vector(label, parts.into(), c.norm_offset, 1.0, 0)?, bias: None, with_post: true })
 }
 
+/// The weights of the norms of queries and keys, where there are such.
+fn qk_norm(t: &mut Tensors<'_, '_>, c: &ModelConfig, name: &str, i: usize) -> Result<Option<BufferId>> {
+    let Heads { h, g, e } = c.heads;
+    let (q, k) = match c.qk_norm {
+        QkNorm::None => return Ok(None),
+        QkNorm::Each => (e, e),
+        QkNorm::All => (h * e, g * e),
+    };
+    let room = if c.qk_norm == QkNorm::Each { QK_NORM_ROOM } else { q };
+    let (q_norm, k_norm) = (t.named(("attn_q_norm", Some(i)), "weight", &[q]), t.named(("attn_k_norm", Some(i)), "weight", &[k]));
+    let mut parts = vec![(Some(q_norm), q), (None, room - q)];
+    parts.push(if matches!(c.layers[i].mixer, MixerKind::Shared(_)) { (None, k) } else { (Some(k_norm), k) });
+    t.vector(format!("{name}.qk_norm"), parts, c.norm_offset, 1.0, 2 * QK_NORM_ROOM).map(Some)
+}
+
 impl Layer {
     fn reserve(t: &mut Tensors<'_, '_>, c: &ModelConfig, i: usize) -> Result<Self> {
         let (d, f, Heads { h, g, e }) = (c.width, c.ff, c.heads);
         let name = format!("blk.{i}");
         let at = |part| (part, Some(i));
         let stored = c.stored;
-        let qkv: Vec<_> = if stored.qkv { vec![("attn_qkv", c.heads.qkv())] } else { vec![("attn_q", h * e), ("attn_k", g * e), ("attn_v", g * e)] };
+        let kind = c.layers[i];
+        let keys = match kind.mixer {
+            MixerKind::Shared(layer) => Keys::Of(layer),
+            _ => Keys::Own(i),
+        };
+        let qkv: &[_] = match keys {
+            Keys::Of(_) => &[("attn_q", h * e)],
+            Keys::Own(_) if stored.qkv => &[("attn_qkv", c.heads.qkv())],
+            Keys::Own(_) => &[("attn_q", h * e), ("attn_k", g * e), ("attn_v", g * e)],
+        };
         let transposed = stored.transposed;
         let matrix = |t: &mut Tensors<'_, '_>, label: &str, parts: &[(&'static str, usize)], k: usize, bias: bool| {
             let rows = |&(part, n): &(&'static str, usize)| {
@@ -138,18 +172,16 @@ impl Layer {
             Some(last) => Some(norm_with(t, c, at("attn_norm"), ("post_ffw_norm", Some(last)))?),
             None => norm_at(t, before, "attn_norm")?,
         };
-        let qkv = matrix(t, "qkv", &qkv, d, c.biases.qkv)?;
-        let qk_norm = match c.qk_norm {
-            QkNorm::None => None,
-            which => {
-                let (q, k) = if which == QkNorm::Each { (e, e) } else { (h * e, g * e) };
-                let room = if which == QkNorm::Each { QK_NORM_ROOM } else { q };
-                let (q_norm, k_norm) = (t.named(at("attn_q_norm"), "weight", &[q]), t.named(at("attn_k_norm"), "weight", &[k]));
-                let parts = vec![(Some(q_norm), q), (None, room - q), (Some(k_norm), k)];
-                Some(t.vector(format!("{name}.qk_norm"), parts, c.norm_offset, 1.0, 2 * QK_NORM_ROOM)?)
-            }
+        let attention = |t: &mut Tensors<'_, '_>| {
+            let qkv = matrix(t, "qkv", qkv, d, c.biases.qkv)?;
+            let qk_norm = qk_norm(t, c, &name, i)?;
+            Ok::<_, Error>(Mixer::Attention { qkv, qk_norm, o: matrix(t, "o", &[("attn_output", d)], h * e, c.biases.output)?, keys })
         };
-        let o = matrix(t, "o", &[("attn_output", d)], h * e, c.biases.output)?;
+        let mixer = match kind.mixer {
+            MixerKind::Attention | MixerKind::Shared(_) => attention(t)?,
+            #[cfg(feature = "toy")]
+            MixerKind::RunningSum => Mixer::RunningSum,
+        };
         let post_attn = norm_at(t, after, "post_attention_norm")?;
         let ffn_norm = match around {
             true => Some(norm_with(t, c, at("ffn_norm"), at("post_attention_norm"))?),
@@ -188,7 +220,7 @@ impl Layer {
             }
         };
         let post_ffn = norm_at(t, after, "post_ffw_norm")?;
-        Ok(Self { name, kind: c.layers[i], attn_norm, qkv, qk_norm, o, post_attn, ffn_norm, feed_forward, post_ffn })
+        Ok(Self { name, kind, attn_norm, mixer, post_attn, ffn_norm, feed_forward, post_ffn })
     }
 }
 
@@ -208,7 +240,11 @@ impl Model for Decoder {
             all.push(&self.head);
         }
         for l in &self.layers {
-            all.extend([&l.qkv, &l.o]);
+            match &l.mixer {
+                Mixer::Attention { qkv, o, .. } => all.extend([qkv, o]),
+                #[cfg(feature = "toy")]
+                Mixer::RunningSum => {}
+            }
             match &l.feed_forward {
                 FeedForward::One { up, down } => all.extend([up, down]),
                 FeedForward::Experts { router, up, down } => all.extend([router, up, down]),
@@ -221,65 +257,60 @@ impl Model for Decoder {
         &self.vectors
     }
 
-    fn forward(&self, b: &mut Builder<'_>) -> Result<()> {
+    fn layers(&self, b: &mut Builder<'_>) -> Result<()> {
         let c = &self.config;
-        let h = b.residual(c.width); // (T, D)
-        let qkv = b.scratch("qkv", c.heads.qkv()); // (T, (H + 2 G) E)
-        let norm = |name: String, w: &NormWeights| Norm {
-            name,
-            weight: w.weight,
-            bias: w.bias,
-            center: c.norm == NormKind::Layer,
-            eps: c.eps,
-            with_post: w.with_post,
-        };
-
-        b.embed("token_embd", &self.embed, h, c.embed_scale)?;
+        b.embed("token_embd", &self.embed, c.embed_scale)?;
         if let Some(table) = &self.positions {
-            b.embed_positions("position_embd", table, h)?;
+            b.embed_positions("position_embd", table)?;
         }
         for (i, l) in self.layers.iter().enumerate() {
+            b.stage(Stage::Layer(i));
             let name = |part: &str| format!("{}.{part}", l.name);
-            match &l.attn_norm {
-                Some(w) => b.norm_linear(&norm(name("attn_norm"), w), h, &l.qkv, qkv, c.heads.qkv())?,
-                None => {
-                    let x = b.unnormed(&name("attn_input"), h, &l.qkv)?;
-                    b.linear(&l.qkv, x, qkv, c.heads.qkv(), false)?;
+            match &l.mixer {
+                Mixer::Attention { qkv, qk_norm, o, keys } => {
+                    let rows = match &l.attn_norm {
+                        Some(w) => b.norm_qkv(&self.norm_of(name("attn_norm"), w), qkv)?, // (T, (H + 2 G) E)
+                        None => {
+                            let x = b.unnormed(&name("attn_input"), qkv)?;
+                            b.qkv(qkv, x)?
+                        }
+                    };
+                    let rope = c.ropes.get(l.kind.rope).map(|rope| Rotation { table: l.kind.rope, dims: rope.dims, interleaved: rope.interleaved });
+                    let qk_norm = qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All });
+                    let shape = Attention { keys: *keys, heads: c.heads, rope, qk_norm, scale: c.score_scale, window: l.kind.window, softcap: c.score_cap };
+                    let a = b.attention(&name("attention"), rows, shape, o)?; // (T, H E)
+                    b.add(o, a, l.post_attn.as_ref().map(|w| self.norm_of(name("post_attention_norm"), w)))?;
+                }
+                #[cfg(feature = "toy")]
+                Mixer::RunningSum => {
+                    let Some(w) = &l.attn_norm else { return Err(Error::internal("a running sum without a norm")) };
+                    b.running_sum(&name("running_sum"), i, &self.norm_of(name("attn_norm"), w))?;
                 }
             }
-            let rope = c.ropes.get(l.kind.rope).map(|rope| Rotation { table: l.kind.rope, dims: rope.dims, interleaved: rope.interleaved });
-            let qk_norm = l.qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All });
-            let shape = Attention { heads: c.heads, rope, qk_norm, scale: c.score_scale, window: l.kind.window, softcap: c.score_cap };
-            let a = b.attention(&name("attention"), i, qkv, shape, &l.o)?;
-            let post = l.post_attn.as_ref().map(|w| norm(name("post_attention_norm"), w));
-            add(b, &l.o, a, h, post)?;
-            let ffn_norm = l.ffn_norm.as_ref().map(|w| norm(name("ffn_norm"), w));
+            let ffn_norm = l.ffn_norm.as_ref().map(|w| self.norm_of(name("ffn_norm"), w));
             match &l.feed_forward {
                 FeedForward::One { up, down } => {
                     let mlp = Mlp { activation: c.activation, gated: c.gated };
-                    let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), h, up, mlp, down)?;
-                    let post = l.post_ffn.as_ref().map(|w| norm(name("post_ffw_norm"), w));
-                    add(b, down, a, h, post)?;
+                    let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, mlp, down)?; // (T, F)
+                    b.add(down, a, l.post_ffn.as_ref().map(|w| self.norm_of(name("post_ffw_norm"), w)))?;
                 }
                 FeedForward::Experts { router, up, down } => {
                     let (Some(routing), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
-                    b.experts(&name("experts"), norm, h, Experts { routing, activation: c.activation, router, up, down })?;
+                    b.experts(&name("experts"), norm, Experts { routing, activation: c.activation, router, up, down })?;
                 }
             }
         }
-        b.head(&norm("output_norm".into(), &self.norm), h, &self.head, c.logit_cap)
+        Ok(())
+    }
+
+    fn head(&self, b: &mut Builder<'_>) -> Result<Value> {
+        b.head(&self.norm_of("output_norm".into(), &self.norm), &self.head, self.config.logit_cap)
     }
 }
 
-/// `h += W x`, or `h += norm(W x)`.
-fn add(b: &mut Builder<'_>, w: &Matrix, x: Act, h: BufferId, norm: Option<Norm>) -> Result<()> {
-    let width = stride(w.n);
-    match norm {
-        None => b.linear(w, x, h, width, true),
-        Some(norm) => {
-            let y = b.scratch("block", width);
-            b.linear(w, x, y, width, false)?;
-            b.add_norm(&norm, y, h, w.n)
-        }
+impl Decoder {
+    fn norm_of(&self, name: String, w: &NormWeights) -> Norm {
+        let center = self.config.norm == NormKind::Layer;
+        Norm { name, weight: w.weight, bias: w.bias, center, eps: self.config.eps, with_post: w.with_post }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{Biases, LayerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
+use super::config::{Biases, LayerKind, MixerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
 use super::keys::Keys;
 use super::names::HfNames;
 use crate::error::{Error, Result};
@@ -55,7 +55,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         vocab,
         heads: Heads { h, g: h, e },
         context: keys.need("context_length", "n_positions")? as u32,
-        layers: vec![LayerKind { window: None, rope: 0 }; layers],
+        layers: vec![LayerKind { window: None, rope: 0, mixer: MixerKind::Attention }; layers],
         ropes: Vec::new(),
         learned_positions: true,
         norm: NormKind::Layer,

@@ -19,14 +19,18 @@ mod qwen3_moe;
 pub mod rope;
 mod stablelm;
 mod tensors;
+#[cfg(feature = "toy")]
+mod toy;
 
 pub use config::ModelConfig;
 pub use tensors::Listed;
 
+use crate::blocks::dequantize;
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::plan::{BufferId, Builder};
-use crate::weights::{Matrix, Recipe, VectorSource, dequantize};
+use crate::layout::BufferId;
+use crate::plan::{Builder, Value};
+use crate::weights::{Matrix, Recipe, VectorSource};
 use keys::Keys;
 use names::HfNames;
 use rope::{ROPE_FACTORS, ROPE_FREQS, Scaling};
@@ -41,8 +45,10 @@ pub trait Model {
     fn matrices(&self) -> Vec<&Matrix>;
     /// Every vector, for the loader.
     fn vectors(&self) -> &[(BufferId, VectorSource)];
-    /// Appends one pass, from the embedding to the logits of the last row.
-    fn forward(&self, b: &mut Builder<'_>) -> Result<()>;
+    /// Appends one pass, from the embedding to what the last layer adds to the residual stream.
+    fn layers(&self, b: &mut Builder<'_>) -> Result<()>;
+    /// Appends the last norm and the head: the logits of the last row, `[V]`.
+    fn head(&self, b: &mut Builder<'_>) -> Result<Value>;
 }
 
 /// Reserves weights on the GPU: `matrix(label, bytes)` gives a buffer's id.
@@ -81,7 +87,14 @@ const ARCHITECTURES: &[&Architecture] = &[
     &gpt2::GPT2,
     &qwen3_moe::QWEN3_MOE,
     &granite_moe::GRANITE_MOE,
+    #[cfg(feature = "toy")]
+    &toy::TOY,
 ];
+
+/// The architectures that this version runs, by GGUF's names.
+pub fn architectures() -> impl Iterator<Item = &'static str> {
+    ARCHITECTURES.iter().map(|a| a.gguf)
+}
 
 /// The checkpoint's architecture and configuration. An unknown architecture is an error that lists those that are known.
 fn read(checkpoint: &Checkpoint) -> Result<(&'static Architecture, ModelConfig)> {

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 
 use super::names::Names;
 use super::{Architecture, ModelConfig, Reserve};
+use crate::blocks::{DType, WeightType};
 use crate::error::{Error, Result};
-use crate::format::{Checkpoint, DType};
-use crate::plan::BufferId;
-use crate::weights::{Matrix, Recipe, RowSlice, VectorPart, VectorSource, WeightType};
+use crate::format::Checkpoint;
+use crate::layout::BufferId;
+use crate::weights::{Matrix, Recipe, RowSlice, VectorPart, VectorSource};
 
 /// A tensor that a model reads.
 #[derive(Debug, Clone)]

@@ -1,10 +1,12 @@
 //! Attention, from the queries, keys and values to what the output product reads.
 
-use super::builder::{Builder, FEW, SHORT};
-use super::{Act, Attention, Bindings, BufferId, CacheShape, Extent, Grid, Heads, Overrides, Pass, QK_NORM_ROOM, Role, labels};
+use super::builder::{Builder, Operand, Operands};
+use super::{Act, Attention, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, QK_NORM_ROOM, Room, SHORT, Value};
+use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::splits::Rule;
-use crate::weights::{BLOCK, Matrix};
+use crate::layout::{Form, Name, Rows, Scratch, StateShape};
+use crate::weights::Matrix;
 
 /// Query heads that share a workgroup of decode attention, and with it each read of the cache.
 const HEADS: usize = 4;
@@ -19,75 +21,96 @@ pub(crate) const fn width_axis(e: usize) -> &'static str {
 }
 
 impl Builder<'_> {
-    /// Layer `layer`'s keys and values, by their bindings, and their shape.
-    fn cache(&mut self, layer: usize, heads: Heads, window: Option<u32>) -> (Bindings, CacheShape) {
-        let mut whole = CacheShape { heads: heads.g as u32, positions: CacheShape::positions(self.sizes, window), row: 0, window };
+    /// Keys and values, by their bindings, and the shape of both together.
+    fn cache(&mut self, keys: Keys, heads: Heads, window: Option<u32>) -> Result<(Operands, Rows)> {
+        let mut whole = Rows { heads: heads.g as u32, positions: Rows::positions(self.sizes, window), row: 0, window };
         let mut buffers = Vec::new();
-        for (name, row) in self.select.kv().buffers(heads.e) {
-            buffers.push((name, self.layout.cache(&format!("cache.{layer}.{name}"), CacheShape { row, ..whole })));
+        for (part, row) in self.select.kv().buffers(heads.e) {
+            let shape = StateShape::Rows(Rows { row, ..whole });
+            let id = match keys {
+                Keys::Own(layer) => self.layout.state(layer, part, shape, self.sizes.slots),
+                Keys::Of(layer) => {
+                    let id = self.layout.find(&Name::State(layer, part)).filter(|id| self.layout.spec(*id).state == Some(shape));
+                    id.ok_or_else(|| Error::internal(format!("layer {layer} has no keys and values of the shape that another reads")))?
+                }
+            };
+            buffers.push((part, id.into()));
             whole.row += row;
         }
-        (buffers, whole)
+        Ok((buffers, whole))
     }
 
-    /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to layer `layer`'s cache, and causal attention of the
-    /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the cache's splits.
-    pub fn attention(&mut self, name: &str, layer: usize, qkv: BufferId, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { heads, rope, qk_norm, scale, window, softcap } = shape;
+    /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
+    /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
+    pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
         if consumer.k != width {
             return Err(Error::internal(format!("{name}: the output product has K = {}, the heads give {width}", consumer.k)));
         }
-        let (cache, cached) = self.cache(layer, heads, window);
+        let (cache, cached) = self.cache(keys, heads, window)?;
+        // A row has queries, and keys and values of its own where it does not read another layer's.
+        let (row, own) = match keys {
+            Keys::Own(_) => (heads.qkv(), heads.g),
+            Keys::Of(_) => (width, 0),
+        };
         let rot = match rope {
-            Some(rope) => self.layout.shared(&labels::rotations(rope.table), u64::from(self.sizes.capacity) * rope.dims as u64 * 4, Role::Weight),
+            Some(rope) => self.layout.reserve(Name::Rotations(rope.table), u64::from(self.sizes.capacity) * rope.dims as u64 * 4),
             None => self.zeros,
         };
         let key_bytes = u64::from(cached.heads) * cached.row;
         let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
-        let sizes = [("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", heads.qkv() as f64)];
+        let sizes = [("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", row as f64)];
         let rotation = [("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
         let mut scores = vec![("SCALE", scale)];
         scores.extend((softcap != 0.0).then_some(("SOFTCAP", softcap)));
         scores.extend(&seen);
         let with = |more: &[&[(&'static str, f64)]]| sizes.iter().copied().chain(more.concat()).collect::<Overrides>();
-        let bound = |more: &[(&'static str, BufferId)]| [&[("qkv", qkv)], &cache[..], more].concat();
+        let bound = |qkv: Value, more: &[(&'static str, Operand)]| [&[("qkv", qkv.into())], &cache[..], more].concat();
+        let mut qkv = qkv;
         // One row's heads are normed where they are rotated; a norm of all heads needs to see them all.
         if let Some(norm) = qk_norm
             && (norm.all || !self.decode())
         {
             let chosen = self.select.choose("qk_norm", &[])?;
             let Heads { h, g, e } = heads;
-            let [q, q_width, k, k_width, at] = if norm.all { [1, h * e, 1, g * e, h * e] } else { [h, e, g, e, QK_NORM_ROOM] };
-            let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", heads.qkv())];
+            let (q, q_width) = if norm.all { (1, h * e) } else { (h, e) };
+            let (k, k_width, at) = match own {
+                0 => (0, e, 0),
+                _ if norm.all => (1, g * e, h * e),
+                _ => (g, e, QK_NORM_ROOM),
+            };
+            let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", row)];
             let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).collect();
             let grid = Grid(Extent::Fixed((q + k) as u32), self.per_row(1));
-            self.push(&format!("{name}.qk_norm"), chosen, overrides, vec![("qkv", qkv), ("nw", norm.weight)], grid, 0);
+            self.push(&format!("{name}.qk_norm"), chosen, overrides, vec![("qkv", qkv.into()), ("nw", norm.weight.into())], grid, 0);
+            qkv = self.made(qkv.buffer);
         }
         let fused_norm = qk_norm.filter(|norm| self.decode() && !norm.all);
         let norms: Vec<_> = fused_norm.map(|norm| [("QK_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
-        let norm_weights = fused_norm.map_or(self.zeros, |norm| norm.weight);
+        let norm_weights = fused_norm.map_or(self.zeros, |norm| norm.weight).into();
         if !self.decode() {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
-            let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * heads.g) as u32));
-            self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(&[("rot", rot)]), grid, 0);
+            let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * own) as u32));
+            self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(qkv, &[("rot", rot.into())]), grid, 0);
+            qkv = self.made(qkv.buffer);
         }
         if self.pass == Pass::Prefill {
-            let y = self.scratch("attention.f32", kb * BLOCK);
+            let room = self.scratch(Scratch::Attention(Form::F32), kb * BLOCK);
             let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
             let per = chosen.variant.tile[1].max(1);
             let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
-            self.push(name, chosen, with(&[&scores, &[("KB", kb as f64)]]), bound(&[("y", y)]), grid, key_bytes * u64::from(cached.positions));
+            self.push(name, chosen, with(&[&scores, &[("KB", kb as f64)]]), bound(qkv, &[("y", room.into())]), grid, key_bytes * u64::from(cached.positions));
+            let y = self.made(room);
             if self.on_matrices(consumer) {
                 return Ok(Act::F32(y));
             }
-            let out = self.act("attention", consumer);
-            if let Act::Q8(..) = out {
-                self.quantize(&format!("{name}.quantize"), y, kb, out)?;
-            }
-            return Ok(out);
+            return match self.room(Scratch::Attention, consumer) {
+                out @ Room::Q8(..) => self.quantize(&format!("{name}.quantize"), y, kb, out),
+                _ => Ok(Act::F32(y)),
+            };
         }
         let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
         let most_keys = cached.positions.min(window.unwrap_or(u32::MAX));
@@ -104,11 +127,12 @@ impl Builder<'_> {
             _ => SHORT.min(self.sizes.rows),
         };
         let splits = (1..=most_rows).map(|rows| u64::from(rows * rule.most_splits(most_keys, groups * rows))).max().unwrap_or(1);
-        let po = self.layout.shared("attention.partial", splits * width as u64 * 4, Role::Activation);
-        let ml = self.layout.shared("attention.weights", splits * heads.h as u64 * 8, Role::Activation);
+        let po = self.layout.reserve(Scratch::Partial, splits * width as u64 * 4);
+        let ml = self.layout.reserve(Scratch::PartialWeights, splits * heads.h as u64 * 8);
         // Of several rows, `rope` has rotated the queries and appended the keys.
         let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
-        let own: &[_] = if self.decode() { &rotation } else { &unrotated };
+        let rotated: &[_] = if self.decode() { &rotation } else { &unrotated };
+        let appends: &[_] = if self.decode() && own == 0 { &[("APPENDS", 0.0)] } else { &[] };
         let mut cut = vec![("LEAST", f64::from(least))];
         if !self.decode() {
             cut.extend([("MOST", f64::from(rule.most)), ("FILL", f64::from(rule.fill))]);
@@ -118,20 +142,28 @@ impl Builder<'_> {
             _ => Extent::Splits { groups, keys: most_keys, rule },
         };
         let grid = Grid(Extent::Fixed(groups), grid);
-        self.push(name, chosen, with(&[own, &scores, &cut, &norms]), bound(&[("rot", rot), ("qkn", norm_weights), ("po", po), ("ml", ml)]), grid, 0);
+        self.push(
+            name,
+            chosen,
+            with(&[rotated, appends, &scores, &cut, &norms]),
+            bound(qkv, &[("rot", rot.into()), ("qkn", norm_weights), ("po", po.into()), ("ml", ml.into())]),
+            grid,
+            0,
+        );
+        let (po, ml) = (self.made(po), self.made(ml));
         if let Some(step) = self.plan.steps.last_mut() {
             step.bytes = key_bytes * u64::from(cached.positions);
             step.key_bytes = key_bytes;
         }
 
-        let out = self.act("attention", consumer);
+        let out = self.room(Scratch::Attention, consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
         let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("KB", kb as f64)];
         overrides.extend(cut);
         overrides.extend(&seen);
-        let mut bindings = vec![("po", po), ("ml", ml)];
+        let mut bindings: Operands = vec![("po", po.into()), ("ml", ml.into())];
         bindings.extend(out.outputs());
         self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), self.per_row(1)), 0);
-        Ok(out)
+        Ok(self.filled(out))
     }
 }

@@ -1,23 +1,36 @@
 //! The operations of which an architecture's forward pass is made: each appends the steps of one operation, for a prefill pass or a decode step.
 
-use super::{Act, Bindings, BufferId, Chosen, Extent, Grid, Lane, Layout, Mlp, Norm, Overrides, Plan, Role, Selector, Step};
+use super::{Act, Chosen, Extent, Grid, Lane, Mlp, Norm, Overrides, Pass, Plan, Room, Selector, Stage, Step, Value};
+use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::{State, Variant};
-use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
-use crate::weights::{BLOCK, Matrix, Part};
+use crate::layout::{BufferId, Control, Form, Layout, Scratch, Sizes, stride};
+use crate::weights::{Matrix, Part};
 
-/// Sizes that the plan is made for.
+/// What a step reads or writes: what an earlier step of the plan has left, or a buffer that is there in its own right.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizes {
-    /// Most rows of a pass: the prefill chunk; 1 in decode.
-    pub rows: u32,
-    /// Positions that the cache holds, C.
-    pub capacity: u32,
-    /// Token ids that the ring holds between two readbacks.
-    pub ring: u32,
+pub(super) enum Operand {
+    Value(Value),
+    Buffer(BufferId),
 }
 
+impl From<Value> for Operand {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl From<BufferId> for Operand {
+    fn from(buffer: BufferId) -> Self {
+        Self::Buffer(buffer)
+    }
+}
+
+/// What a step is bound to, by the names in the shader.
+pub(super) type Operands = Vec<(&'static str, Operand)>;
+
 /// Where the sums of a product go.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Sums {
     pub y: BufferId,
     /// f32 between its rows.
@@ -28,52 +41,19 @@ pub(super) struct Sums {
     pub cap: f64,
 }
 
-/// What a plan is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
-    /// Up to `Sizes::rows` rows of a prompt.
-    Prefill,
-    /// Up to [`SHORT`] rows of a prompt: too few to fill a GPU with tiles of rows, each row's keys are dealt out as in decode.
-    Short,
-    /// Up to [`FEW`] rows of a prompt: each weight is read once for all of them, as in decode.
-    Few,
-    /// One row, and the token after it.
-    Decode,
+/// The residual stream: f32 `[T, stride(D)]`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stream {
+    /// As the last step that wrote to it has left it.
+    pub h: Value,
+    /// D.
+    pub width: usize,
 }
 
-/// Most rows of [`Pass::Few`].
-pub const FEW: u32 = 8;
-/// Most rows of [`Pass::Short`].
-pub const SHORT: u32 = 64;
-
-/// Buffers that every architecture shares, by their labels in the layout.
-pub mod labels {
-    /// State of the decode loop.
-    pub const STATE: &str = "state";
-    /// State of a prefill pass.
-    pub const PREFILL: &str = "prefill.state";
-    /// Token ids of a prefill pass.
-    pub const TOKENS: &str = "tokens";
-    /// Sampling parameters.
-    pub const SAMPLING: &str = "sampling";
-    /// Sampled token ids between two readbacks.
-    pub const RING: &str = "ring";
-    /// Logits of the last row.
-    pub const LOGITS: &str = "logits";
-    /// Of each token whether it is in the prompt, how often in the answer, and its bias.
-    pub const TALLIES: &str = "sample.tallies";
-    /// The likeliest tokens of each step between two readbacks.
-    pub const LIKELIEST: &str = "sample.likeliest";
-    /// The log probabilities of the token of each step, and of those.
-    pub const LOGPROBS: &str = "sample.logprobs";
-    /// What unused bindings are bound to.
-    pub const ZEROS: &str = "zeros";
-    /// What outputs that nobody reads are bound to.
-    pub const UNUSED: &str = "unused";
-    /// cos and sin by position, of the model's n-th rotary positions.
-    pub fn rotations(n: usize) -> String {
-        if n == 0 { "rotations".into() } else { format!("rotations.{n}") }
-    }
+/// A block's result that has yet to be normed and added to the residual stream.
+struct Pending {
+    norm: Norm,
+    block: Value,
 }
 
 /// Builds the plan of one pass.
@@ -82,16 +62,13 @@ pub struct Builder<'a> {
     pub(super) select: &'a Selector,
     pub(super) sizes: Sizes,
     pub(super) pass: Pass,
+    stage: Stage,
     state: BufferId,
     /// What a binding that a model does not need is bound to.
     pub(super) zeros: BufferId,
-    /// What an output that nobody reads is bound to.
-    unused: BufferId,
     pub(super) plan: Plan,
-    /// A block's result that has yet to be normed and added to the residual stream: its norm, the result, its width.
-    pending: Option<(Norm, BufferId, usize)>,
-    /// Whether the residual stream is in the second of its two buffers.
-    swapped: bool,
+    stream: Option<Stream>,
+    pending: Option<Pending>,
 }
 
 /// Rows from which there are enough to fill any GPU with one group of lanes each.
@@ -118,8 +95,8 @@ fn part_overrides(matrix: &Matrix, part: &Part) -> Overrides {
     vec![("KB", matrix.kb() as f64), ("N", part.rows as f64), ("ROW0", part.row0 as f64)]
 }
 
-pub(super) fn weight_bindings(part: &Part) -> Bindings {
-    [Some(("wq", part.wq)), part.ws.map(|ws| ("ws", ws))].into_iter().flatten().collect()
+pub(super) fn weight_bindings(part: &Part) -> Operands {
+    [Some(("wq", part.wq.into())), part.ws.map(|ws| ("ws", ws.into()))].into_iter().flatten().collect()
 }
 
 const STATE_BYTES: u64 = State::BYTES as u64;
@@ -127,15 +104,19 @@ const STATE_BYTES: u64 = State::BYTES as u64;
 impl<'a> Builder<'a> {
     /// A builder for a pass.
     pub fn new(layout: &'a mut Layout, select: &'a Selector, sizes: Sizes, pass: Pass) -> Self {
-        let state = layout.shared(if pass == Pass::Decode { labels::STATE } else { labels::PREFILL }, STATE_BYTES, Role::State);
+        let state = layout.reserve(if pass == Pass::Decode { Control::Decode } else { Control::Prefill }, STATE_BYTES);
         // As much as the largest uniform wants.
-        let zeros = layout.shared(labels::ZEROS, 2048, Role::State);
-        let unused = layout.shared(labels::UNUSED, 16, Role::Activation);
-        Self { layout, select, sizes, pass, state, zeros, unused, plan: Plan::default(), pending: None, swapped: false }
+        let zeros = layout.reserve(Control::Zeros, 2048);
+        Self { layout, select, sizes, pass, stage: Stage::Embed, state, zeros, plan: Plan::default(), stream: None, pending: None }
     }
 
     pub(super) fn decode(&self) -> bool {
         self.pass == Pass::Decode
+    }
+
+    /// What comes now is part of that.
+    pub fn stage(&mut self, stage: Stage) {
+        self.stage = stage;
     }
 
     /// The finished plan.
@@ -143,14 +124,24 @@ impl<'a> Builder<'a> {
         self.plan
     }
 
-    /// A scratch buffer of `rows` rows of `row` words, shared by all layers and by both plans.
-    pub fn scratch(&mut self, label: &str, row: usize) -> BufferId {
-        self.layout.shared(label, u64::from(self.sizes.rows) * row as u64 * 4, Role::Activation)
+    /// A scratch buffer of `rows` rows of `row` words.
+    pub(super) fn scratch(&mut self, what: Scratch, row: usize) -> BufferId {
+        self.layout.reserve(what, u64::from(self.sizes.rows) * row as u64 * 4)
     }
 
-    /// The residual stream: f32 `[T, stride(D)]`.
-    pub fn residual(&mut self, d: usize) -> BufferId {
-        self.scratch("residual", stride(d))
+    /// The residual stream as it is now.
+    pub(super) fn stream(&self) -> Result<Stream> {
+        self.stream.ok_or_else(|| Error::internal("the residual stream begins with an embedding"))
+    }
+
+    /// A step has written to the residual stream, in this buffer.
+    pub(super) fn streamed(&mut self, buffer: BufferId, width: usize) {
+        self.stream = Some(Stream { h: self.made(buffer), width });
+    }
+
+    /// What the last step has left in a buffer.
+    pub(super) fn made(&self, buffer: BufferId) -> Value {
+        Value { buffer, made: self.plan.steps.len().saturating_sub(1) }
     }
 
     pub(super) fn per_row(&self, per: u32) -> Extent {
@@ -159,14 +150,24 @@ impl<'a> Builder<'a> {
 
     /// Where the producer of `matrix`'s input writes: in the fast lane int8 if every part of the matrix is quantized, in lane f16 halves for
     /// decode, f32 otherwise.
-    pub(super) fn act(&mut self, label: &str, matrix: &Matrix) -> Act {
+    pub(super) fn room(&mut self, what: fn(Form) -> Scratch, matrix: &Matrix) -> Room {
         let kb = matrix.kb();
         match self.select.lane() {
-            _ if self.on_matrices(matrix) => Act::F16(self.scratch(&format!("{label}.f16"), kb * BLOCK / 2)),
-            Lane::Fast if matrix.quantized() => Act::Q8(self.scratch(&format!("{label}.q8"), kb * BLOCK / 4), self.scratch(&format!("{label}.scales"), kb * 2)),
-            Lane::F16 if self.decode() => Act::F16(self.scratch(&format!("{label}.f16"), kb * BLOCK / 2)),
-            _ => Act::F32(self.scratch(&format!("{label}.f32"), kb * BLOCK)),
+            _ if self.on_matrices(matrix) => Room::F16(self.scratch(what(Form::F16), kb * BLOCK / 2)),
+            Lane::Fast if matrix.quantized() => self.room_q8(what, kb, 1),
+            Lane::F16 if self.decode() => Room::F16(self.scratch(what(Form::F16), kb * BLOCK / 2)),
+            _ => Room::F32(self.scratch(what(Form::F32), kb * BLOCK)),
         }
+    }
+
+    /// Room for int8 and their scales: `each` times `kb` blocks a row.
+    pub(super) fn room_q8(&mut self, what: fn(Form) -> Scratch, kb: usize, each: usize) -> Room {
+        Room::Q8(self.scratch(what(Form::Q8), each * kb * BLOCK / 4), self.scratch(what(Form::Scales), each * kb * 2))
+    }
+
+    /// What the last step has left in that room.
+    pub(super) fn filled(&self, room: Room) -> Act {
+        room.map(|buffer| self.made(buffer))
     }
 
     /// Whether a product of prefill runs on matrix units, which write whole tiles.
@@ -190,39 +191,59 @@ impl<'a> Builder<'a> {
     }
 
     /// The bias of a product, as its override and its binding.
-    fn bias(&self, matrix: &Matrix) -> ((&'static str, f64), (&'static str, BufferId)) {
-        (("BIAS", f64::from(u8::from(matrix.bias.is_some()))), ("bias", matrix.bias.unwrap_or(self.zeros)))
+    fn bias(&self, matrix: &Matrix) -> ((&'static str, f64), (&'static str, Operand)) {
+        (("BIAS", f64::from(u8::from(matrix.bias.is_some()))), ("bias", matrix.bias.unwrap_or(self.zeros).into()))
     }
 
-    pub(super) fn push(&mut self, name: &str, chosen: Chosen, overrides: Overrides, mut bindings: Bindings, grid: Grid, bytes: u64) {
+    pub(super) fn push(&mut self, name: &str, chosen: Chosen, overrides: Overrides, mut operands: Operands, grid: Grid, bytes: u64) {
         let Chosen { variant, mut reason, choice } = chosen;
+        if variant.bindings.iter().any(|b| b.name == "state") && operands.iter().all(|(n, _)| *n != "state") {
+            operands.push(("state", self.state.into()));
+        }
+        let mut bindings = Vec::with_capacity(operands.len());
+        let mut reads = Vec::new();
+        for (binding, operand) in operands {
+            let buffer = match operand {
+                Operand::Buffer(buffer) => buffer,
+                Operand::Value(value) => {
+                    reads.push(value);
+                    value.buffer
+                }
+            };
+            bindings.push((binding, buffer));
+        }
         if let Some(note) = bindings.iter().find(|(name, _)| *name == "wq").and_then(|(_, wq)| self.layout.note_of(*wq)) {
             reason = format!("{reason}; {note}");
         }
-        if variant.bindings.iter().any(|b| b.name == "state") && bindings.iter().all(|(n, _)| *n != "state") {
-            bindings.push(("state", self.state));
-        }
-        self.plan.steps.push(Step { name: name.to_owned(), variant, overrides, bindings, grid, bytes, key_bytes: 0, reason, choice });
+        let (stage, name) = (self.stage, name.to_owned());
+        self.plan.steps.push(Step { stage, name, variant, overrides, bindings, reads, grid, bytes, key_bytes: 0, reason, choice });
     }
 
-    /// Gathers the embeddings of this pass's tokens, times `scale`, into `h`, `[T, stride(D)]`.
-    pub fn embed(&mut self, name: &str, table: &Matrix, h: BufferId, scale: f64) -> Result<()> {
-        self.gather(name, table, h, if scale == 1.0 { vec![] } else { vec![("SCALE", scale)] })
+    /// The residual stream begins: the embeddings of this pass's tokens, times `scale`.
+    pub fn embed(&mut self, name: &str, table: &Matrix, scale: f64) -> Result<()> {
+        let h = self.scratch(Scratch::Residual, stride(table.k));
+        self.gather(name, table, h.into(), if scale == 1.0 { vec![] } else { vec![("SCALE", scale)] })?;
+        self.streamed(h, table.k);
+        Ok(())
     }
 
-    /// Adds the learned embeddings of this pass's positions to `h`.
-    pub fn embed_positions(&mut self, name: &str, table: &Matrix, h: BufferId) -> Result<()> {
-        self.gather(name, table, h, vec![("ADD", 1.0), ("POSITIONS", 1.0)])
+    /// Adds the learned embeddings of this pass's positions to the residual stream.
+    pub fn embed_positions(&mut self, name: &str, table: &Matrix) -> Result<()> {
+        let h = self.stream()?.h;
+        self.gather(name, table, h.into(), vec![("ADD", 1.0), ("POSITIONS", 1.0)])?;
+        self.streamed(h.buffer, table.k);
+        Ok(())
     }
 
-    fn gather(&mut self, name: &str, table: &Matrix, h: BufferId, how: Overrides) -> Result<()> {
+    fn gather(&mut self, name: &str, table: &Matrix, h: Operand, how: Overrides) -> Result<()> {
         // In decode the token id is word 1 of the state, where the sampler put it.
-        let (tokens, at) =
-            if self.decode() { (self.state, 1.0) } else { (self.layout.shared(labels::TOKENS, u64::from(self.sizes.rows) * 4, Role::State), 0.0) };
-        for part in &table.parts {
+        let (tokens, at) = if self.decode() { (self.state, 1.0) } else { (self.layout.reserve(Control::Tokens, u64::from(self.sizes.rows) * 4), 0.0) };
+        for (i, part) in table.parts.iter().enumerate() {
             let chosen = self.select.choose("embed", &[("weight", part.kind.axis())])?;
-            let mut bindings = vec![("tokens", tokens), ("wq", part.wq), ("h", h)];
-            bindings.extend(part.ws.map(|ws| ("ws", ws)));
+            // A token's row lies in one of the parts: the others leave what is there.
+            let h = if i == 0 { h } else { self.made(buffer_of(h)).into() };
+            let mut bindings = weight_bindings(part);
+            bindings.extend([("tokens", tokens.into()), ("h", h)]);
             let kb = table.kb();
             let mut overrides = vec![
                 ("D", table.k as f64),
@@ -239,23 +260,24 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The norm of `h` in the form that `consumer` reads. With `last`, only the pass's last row, as row 0.
-    fn norm(&mut self, norm: &Norm, h: BufferId, consumer: &Matrix, last: bool) -> Result<Act> {
-        self.complete(h)?;
-        let h = self.stream(h, consumer.k);
-        let out = self.act("x", consumer);
-        self.norm_as(norm, h, consumer.k, out, last)?;
-        Ok(out)
+    /// The norm of the residual stream in the form that `consumer` reads. With `last`, only the pass's last row, as row 0.
+    fn norm(&mut self, norm: &Norm, consumer: &Matrix, last: bool) -> Result<Act> {
+        self.complete()?;
+        let out = self.room(Scratch::Input, consumer);
+        self.norm_as(norm, out, last)
     }
 
-    pub(super) fn norm_as(&mut self, norm: &Norm, h: BufferId, d: usize, out: Act, last: bool) -> Result<()> {
-        self.norm_step(norm, h, d, (out.axis(), out.outputs()), last)
+    /// The same in that form.
+    pub(super) fn norm_as(&mut self, norm: &Norm, out: Room, last: bool) -> Result<Act> {
+        let Stream { h, width } = self.stream()?;
+        self.norm_step(norm, h, width, (out.axis(), out.outputs()), last)?;
+        Ok(self.filled(out))
     }
 
-    fn norm_step(&mut self, norm: &Norm, h: BufferId, d: usize, (out, outputs): (&str, Bindings), last: bool) -> Result<()> {
+    fn norm_step(&mut self, norm: &Norm, h: Value, d: usize, (out, outputs): (&str, Operands), last: bool) -> Result<()> {
         let grid = if last { Grid::folded(1) } else { Grid(self.per_row(1), Extent::Fixed(1)) };
         let chosen = self.select.choose("norm", &[("out", out)])?;
-        let mut bindings = vec![("h", h), ("nw", norm.weight), ("nb", norm.bias.unwrap_or(self.zeros))];
+        let mut bindings: Operands = vec![("h", h.into()), ("nw", norm.weight.into()), ("nb", norm.bias.unwrap_or(self.zeros).into())];
         bindings.extend(outputs);
         let mut overrides = vec![
             ("D", d as f64),
@@ -269,80 +291,99 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// `h += norm(y)`, both `[T, stride(D)]`. In decode it waits for the next product that norms its own input, and becomes part of its prologue.
-    pub fn add_norm(&mut self, norm: &Norm, y: BufferId, h: BufferId, d: usize) -> Result<()> {
-        self.complete(h)?;
-        if self.decode() && self.select.lane() != Lane::F16 && !norm.center {
-            self.pending = Some((norm.clone(), y, d));
+    /// Adds what a product makes of `x` to the residual stream: `h += W x (+ bias)`, or `h += norm(W x (+ bias))`. In decode that norm waits for
+    /// the next product that norms its own input, and becomes part of its prologue.
+    pub fn add(&mut self, matrix: &Matrix, x: Act, norm: Option<Norm>) -> Result<()> {
+        let width = stride(matrix.n);
+        let Some(norm) = norm else {
+            self.complete()?;
+            let h = self.stream()?.h;
+            self.product(self.linear_kernel(matrix), matrix, x, Sums { y: h.buffer, stride: width, add: true, cap: 0.0 })?;
+            self.streamed(h.buffer, matrix.n);
             return Ok(());
-        }
-        self.norm_step(norm, y, d, ("add", vec![("y", h)]), false)
-    }
-
-    /// Adds what waits to the residual stream `h`, by a dispatch of its own.
-    pub(super) fn complete(&mut self, h: BufferId) -> Result<()> {
-        match self.pending.take() {
-            Some((norm, y, d)) => {
-                let h = self.stream(h, d);
-                self.norm_step(&norm, y, d, ("add", vec![("y", h)]), false)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Where the residual stream `h` is now.
-    pub(super) fn stream(&mut self, h: BufferId, d: usize) -> BufferId {
-        if self.swapped { self.layout.shared("residual.2", stride(d) as u64 * 4, Role::Activation) } else { h }
-    }
-
-    /// What a product that norms its own input reads and writes besides: what waits to be added to the residual stream, if anything does.
-    fn prologue(&mut self, norm: &Norm, h: BufferId, d: usize) -> (Overrides, Bindings) {
-        let from = self.stream(h, d);
-        let mut overrides = vec![("D", d as f64), ("EPS", norm.eps)];
-        let (block, sum) = match self.pending.take() {
-            Some((_, block, _)) => {
-                overrides.push(("POST", 1.0));
-                self.swapped = !self.swapped;
-                (block, self.stream(h, d))
-            }
-            None => (self.zeros, self.unused),
         };
-        (overrides, vec![("h", from), ("nw", norm.weight), ("block", block), ("sum", sum)])
+        self.complete()?;
+        let y = self.scratch(Scratch::Block, width);
+        let block = self.linear(matrix, x, y, width)?;
+        let waits = self.decode() && self.select.lane() != Lane::F16 && !norm.center;
+        self.pending = Some(Pending { norm, block });
+        if waits { Ok(()) } else { self.complete() }
     }
 
-    /// `h` itself in the form that `consumer` reads. Halves may not hold the residual stream: lane f16 reads it as it is.
-    pub fn unnormed(&mut self, name: &str, h: BufferId, consumer: &Matrix) -> Result<Act> {
-        self.complete(h)?;
-        let h = self.stream(h, consumer.k);
-        if self.select.lane() != Lane::Fast || !consumer.quantized() || self.on_matrices(consumer) {
-            return Ok(Act::F32(h));
-        }
-        let out = self.act("x", consumer);
-        self.quantize(name, h, consumer.kb(), out)?;
-        Ok(out)
-    }
-
-    pub(super) fn quantize(&mut self, name: &str, x: BufferId, kb: usize, out: Act) -> Result<()> {
-        let chosen = self.select.choose("quantize", &[])?;
-        let mut bindings = vec![("x", x)];
-        bindings.extend(out.outputs());
-        let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
-        self.push(name, chosen, vec![("KB", kb as f64)], bindings, grid, 0);
+    /// Adds what waits to the residual stream, by a dispatch of its own.
+    pub(super) fn complete(&mut self) -> Result<()> {
+        let Some(Pending { norm, block }) = self.pending.take() else { return Ok(()) };
+        let Stream { h, width } = self.stream()?;
+        self.norm_step(&norm, block, width, ("add", vec![("y", h.into())]), false)?;
+        self.streamed(h.buffer, width);
         Ok(())
     }
 
-    /// `y = W x (+ bias)`, or `y += W x (+ bias)`. `y` has rows of `y_stride` f32.
-    pub fn linear(&mut self, matrix: &Matrix, x: Act, y: BufferId, y_stride: usize, add: bool) -> Result<()> {
-        let kernel = match self.pass {
+    /// Pushes a step that norms its own input, the residual stream, and adds what waits to it, if anything does.
+    #[expect(clippy::too_many_arguments, reason = "a step's parts, and the norm")]
+    fn push_normed(&mut self, name: &str, norm: &Norm, chosen: Chosen, mut overrides: Overrides, mut bindings: Operands, grid: Grid, bytes: u64) -> Result<()> {
+        let Stream { h, width } = self.stream()?;
+        overrides.extend([("D", width as f64), ("EPS", norm.eps)]);
+        let waiting = self.pending.take();
+        // What is complete goes to the other buffer, as other workgroups still read this one.
+        let (block, sum) = match &waiting {
+            Some(Pending { block, .. }) => {
+                overrides.push(("POST", 1.0));
+                let other = self.layout.reserve(Scratch::ResidualSum, stride(width) as u64 * 4);
+                let first = self.layout.reserve(Scratch::Residual, stride(width) as u64 * 4);
+                (Operand::Value(*block), if h.buffer == first { other } else { first })
+            }
+            None => (self.zeros.into(), self.layout.reserve(Scratch::Unused, 16)),
+        };
+        bindings.extend([("h", h.into()), ("nw", norm.weight.into()), ("block", block), ("sum", sum.into())]);
+        self.push(name, chosen, overrides, bindings, grid, bytes);
+        if waiting.is_some() {
+            self.streamed(sum, width);
+        }
+        Ok(())
+    }
+
+    /// The residual stream itself in the form that `consumer` reads. Halves may not hold it: lane f16 reads it as it is.
+    pub fn unnormed(&mut self, name: &str, consumer: &Matrix) -> Result<Act> {
+        self.complete()?;
+        let h = self.stream()?.h;
+        if self.select.lane() != Lane::Fast || !consumer.quantized() || self.on_matrices(consumer) {
+            return Ok(Act::F32(h));
+        }
+        let out = self.room(Scratch::Input, consumer);
+        self.quantize(name, h, consumer.kb(), out)
+    }
+
+    pub(super) fn quantize(&mut self, name: &str, x: Value, kb: usize, out: Room) -> Result<Act> {
+        let chosen = self.select.choose("quantize", &[])?;
+        let mut bindings: Operands = vec![("x", x.into())];
+        bindings.extend(out.outputs());
+        let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
+        self.push(name, chosen, vec![("KB", kb as f64)], bindings, grid, 0);
+        Ok(self.filled(out))
+    }
+
+    fn linear_kernel(&self, matrix: &Matrix) -> &'static str {
+        match self.pass {
             Pass::Decode => "matvec",
             Pass::Few => "matvec_rows",
             Pass::Prefill | Pass::Short if self.on_matrices(matrix) => "matmul_subgroup",
             Pass::Prefill | Pass::Short => "matmul",
-        };
-        self.product(kernel, matrix, x, Sums { y, stride: y_stride, add, cap: 0.0 })
+        }
     }
 
-    pub(super) fn product(&mut self, kernel: &'static str, matrix: &Matrix, x: Act, sums: Sums) -> Result<()> {
+    /// `W x (+ bias)` in rows of `y_stride` f32.
+    fn linear(&mut self, matrix: &Matrix, x: Act, y: BufferId, y_stride: usize) -> Result<Value> {
+        self.product(self.linear_kernel(matrix), matrix, x, Sums { y, stride: y_stride, add: false, cap: 0.0 })
+    }
+
+    /// Queries, keys and values of a row that is in that form: f32 `[T, N]`.
+    pub fn qkv(&mut self, matrix: &Matrix, x: Act) -> Result<Value> {
+        let y = self.scratch(Scratch::Qkv, matrix.n);
+        self.linear(matrix, x, y, matrix.n)
+    }
+
+    pub(super) fn product(&mut self, kernel: &'static str, matrix: &Matrix, x: Act, sums: Sums) -> Result<Value> {
         let Sums { y, stride: y_stride, add, cap } = sums;
         for part in &matrix.parts {
             let axes = [("weight", part.kind.axis()), ("act", x.axis())];
@@ -371,7 +412,7 @@ impl<'a> Builder<'a> {
                 Grid::folded((part.rows as u32).div_ceil(tile[0] / split))
             };
             let mut bindings = weight_bindings(part);
-            bindings.push(("y", y));
+            bindings.push(("y", y.into()));
             bindings.extend(x.inputs());
             if kernel != "matmul_subgroup" {
                 let (set, bound) = self.bias(matrix);
@@ -380,38 +421,38 @@ impl<'a> Builder<'a> {
             }
             self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * kb) as u64));
         }
-        Ok(())
+        Ok(self.made(y))
     }
 
-    /// `y = W norm(h) (+ bias)`. In decode the norm, and the quantization of its result, are the product's own prologue.
-    pub fn norm_linear(&mut self, norm: &Norm, h: BufferId, matrix: &Matrix, y: BufferId, y_stride: usize) -> Result<()> {
+    /// Queries, keys and values of the normed residual stream, `W norm(h) (+ bias)`: f32 `[T, N]`. In decode the norm, and the quantization of its
+    /// result, are the product's own prologue.
+    pub fn norm_qkv(&mut self, norm: &Norm, matrix: &Matrix) -> Result<Value> {
         if !self.fuses_norm(norm, matrix.kb()) {
-            let x = self.norm(norm, h, matrix, false)?;
-            return self.linear(matrix, x, y, y_stride, false);
+            let x = self.norm(norm, matrix, false)?;
+            return self.qkv(matrix, x);
         }
         // A sum that was written is read by the parts after the first.
         if matrix.parts.len() > 1 || !norm.with_post {
-            self.complete(h)?;
+            self.complete()?;
         }
+        let y = self.scratch(Scratch::Qkv, matrix.n);
         for part in &matrix.parts {
-            let chosen = self.select.choose_product("norm_matvec", &[("weight", part.kind.axis()), ("act", self.act_axis(part))], matrix.k, part.rows)?;
+            let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part))];
+            let chosen = self.select.choose_product("norm_matvec", &axes, matrix.k, part.rows)?;
             let mut overrides = part_overrides(matrix, part);
             let (set, bound) = self.bias(matrix);
-            let (prologue, streams) = self.prologue(norm, h, matrix.k);
-            overrides.extend(prologue);
             overrides.push(set);
             let grid = Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0]));
             let mut bindings = weight_bindings(part);
-            bindings.extend(streams);
-            bindings.extend([("y", y), bound]);
-            self.push(&matrix.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64));
+            bindings.extend([("y", y.into()), bound]);
+            self.push_normed(&matrix.name, norm, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64))?;
         }
-        Ok(())
+        Ok(self.made(y))
     }
 
     /// The inner part of a feed-forward network, `act(gate) * up` or `act(up)` of `up norm(h)` (gate rows first; without a norm, of `up h`), in
     /// the form that `consumer` (the down product) reads. With gates and RMSNorm one dispatch in decode.
-    pub fn mlp(&mut self, name: &str, norm: Option<&Norm>, h: BufferId, up: &Matrix, mlp: Mlp, consumer: &Matrix) -> Result<Act> {
+    pub fn mlp(&mut self, name: &str, norm: Option<&Norm>, up: &Matrix, mlp: Mlp, consumer: &Matrix) -> Result<Act> {
         let f = consumer.k;
         if up.n != if mlp.gated { 2 * f } else { f } {
             return Err(Error::internal(format!("{} has {} rows, the down product reads {f}", up.name, up.n)));
@@ -422,28 +463,27 @@ impl<'a> Builder<'a> {
             && up.bias.is_none()
             && self.fuses_norm(norm, up.kb())
         {
-            let out = self.act("act", consumer);
+            let out = self.room(Scratch::Activation, consumer);
             let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", out.axis())];
             let chosen = self.select.choose_product("norm_gated", &axes, up.k, part.rows)?;
             if !norm.with_post {
-                self.complete(h)?;
+                self.complete()?;
             }
-            let (mut overrides, streams) = self.prologue(norm, h, up.k);
-            overrides.extend([("KB", up.kb() as f64), ("F", f as f64)]);
+            let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64)];
             overrides.extend(mlp.activation.to_override());
             let mut bindings = weight_bindings(part);
-            bindings.extend(streams);
             bindings.extend(out.outputs());
-            self.push(&up.name, chosen, overrides, bindings, Grid::folded((f as u32).div_ceil(32)), part.kind.bytes((part.rows * up.kb()) as u64));
-            return Ok(out);
+            let bytes = part.kind.bytes((part.rows * up.kb()) as u64);
+            self.push_normed(&up.name, norm, chosen, overrides, bindings, Grid::folded((f as u32).div_ceil(32)), bytes)?;
+            return Ok(self.filled(out));
         }
-        let products = self.scratch("gate_up", up.n);
         let x = match norm {
-            Some(norm) => self.norm(norm, h, up, false)?,
-            None => self.unnormed(&format!("{name}_input"), h, up)?,
+            Some(norm) => self.norm(norm, up, false)?,
+            None => self.unnormed(&format!("{name}_input"), up)?,
         };
-        self.linear(up, x, products, up.n, false)?;
-        self.activate(&format!("{}.activate", up.name), products, mlp, up.n, consumer)
+        let products = self.scratch(Scratch::GateUp, up.n);
+        let gate_up = self.linear(up, x, products, up.n)?;
+        self.activate(&format!("{}.activate", up.name), gate_up, mlp, up.n, consumer)
     }
 
     /// The `act` axis of a product with `part` that makes its own activations.
@@ -452,95 +492,32 @@ impl<'a> Builder<'a> {
     }
 
     /// `act(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), or `act` of `[T, F]`, in the form that `consumer` (the down product) reads.
-    fn activate(&mut self, name: &str, gate_up: BufferId, mlp: Mlp, row: usize, consumer: &Matrix) -> Result<Act> {
-        let out = self.act("act", consumer);
+    fn activate(&mut self, name: &str, gate_up: Value, mlp: Mlp, row: usize, consumer: &Matrix) -> Result<Act> {
+        let out = self.room(Scratch::Activation, consumer);
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = consumer.kb();
         let mut overrides = vec![("F", consumer.k as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
         overrides.extend(mlp.activation.to_override());
         overrides.extend((!mlp.gated).then_some(("GATED", 0.0)));
-        let mut bindings = vec![("gu", gate_up)];
+        let mut bindings: Operands = vec![("gu", gate_up.into())];
         bindings.extend(out.outputs());
         let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
         self.push(name, chosen, overrides, bindings, grid, 0);
-        Ok(out)
+        Ok(self.filled(out))
     }
 
     /// The logits of the last row, `[V]` f32, which stay on the GPU: `head norm(h)`, and `cap tanh(l / cap)` of them where `cap` is not 0. So many
     /// rows each with a prologue of their own would cost more than the norm's dispatch.
-    pub fn head(&mut self, norm: &Norm, h: BufferId, head: &Matrix, cap: f64) -> Result<()> {
-        let x = self.norm(norm, h, head, true)?;
-        let logits = self.layout.shared(labels::LOGITS, head.n as u64 * 4, Role::Activation);
+    pub fn head(&mut self, norm: &Norm, head: &Matrix, cap: f64) -> Result<Value> {
+        self.stage(Stage::Head);
+        let x = self.norm(norm, head, true)?;
+        let logits = self.layout.reserve(Scratch::Logits, head.n as u64 * 4);
         self.product("matvec", head, x, Sums { y: logits, stride: head.n, add: false, cap })
-    }
-
-    /// What sampling reads: the logits, the parameters, and the candidates among which `advance` decides.
-    fn sampled(&mut self, vocab: usize) -> (BufferId, BufferId, BufferId) {
-        (
-            self.layout.shared(labels::LOGITS, vocab as u64 * 4, Role::Activation),
-            self.layout.shared(labels::SAMPLING, Sampling::BYTES as u64, Role::State),
-            self.layout.shared("sample.candidates", u64::from(SLICES) * 8, Role::Activation),
-        )
-    }
-
-    /// What only penalties, bias and log probabilities need, in this order: penalties and bias, which come before sampling, and log probabilities,
-    /// of which the last step comes right before `advance`.
-    pub fn sample_extras(&mut self, vocab: usize) -> Result<()> {
-        let (logits, params, cand) = self.sampled(vocab);
-        let words = |n: usize| n as u64 * 4;
-        let ring = self.sizes.ring as usize;
-        let tallies = self.layout.shared(labels::TALLIES, words(2 * vocab), Role::State);
-        let raw = self.layout.shared("sample.raw", words(vocab), Role::Activation);
-        let sums = self.layout.shared("sample.sums", words(2 * SLICES as usize), Role::Activation);
-        let tops = self.layout.shared("sample.tops", words(2 * SLICES as usize * MAX_TOP_LOGPROBS), Role::Activation);
-        let ids = self.layout.shared(labels::LIKELIEST, words(ring * MAX_TOP_LOGPROBS), Role::State);
-        let logprobs = self.layout.shared(labels::LOGPROBS, words(ring * (MAX_TOP_LOGPROBS + 1)), Role::State);
-        let v = vec![("V", vocab as f64)];
-        let wide = Grid(Extent::Fixed(SLICES), Extent::Fixed(1));
-        let chosen = self.select.choose("penalize", &[])?;
-        let bindings = vec![("params", params), ("logits", logits), ("tallies", tallies), ("raw", raw)];
-        self.push("sample.penalize", chosen, v.clone(), bindings, wide, 3 * words(vocab));
-        let chosen = self.select.choose("logprobs", &[])?;
-        self.push("sample.logprobs", chosen, v, vec![("params", params), ("raw", raw), ("sums", sums), ("tops", tops)], wide, words(vocab));
-        let chosen = self.select.choose("logprobs_append", &[])?;
-        let bindings = vec![("params", params), ("cand", cand), ("raw", raw), ("sums", sums), ("tops", tops), ("ids", ids), ("logprobs", logprobs)];
-        self.push("sample.logprobs_append", chosen, vec![], bindings, Grid::folded(1), 0);
-        Ok(())
-    }
-
-    /// Samples from the logits, appends the token to the ring and advances the decode loop's state.
-    pub fn sample(&mut self, vocab: usize) -> Result<()> {
-        let (logits, params, cand) = self.sampled(vocab);
-        let ring = self.layout.shared(labels::RING, u64::from(self.sizes.ring) * 4, Role::State);
-        let part = self.layout.shared("sample.max", u64::from(SLICES) * 4, Role::Activation);
-        let thr = self.layout.shared("sample.threshold", 16, Role::Activation);
-        let search = self.layout.shared("sample.search", 32, Role::State);
-        let tallies = self.layout.shared("sample.bins", u64::from(SLICES) * 256 * 8, Role::Activation);
-        let v = vec![("V", vocab as f64)];
-        let wide = Grid(Extent::Fixed(SLICES), Extent::Fixed(1));
-        let one = Grid::folded(1);
-        let bytes = vocab as u64 * 4;
-        let chosen = self.select.choose("logit_stats", &[])?;
-        self.push("sample.stats", chosen, v.clone(), vec![("params", params), ("logits", logits), ("part", part)], wide, bytes);
-        for round in 0..FILTER_ROUNDS {
-            let chosen = self.select.choose("tally", &[])?;
-            let bindings = vec![("params", params), ("logits", logits), ("part", part), ("search", search), ("tallies", tallies)];
-            self.push(&format!("sample.tally.{round}"), chosen, v.clone(), bindings, wide, bytes);
-            let chosen = self.select.choose("narrow", &[])?;
-            let bindings = vec![("params", params), ("tallies", tallies), ("search", search)];
-            self.push(&format!("sample.narrow.{round}"), chosen, v.clone(), bindings, one, u64::from(SLICES) * 256 * 8);
-        }
-        let chosen = self.select.choose("threshold", &[])?;
-        self.push("sample.threshold", chosen, v.clone(), vec![("params", params), ("part", part), ("search", search), ("thr", thr)], one, 0);
-        let chosen = self.select.choose("pick", &[])?;
-        self.push("sample.pick", chosen, v, vec![("params", params), ("logits", logits), ("thr", thr), ("cand", cand)], wide, bytes);
-        let chosen = self.select.choose("advance", &[])?;
-        self.push("sample.advance", chosen, vec![], vec![("params", params), ("cand", cand), ("ring", ring)], one, 0);
-        Ok(())
     }
 }
 
-/// Elements of an f32 row of width `d`: padded to whole blocks.
-pub const fn stride(d: usize) -> usize {
-    d.div_ceil(BLOCK) * BLOCK
+fn buffer_of(operand: Operand) -> BufferId {
+    match operand {
+        Operand::Buffer(buffer) | Operand::Value(Value { buffer, .. }) => buffer,
+    }
 }

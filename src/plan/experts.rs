@@ -1,13 +1,15 @@
 //! Experts, of which each row uses a few.
 
 use super::builder::{Builder, Sums, weight_bindings};
-use super::{Act, BufferId, Experts, Extent, Grid, Lane, Norm, Pass, stride};
+use super::{Act, Experts, Extent, Grid, Lane, Norm, Pass, Room};
+use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
-use crate::weights::{BLOCK, Part};
+use crate::layout::{Form, Scratch, stride};
+use crate::weights::Part;
 
 impl Builder<'_> {
     /// `h +=` the weighted sum of what the experts that each row chooses make of `norm(h)`.
-    pub fn experts(&mut self, name: &str, norm: &Norm, h: BufferId, experts: Experts<'_>) -> Result<()> {
+    pub fn experts(&mut self, name: &str, norm: &Norm, experts: Experts<'_>) -> Result<()> {
         let Experts { routing, activation, router, up, down } = experts;
         let (d, f, used) = (up.k, down.k, routing.used as u32);
         // Each row's experts are workgroups of one dimension.
@@ -18,46 +20,52 @@ impl Builder<'_> {
                 self.sizes.rows
             )));
         }
-        self.complete(h)?;
-        let h = self.stream(h, d);
+        self.complete()?;
         // The router's weights are small and its choice hard: its input is never quantized, nor halved. So few rows need more than a group of
         // lanes each, which products with a prologue do not have.
-        let logits = self.scratch("router", routing.count);
-        let normed = self.scratch("x.f32", up.kb() * BLOCK);
-        self.norm_as(norm, h, d, Act::F32(normed), false)?;
+        let room = self.scratch(Scratch::Input(Form::F32), up.kb() * BLOCK);
+        self.norm_as(norm, Room::F32(room), false)?;
+        let normed = self.made(room);
         let plain = match self.pass {
             Pass::Decode => "matvec",
             Pass::Few => "matvec_rows",
             Pass::Prefill | Pass::Short => "matmul",
         };
-        self.product(plain, router, Act::F32(normed), Sums { y: logits, stride: routing.count, add: false, cap: 0.0 })?;
-        let chosen = self.scratch("chosen", routing.used * 2);
+        let logits = self.scratch(Scratch::Router, routing.count);
+        let logits = self.product(plain, router, Act::F32(normed), Sums { y: logits, stride: routing.count, add: false, cap: 0.0 })?;
+        let chosen = self.scratch(Scratch::Chosen, routing.used * 2);
         let kernel = self.select.choose("route", &[])?;
         let count = routing.count as f64;
         let overrides = vec![("EXPERTS", count), ("USED", f64::from(used)), ("STRIDE", count), ("NORMED", f64::from(u8::from(routing.normed)))];
-        self.push(&format!("{name}.route"), kernel, overrides, vec![("logits", logits), ("chosen", chosen)], Grid(self.per_row(1), Extent::Fixed(1)), 0);
+        self.push(
+            &format!("{name}.route"),
+            kernel,
+            overrides,
+            vec![("logits", logits.into()), ("chosen", chosen.into())],
+            Grid(self.per_row(1), Extent::Fixed(1)),
+            0,
+        );
+        let chosen = self.made(chosen);
 
         let fast = self.select.lane() == Lane::Fast;
         let (quantized_in, quantized_out) = (fast && up.quantized(), fast && down.quantized());
         let x = if quantized_in {
-            let kb = up.kb();
-            let out = Act::Q8(self.scratch("x.q8", kb * BLOCK / 4), self.scratch("x.scales", kb * 2));
-            self.quantize(&format!("{name}.quantize"), normed, kb, out)?;
-            out
+            let out = self.room_q8(Scratch::Input, up.kb(), 1);
+            self.quantize(&format!("{name}.quantize"), normed, up.kb(), out)?
         } else {
             Act::F32(normed)
         };
         let kb = down.kb();
-        let act = if quantized_out {
-            Act::Q8(self.scratch("experts.q8", routing.used * kb * BLOCK / 4), self.scratch("experts.scales", routing.used * kb * 2))
+        let room = if quantized_out {
+            self.room_q8(Scratch::Experts, kb, routing.used)
         } else {
-            Act::F32(self.scratch("experts.f32", routing.used * kb * BLOCK))
+            Room::F32(self.scratch(Scratch::Experts(Form::F32), routing.used * kb * BLOCK))
         };
         let slots = if self.decode() { Extent::Fixed(used) } else { Extent::Slots { each: used } };
         // What a row reads of a part: of all experts a few.
         let read = |part: &Part, kb: usize| part.kind.bytes((part.rows * kb) as u64) * u64::from(used) / routing.count as u64;
         for part in &up.parts {
-            let axes = [("weight", part.kind.axis()), ("act", x.axis()), ("out", act.axis())];
+            let axes = [("weight", part.kind.axis()), ("act", x.axis()), ("out", room.axis())];
             let kernel = self.select.choose("experts_gated", &axes)?;
             let mut overrides = vec![
                 ("KB", up.kb() as f64),
@@ -68,12 +76,14 @@ impl Builder<'_> {
             ];
             overrides.extend(activation.to_override());
             let mut bindings = weight_bindings(part);
-            bindings.push(("chosen", chosen));
+            bindings.push(("chosen", chosen.into()));
             bindings.extend(x.inputs());
-            bindings.extend(act.outputs());
+            bindings.extend(room.outputs());
             self.push(&up.name, kernel, overrides, bindings, Grid(Extent::Fixed((f as u32).div_ceil(32)), slots), read(part, up.kb()));
         }
+        let act = self.filled(room);
         for part in &down.parts {
+            let h = self.stream()?.h;
             let kernel = self.select.choose("experts_down", &[("weight", part.kind.axis()), ("act", act.axis())])?;
             // Groups of lanes deal out the experts.
             let groups = kernel.variant.workgroup[0] / kernel.variant.lanes.max(1);
@@ -88,10 +98,11 @@ impl Builder<'_> {
                 ("NSTRIDE", stride(d) as f64),
             ];
             let mut bindings = weight_bindings(part);
-            bindings.extend([("chosen", chosen), ("y", h)]);
+            bindings.extend([("chosen", chosen.into()), ("y", h.into())]);
             bindings.extend(act.inputs());
             let grid = Grid(Extent::Fixed((d as u32).div_ceil(kernel.variant.tile[0] / split)), self.per_row(1));
             self.push(&down.name, kernel, overrides, bindings, grid, read(part, kb));
+            self.streamed(h.buffer, d);
         }
         Ok(())
     }

@@ -1,20 +1,25 @@
 //! What an architecture says of an operation: of activations, norms, attention, feed-forward networks and experts.
 
-use super::{Bindings, BufferId};
+use super::Value;
+use super::builder::Operands;
+use crate::layout::BufferId;
 use crate::weights::Matrix;
 
-/// Activations as the next product reads them.
+/// Activations as the next product reads them, in what steps have left there.
 #[derive(Debug, Clone, Copy)]
-pub enum Act {
+pub enum Act<T = Value> {
     /// `[T, KB * 32]` f32.
-    F32(BufferId),
+    F32(T),
     /// `[1, KB * 32]` f16.
-    F16(BufferId),
+    F16(T),
     /// int8 and (scale, scale * sum) a block of 32.
-    Q8(BufferId, BufferId),
+    Q8(T, T),
 }
 
-impl Act {
+/// Buffers for activations that nobody has written yet.
+pub(super) type Room = Act<BufferId>;
+
+impl<T: Copy> Act<T> {
     /// The value of a kernel's `act` or `out` axis.
     pub(super) const fn axis(self) -> &'static str {
         match self {
@@ -23,16 +28,30 @@ impl Act {
             Self::Q8(..) => "q8",
         }
     }
-    pub(super) fn inputs(self) -> Bindings {
+
+    pub(super) fn map<U>(self, f: impl Fn(T) -> U) -> Act<U> {
         match self {
-            Self::F32(x) | Self::F16(x) => vec![("x", x)],
-            Self::Q8(xq, xs) => vec![("xq", xq), ("xs", xs)],
+            Self::F32(x) => Act::F32(f(x)),
+            Self::F16(x) => Act::F16(f(x)),
+            Self::Q8(xq, xs) => Act::Q8(f(xq), f(xs)),
         }
     }
-    pub(super) fn outputs(self) -> Bindings {
+}
+
+impl Act {
+    pub(super) fn inputs(self) -> Operands {
         match self {
-            Self::F32(y) | Self::F16(y) => vec![("y", y)],
-            Self::Q8(yq, ys) => vec![("yq", yq), ("ys", ys)],
+            Self::F32(x) | Self::F16(x) => vec![("x", x.into())],
+            Self::Q8(xq, xs) => vec![("xq", xq.into()), ("xs", xs.into())],
+        }
+    }
+}
+
+impl Room {
+    pub(super) fn outputs(self) -> Operands {
+        match self {
+            Self::F32(y) | Self::F16(y) => vec![("y", y.into())],
+            Self::Q8(yq, ys) => vec![("yq", yq.into()), ("ys", ys.into())],
         }
     }
 }
@@ -83,9 +102,20 @@ pub struct Rotation {
     pub interleaved: bool,
 }
 
+/// Whose keys and values an attention block reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Its own, which it appends to layer so-and-so's state.
+    Own(usize),
+    /// Those of an earlier layer: it has queries only.
+    Of(usize),
+}
+
 /// An attention block.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention {
+    /// Whose keys and values it reads.
+    pub keys: Keys,
     /// Its heads.
     pub heads: Heads,
     /// Its rotation, if positions are rotations.

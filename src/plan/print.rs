@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::{Plan, Step};
+use super::{Pass, Plan, Step};
+use crate::layout::Sizes;
 
 /// One dispatch of a plan, as printed by `inspect --plan` and held in `engine.info.plan`.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlanRow {
-    /// `prefill` or `decode`.
+    /// `prefill`, `short`, `few` or `decode`.
     pub pass: &'static str,
     /// Where in the model.
     pub step: String,
@@ -15,7 +16,7 @@ pub struct PlanRow {
     pub kernel: &'static str,
     /// Its variant.
     pub variant: &'static str,
-    /// Workgroups (for one row in decode, for a full chunk in prefill).
+    /// Workgroups (for one row in decode, for as many as there can be in the others).
     pub grid: [u32; 3],
     /// Bytes of weights or cache read.
     pub bytes: u64,
@@ -26,14 +27,14 @@ pub struct PlanRow {
     pub place: &'static str,
 }
 
-/// The rows of a plan for a pass over `rows_a_pass` rows.
-pub fn rows(pass: &'static str, plan: &Plan, rows_a_pass: u32) -> Vec<PlanRow> {
+/// The rows of a pass's plan, with as many rows of text as it can have.
+pub fn rows(pass: Pass, plan: &Plan, sizes: Sizes) -> Vec<PlanRow> {
     let row = |s: &Step| PlanRow {
-        pass,
+        pass: pass.name(),
         step: s.name.clone(),
         kernel: s.variant.kernel,
         variant: s.variant.name,
-        grid: s.grid.at(rows_a_pass),
+        grid: s.grid.at(pass.rows(sizes)),
         bytes: s.bytes,
         reason: s.reason.clone(),
         place: "gpu",

@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::tuning::{Known, Measured};
 use crate::error::{Error, Result};
-use crate::gpu::Caps;
-use crate::kernels::{self, Variant};
-use crate::weights::BLOCK;
+use crate::kernels::{self, Caps, Variant};
+use crate::layout::Kv;
 
 /// How activations and the cache are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -60,49 +59,6 @@ impl Lane {
     }
 }
 
-/// How the cache holds keys and values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kv {
-    /// f32.
-    F32,
-    /// Halves, two in a word.
-    F16,
-    /// int8, with an f32 scale for each 32 of a head.
-    Q8,
-}
-
-impl Kv {
-    /// The type of that name.
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "f32" => Ok(Self::F32),
-            "f16" => Ok(Self::F16),
-            "q8" => Ok(Self::Q8),
-            other => Err(Error::bad_option(format!("kv {other:?} does not exist; use f32, f16 or q8"))),
-        }
-    }
-
-    /// Its name, and the value of the `kv` axis.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Q8 => "q8",
-        }
-    }
-
-    /// The buffers of a layer's cache, by their bindings, and the bytes of what they hold of a head of `e` elements at a position.
-    pub fn buffers(self, e: usize) -> Vec<(&'static str, u64)> {
-        let (eight, block) = (e.next_multiple_of(8) as u64, e.next_multiple_of(BLOCK) as u64);
-        match self {
-            Self::F32 => vec![("kc", eight * 4), ("vc", eight * 4)],
-            Self::F16 => vec![("kc", eight * 2), ("vc", eight * 2)],
-            Self::Q8 => vec![("kc", block), ("vc", block), ("ks", block / BLOCK as u64 * 4), ("vs", block / BLOCK as u64 * 4)],
-        }
-    }
-}
-
 struct Forced {
     kernel: String,
     variant: String,
@@ -116,6 +72,7 @@ pub struct Selector {
     caps: Caps,
     forced: Vec<Forced>,
     hints: Vec<(String, String)>,
+    warnings: Vec<String>,
     known: Known,
     /// Variants that failed the self-test.
     broken: Vec<&'static Variant>,
@@ -148,29 +105,35 @@ impl Selector {
         if lane == Lane::F16 && !caps.f16() {
             return Err(Error::bad_option("lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact or fast"));
         }
-        Self::check(forced)?;
+        forced.iter().try_for_each(exists)?;
         let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
-        Ok(Self { lane, kv: kv.unwrap_or(lane.kv()), caps: caps.clone(), forced, hints: Vec::new(), known: Known::default(), broken: Vec::new(), trial: None })
-    }
-
-    /// Checks that every (kernel, variant) exists; `UNKNOWN_KERNEL` lists those that do.
-    pub fn check(pairs: &[(String, String)]) -> Result<()> {
-        for (kernel, variant) in pairs {
-            if !kernels::kernels().contains(&kernel.as_str()) {
-                return Err(Error::unknown_kernel(format!("kernel {kernel:?} does not exist; there are: {}", kernels::kernels().join(", "))));
-            }
-            if !kernels::variants(kernel).any(|v| matches(v, variant)) {
-                let names: Vec<_> = kernels::variants(kernel).map(|v| v.name).collect();
-                return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant {variant:?}; there are: {}", names.join(", "))));
-            }
-        }
-        Ok(())
+        Ok(Self {
+            lane,
+            kv: kv.unwrap_or(lane.kv()),
+            caps: caps.clone(),
+            forced,
+            hints: Vec::new(),
+            warnings: Vec::new(),
+            known: Known::default(),
+            broken: Vec::new(),
+            trial: None,
+        })
     }
 
     /// Takes the model's recommendations, (kernel, variant): they decide where the device runs the variant, it has proved itself, and nothing
-    /// was forced or measured.
-    pub fn hint(&mut self, hints: &[(String, String)]) {
-        self.hints = hints.to_vec();
+    /// was forced or measured. A model may be older than today's kernels: what does not exist is left out, with a warning.
+    pub fn hint(&mut self, hints: impl Iterator<Item = (String, String)>) {
+        for hint in hints {
+            match exists(&hint) {
+                Ok(()) => self.hints.push(hint),
+                Err(e) => self.warnings.push(format!("the model recommends a kernel that this version does not have: {}", e.message())),
+            }
+        }
+    }
+
+    /// What could not be honoured and need not be, for people.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The lane.
@@ -301,6 +264,18 @@ impl Selector {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a (kernel, variant) exists; `UNKNOWN_KERNEL` lists those that do.
+fn exists((kernel, variant): &(String, String)) -> Result<()> {
+    if !kernels::kernels().contains(&kernel.as_str()) {
+        return Err(Error::unknown_kernel(format!("kernel {kernel:?} does not exist; there are: {}", kernels::kernels().join(", "))));
+    }
+    if !kernels::variants(kernel).any(|v| matches(v, variant)) {
+        let names: Vec<_> = kernels::variants(kernel).map(|v| v.name).collect();
+        return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant {variant:?}; there are: {}", names.join(", "))));
+    }
+    Ok(())
 }
 
 fn matches(variant: &Variant, wanted: &str) -> bool {

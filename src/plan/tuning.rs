@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::Caps;
-use crate::kernels::EDITION;
+use crate::kernels::{Caps, EDITION};
 
 /// A variant's name and how long a dispatch of it takes, microseconds.
 pub type Measured = (String, f64);

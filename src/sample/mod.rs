@@ -156,6 +156,11 @@ impl Sampling {
         if self.temperature == 0.0 { 0 } else { 4 * (u32::from(self.searches_top_k(v)) + u32::from(self.top_p < 1.0)) }
     }
 
+    /// Whether that token ends the generation.
+    pub fn stops(&self, id: u32) -> bool {
+        self.stop[..self.n_stop as usize].contains(&id)
+    }
+
     /// Whether what has been said so far changes the logits.
     pub fn penalizes(&self) -> bool {
         (self.presence, self.frequency, self.repetition) != (0.0, 0.0, 1.0)

@@ -13,8 +13,6 @@ use crate::error::{Error, Result};
 pub mod disk;
 #[cfg(all(feature = "cli", not(target_arch = "wasm32")))]
 pub mod http;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod native;
 pub mod spec;
 pub mod transport;
 

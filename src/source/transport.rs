@@ -3,8 +3,8 @@
 use futures_util::future::LocalBoxFuture;
 use serde::{Deserialize, Serialize};
 
+use crate::base::Cancel;
 use crate::error::{Error, Result};
-use crate::stream::Cancel;
 
 /// Something that answers GET requests.
 pub trait Transport {

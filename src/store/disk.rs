@@ -10,33 +10,17 @@ use std::time::Duration;
 
 use super::medium::{Lock, Out};
 use super::{Medium, Store, Work};
+use crate::base::Cancel;
 use crate::error::{Error, Result};
-use crate::plan::tuning::{self, Tuning};
 use crate::source::disk::io_error;
 use crate::source::{ByteSource, DiskSource};
-use crate::stream::Cancel;
 
 /// The user's cache folder for this engine.
-fn cache_folder() -> Result<PathBuf> {
+pub(crate) fn cache_folder() -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
     let home = || std::env::home_dir().map(|h| h.join(".cache"));
     let cache = cache.or_else(home).ok_or_else(|| Error::storage("there is no home folder to keep models in; set XDG_CACHE_HOME"))?;
     Ok(cache.join("millrace"))
-}
-
-/// What was measured on this machine's GPUs, from the user's cache folder; nothing where nothing can be read.
-pub fn read_tuning() -> Tuning {
-    let text = cache_folder().ok().and_then(|folder| fs::read_to_string(folder.join(tuning::FILE)).ok());
-    text.map(|text| Tuning::parse(&text)).unwrap_or_default()
-}
-
-/// Keeps it there.
-pub fn write_tuning(tuning: &Tuning) -> Result<()> {
-    let folder = cache_folder()?;
-    fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
-    // Whole or not at all: others may be reading.
-    let (path, part) = (folder.join(tuning::FILE), folder.join(format!("{}.{}", tuning::FILE, std::process::id())));
-    fs::write(&part, tuning.text()).and_then(|()| fs::rename(&part, &path)).map_err(|e| io_error(&path, &e))
 }
 
 /// A folder of this machine. Processes may share it.

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ModelKey, check_name};
+use super::ModelKey;
+use crate::base::check_name;
 use crate::source::transport::Version;
 
 /// The version of both; what another version of Millrace wrote is fetched again.

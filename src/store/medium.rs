@@ -8,10 +8,9 @@ use std::rc::Rc;
 use futures_util::future::LocalBoxFuture;
 use sha2::{Digest, Sha256};
 
+use crate::base::{Cancel, hex};
 use crate::error::Result;
-use crate::format::manifest::hex;
 use crate::source::ByteSource;
-use crate::stream::Cancel;
 
 /// A place with folders of files.
 pub trait Medium {

@@ -9,9 +9,9 @@ use futures_util::lock::Mutex;
 
 use super::medium::{Lock, Out};
 use super::{Medium, Store, Work};
+use crate::base::Cancel;
 use crate::error::{Error, Result};
 use crate::source::{ByteSource, check_range};
-use crate::stream::Cancel;
 
 /// One holder at a time of each name, within one thread.
 #[derive(Default)]

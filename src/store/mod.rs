@@ -13,10 +13,9 @@ use futures_util::stream::{StreamExt, iter};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use crate::base::{Cancel, Phase, Progress, epoch_ms, hex};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::manifest::hex;
 use crate::source::{ByteSource, Files};
-use crate::stream::{Cancel, Phase, Progress};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod disk;
@@ -24,6 +23,7 @@ pub mod download;
 pub mod journal;
 pub mod medium;
 pub mod memory;
+mod keep;
 mod shards;
 #[cfg(test)]
 pub(crate) mod suite;
@@ -450,15 +450,6 @@ impl Storage {
     }
 }
 
-/// Checks that `name` is a plain file name in characters that every store accepts, so that it cannot lead out of its folder.
-pub fn check_name(name: &str) -> Result<()> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(plain) {
-        return Err(Error::bad_model(format!("{name:?} is not a file name that can be stored: use letters, digits, '.', '_' and '-', not starting with '.'")));
-    }
-    Ok(())
-}
-
 /// The error for a store that is full.
 pub(crate) fn full(what: &str, needed: Option<u64>, available: Option<u64>) -> Error {
     let needed = needed.map_or_else(|| "more space than there is".to_owned(), |n| format!("{} of storage", size(n)));
@@ -476,33 +467,10 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Milliseconds since 1970.
-pub(crate) fn epoch_ms() -> u64 {
-    #[cfg(target_arch = "wasm32")]
-    return js_sys::Date::now() as u64;
-    #[cfg(not(target_arch = "wasm32"))]
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
-}
-
 /// A future of nothing in particular.
 pub(crate) type Work<'a, T> = LocalBoxFuture<'a, Result<T>>;
 
 /// Bytes of all files of a model.
 pub(crate) fn total(files: &Files) -> u64 {
     files.values().map(|f: &Rc<dyn ByteSource>| f.len()).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_stay_in_their_folder() {
-        for good in ["model.gguf", "manifest.json", "model-00001-of-00002.safetensors", "a"] {
-            assert!(check_name(good).is_ok(), "{good}");
-        }
-        for bad in ["", ".", "..", "../a", "a/b", "a\\b", ".hidden", "a b", "é", "a:b", "nul\0"] {
-            assert!(check_name(bad).is_err(), "{bad}");
-        }
-    }
 }

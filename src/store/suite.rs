@@ -6,9 +6,9 @@ use futures_util::future::{join, poll_immediate};
 
 use super::journal::StoredFile;
 use super::{Begin, ModelKey, Store, Writer};
+use crate::base::Cancel;
 use crate::error::ErrorKind;
 use crate::source::Files;
-use crate::stream::Cancel;
 
 /// `len` bytes that repeat only after 2^16 of them, different for each seed.
 pub(crate) fn bytes(seed: u32, len: usize) -> Vec<u8> {

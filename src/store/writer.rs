@@ -7,10 +7,10 @@ use futures_util::lock::Mutex;
 
 use super::journal::{JOURNAL, Line, STORED, State, StoredFile};
 use super::medium::{Hasher, Lock, Out};
-use super::{BadShard, Found, Medium, ModelKey, Part, SHARD, Store, check, check_name, epoch_ms, put, shard_name};
+use super::{BadShard, Found, Medium, ModelKey, Part, SHARD, Store, check, put, shard_name};
+use crate::base::{Cancel, Progress, check_name, epoch_ms};
 use crate::error::{Error, Result};
 use crate::source::Files;
-use crate::stream::{Cancel, Progress};
 
 /// The writer of one model. Dropped, it leaves what was journaled, to be looked at by the next one.
 pub struct Writer {

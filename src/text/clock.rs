@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::base::local_seconds;
 use crate::error::{Error, Result};
 
 const MONTHS: [&str; 12] = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
@@ -23,23 +24,7 @@ pub struct DateTime {
 impl DateTime {
     /// The present: local time in a browser, UTC natively.
     pub fn now() -> Self {
-        #[cfg(target_arch = "wasm32")]
-        {
-            let date = js_sys::Date::new_0();
-            Self {
-                year: i64::from(date.get_full_year()),
-                month: date.get_month() + 1,
-                day: date.get_date(),
-                hour: date.get_hours(),
-                minute: date.get_minutes(),
-                second: date.get_seconds(),
-            }
-        }
-        #[cfg(not(target_arch = "wasm32"))]
-        {
-            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            Self::from_unix(since.as_secs() as i64)
-        }
+        Self::from_unix(local_seconds())
     }
 
     /// UTC, from seconds since 1970.

@@ -4,7 +4,7 @@ use wasm_bindgen::JsCast;
 use wasm_bindgen::closure::Closure;
 use web_sys::AbortSignal;
 
-use crate::stream::Cancel;
+use crate::base::Cancel;
 
 /// A [`Cancel`] that is set when the signal is aborted, for as long as this lives.
 pub(super) struct Abort {

@@ -11,19 +11,20 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::AbortSignal;
 
 use super::abort::Abort;
-use super::load::{files, load_engine, store_of};
+use super::load::{origin, store_of};
 use super::models::WasmControl;
 use super::options::{self, Load, Source};
 use super::panic::promise;
-use super::{Opfs, js, tuning};
+use super::{Opfs, tuning};
+use crate::base::{Cancel, Progress, js, now_ms};
 use crate::bench::Status;
 use crate::bench::shapes::SHAPES;
+use crate::check;
 use crate::decode::BUDGET_MS;
+use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info, check as check_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
-use crate::kernels::check;
 use crate::store::{DownloadOptions, ModelKey, Storage};
-use crate::stream::{Cancel, Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Progress, check as check_options};
 use crate::weights::Recipe;
 
 /// A loaded model, in its Worker.
@@ -69,13 +70,13 @@ impl WasmEngine {
             let abort = Abort::follow(signal.clone());
             let report = |progress: Progress| tell_progress(&on_progress, &progress);
             load.options.tuning = tuning::read().await;
-            let started = js::now_ms();
-            let (mut engine, storage) = load_engine(&load, &report, &abort.cancel, signal).await?;
+            let started = now_ms();
+            let (mut engine, storage) = Engine::open(&origin(&load, signal).await, &load.options, &report, &abort.cancel).await?;
             if let Err(e) = abort.cancel.check() {
                 engine.dispose();
                 return Err(e);
             }
-            engine.set_load_ms(js::now_ms() - started);
+            engine.set_load_ms(now_ms() - started);
             let info = engine.info();
             if info.self_test.checked > 0 {
                 let mut known = tuning::read().await;
@@ -342,7 +343,7 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Pr
                     let stored = store_of(&load, remote, &signal).await.open(&ModelKey::new(remote.url())).await;
                     load.cache = stored.is_ok_and(|files| files.is_some());
                 }
-                Some(files(&load, &progress, &abort.cancel, signal).await?)
+                Some(origin(&load, signal).await.files(&progress, &abort.cancel).await?)
             }
             None => None,
         };

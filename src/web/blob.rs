@@ -11,12 +11,12 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::Blob;
 
 use super::errors::from_js;
+use crate::base::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, check_range};
 use crate::store::medium::{Lock, Out};
 use crate::store::memory::Locks;
 use crate::store::{Medium, Work};
-use crate::stream::Cancel;
 
 /// Bytes that are gathered in wasm before they become a blob.
 const GATHER: usize = 4 << 20;

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use js_sys::Reflect;
 use wasm_bindgen::{JsCast, JsValue};
 
-use super::js;
+use crate::base::js;
 use crate::error::{Error, ErrorKind};
 
 /// A JavaScript `Error` with our message, the stable code in `code`, and what it came of in `cause`.

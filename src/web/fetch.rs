@@ -8,11 +8,9 @@ use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{AbortController, AbortSignal, Headers, ReadableStreamDefaultReader, RequestCache, RequestInit, Response};
 
 use super::errors::{from_js, text_of};
-use super::js;
+use crate::base::{Cancel, epoch_ms, js, sleep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::transport::{Body, Reply, Request, Transport};
-use crate::store::epoch_ms;
-use crate::stream::Cancel;
 
 /// How long nothing may arrive, ms.
 const SILENCE_MS: f64 = 30_000.0;
@@ -145,7 +143,7 @@ impl Transport for FetchTransport {
     }
 
     fn sleep(&self, ms: f64) -> LocalBoxFuture<'_, ()> {
-        Box::pin(js::sleep(ms))
+        Box::pin(sleep(ms))
     }
 }
 

@@ -10,7 +10,7 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::AbortSignal;
 
 use super::errors::from_js;
-use super::js;
+use crate::base::js;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A lock that is held until this is dropped.

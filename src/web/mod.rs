@@ -7,8 +7,6 @@ mod bindings;
 mod blob;
 mod errors;
 mod fetch;
-pub mod gpu;
-mod js;
 mod load;
 mod lock;
 mod models;
@@ -22,7 +20,6 @@ pub use bindings::{WasmEngine, kernel_check};
 pub use blob::{BlobSource, Blobs};
 pub use errors::{from_js, to_js};
 pub use fetch::FetchTransport;
-pub use js::{now_ms, sleep};
 pub use models::WasmControl;
 pub use opfs::Opfs;
 

@@ -11,20 +11,14 @@ use web_sys::AbortSignal;
 use super::abort::Abort;
 use super::bindings::{tell_progress, to_value};
 use super::fetch::origin_of;
-use super::opfs::hasher;
 use super::options::{self, Load, Source};
 use super::panic::promise;
-use super::{FetchTransport, Opfs, js};
+use super::{FetchTransport, Opfs};
+use crate::base::{Progress, js};
 use crate::error::{Error, Result};
-use crate::format::Manifest;
-use crate::source::spec::names;
 use crate::source::{ModelSpec, Remote};
+use crate::store::ModelKey;
 use crate::store::download::Control;
-use crate::store::{Begin, ModelKey, Store, fetch, sha256_of};
-use crate::stream::{Cancel, Phase, Progress};
-
-/// Bytes that are moved at one time.
-const PIECE: u64 = 4 << 20;
 
 /// Pauses downloads, and lets them go on.
 #[wasm_bindgen]
@@ -59,11 +53,6 @@ fn key(url: &str) -> Result<ModelKey> {
         ModelSpec::Remote(remote) => Ok(ModelKey::new(remote.url())),
         _ => Err(Error::bad_option(format!("{url:?} is not a complete URL; models are kept under the address that they came from"))),
     }
-}
-
-async fn entry(store: &Store, key: &ModelKey) -> Result<JsValue> {
-    let entry = store.entry(key).await?.ok_or_else(|| missing(key))?;
-    to_value(&entry)
 }
 
 fn missing(key: &ModelKey) -> Error {
@@ -105,14 +94,7 @@ pub fn download_model(options: JsValue, on_progress: Function, signal: AbortSign
         let abort = Abort::follow(signal.clone());
         let store = Opfs::models(Some(signal.clone())).await?;
         let report = |progress: Progress| tell_progress(&on_progress, &progress);
-        let key = ModelKey::new(remote.url());
-        let (files, _) = fetch(remote, &store, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel).await?;
-        if let Err(e) = crate::format::refuse_others(&files).await {
-            drop(files);
-            store.remove(&key).await?;
-            return Err(e.at(remote.url()));
-        }
-        entry(&store, &key).await
+        to_value(&store.download(remote, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel).await?)
     })
 }
 
@@ -162,40 +144,6 @@ pub fn import_model(url: String, files: JsValue, on_progress: Function, signal: 
         let abort = Abort::follow(signal.clone());
         let store = Opfs::models(Some(signal)).await?;
         let report = |progress: Progress| tell_progress(&on_progress, &progress);
-        if let Some(manifest) = files.get(names::MANIFEST) {
-            check_hashes(&crate::format::manifest::read(manifest).await?, &files, &abort.cancel).await?;
-        }
-        store.remove(&key).await?;
-        let Begin::Write(mut writer) = store.begin(&key, &abort.cancel).await? else {
-            return Err(Error::storage(format!("{url}: somebody else has just put it there")));
-        };
-        let total = crate::store::total(&files);
-        let mut done = 0;
-        for (name, file) in &files {
-            writer.create(name).await?;
-            let mut at = 0;
-            while at < file.len() {
-                abort.cancel.check()?;
-                let n = PIECE.min(file.len() - at);
-                writer.append(&file.read(at, n as usize).await?).await?;
-                at += n;
-                done += n;
-                report(Progress { file: Some(name.clone()), ..Progress::new(Phase::Download, done, total) });
-            }
-        }
-        writer.finish().await?;
-        entry(&store, &key).await
+        to_value(&store.import(&key, &files, &report, &abort.cancel).await?)
     })
-}
-
-/// Compares files with what their manifest says.
-async fn check_hashes(manifest: &Manifest, files: &crate::source::Files, cancel: &Cancel) -> Result<()> {
-    for expected in manifest.files() {
-        let file =
-            files.get(&expected.file).ok_or_else(|| Error::not_found(format!("{}: the manifest names it, but it is not among the files", expected.file)))?;
-        if file.len() != expected.bytes || sha256_of(&**file, hasher(file.len()), cancel, |_| ()).await? != expected.sha256 {
-            return Err(Error::bad_model(format!("{}: is not the file that the manifest means: its length or SHA-256 is another", expected.file)));
-        }
-    }
-    Ok(())
 }

@@ -10,13 +10,14 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::Blob;
 
 use super::BlobSource;
-use super::js;
+use crate::base::js;
 use crate::bench;
+use crate::engine::{LoadOptions, Overflow, Prompt, Request};
 use crate::error::{Error, Result};
-use crate::plan::{Kv, Lane};
+use crate::layout::Kv;
+use crate::plan::Lane;
 use crate::source::{Files, ModelSpec, Remote};
 use crate::store::DownloadOptions;
-use crate::stream::{LoadOptions, Overflow, Prompt, Request};
 use crate::weights::Recipe;
 
 /// An object whose properties are read by name; [`Fields::finish`] complains about the others.

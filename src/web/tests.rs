@@ -12,7 +12,8 @@ use web_sys::{AbortController, AbortSignal};
 use super::WasmControl;
 use super::bindings::WasmEngine;
 use super::blob::blob_of;
-use super::{js, to_js};
+use super::to_js;
+use crate::base::js;
 
 /// A fixture: its expected.json, and the model's files by name.
 type Fixture = (&'static str, &'static [u8], &'static [(&'static str, &'static [u8])]);

@@ -3,8 +3,9 @@
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Blob, FileSystemDirectoryHandle};
 
+use super::errors;
 use super::opfs::{JsResult, blob, directory, file};
-use super::{errors, js};
+use crate::base::js;
 use crate::plan::tuning::{FILE, Tuning};
 
 /// Beside the models' folder: what is no model does not stay in there.

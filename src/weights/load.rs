@@ -5,12 +5,13 @@ use bytemuck::cast_slice;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 
-use super::{BLOCK, Matrix, Packed, Part, VectorSource, WeightType, dequantize, quantize, repack};
+use super::{Matrix, Part, VectorSource};
+use crate::base::{Cancel, now_ms};
+use crate::blocks::{BLOCK, DType, Packed, WeightType, dequantize, quantize, repack};
 use crate::error::{Error, Result};
 use crate::format::manifest::{PackedTensor, Segment};
-use crate::format::{Checkpoint, DType, TensorInfo};
-use crate::plan::BufferId;
-use crate::stream::{Cancel, now_ms};
+use crate::format::{Checkpoint, TensorInfo};
+use crate::layout::BufferId;
 
 /// Where weights go: GPU buffers, or host memory for the twins.
 pub trait Sink {

@@ -3,10 +3,11 @@
 
 use std::collections::HashSet;
 
-use super::{BLOCK, Recipe, WeightType};
+use super::Recipe;
+use crate::blocks::{BLOCK, WeightType, row_bytes};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, TensorInfo};
-use crate::plan::{BufferId, Layout};
+use crate::layout::{BufferId, Layout};
 
 /// Rows `row0 .. row0 + rows` of a checkpoint's tensor.
 #[derive(Debug, Clone)]
@@ -109,7 +110,7 @@ impl Matrix {
             let tensor = &source.tensor;
             let info = checkpoint.tensor(tensor)?;
             let kind = source.kind;
-            super::repack::row_bytes(kind, k).map_err(|e| e.at(tensor))?;
+            row_bytes(kind, k).map_err(|e| e.at(tensor))?;
             if source.transposed && info.dtype.block_len() > 1 && checkpoint.packed.is_none() {
                 return Err(Error::unsupported(format!("tensor {tensor}: a matrix of columns in a quantized type")));
             }

@@ -1,7 +1,7 @@
 //! Which type each matrix of a model gets when it is quantized: what llama.cpp's quantizer makes of a model.
 
+use crate::blocks::DType;
 use crate::error::{Error, Result};
-use crate::format::DType;
 
 /// A mix of types, by its usual name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

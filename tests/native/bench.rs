@@ -1,10 +1,12 @@
 //! The bench on a tiny shape: what it reports must be what the engine did.
 
+use millrace::base::Cancel;
 use millrace::bench::{Measuring, Options, Phase, Quality, Report, Status, quality, run};
-use millrace::plan::{Kv, Lane};
+use millrace::engine::LoadOptions;
+use millrace::layout::Kv;
+use millrace::plan::Lane;
 use millrace::source::Files;
 use millrace::source::disk::open_path;
-use millrace::stream::{Cancel, LoadOptions};
 
 use crate::common::data;
 use crate::decode_loop;
@@ -34,7 +36,7 @@ fn oracle(name: &str) -> Files {
 }
 
 fn builtin() -> Files {
-    open_path(&millrace::source::native::builtin_path().unwrap()).unwrap()
+    open_path(&millrace::native::builtin_path().unwrap()).unwrap()
 }
 
 fn compare(files: &Files, lane: Lane, positions: u32) -> Quality {
@@ -101,7 +103,7 @@ fn a_generation_is_profiled_at_its_end() {
     let mut engine = decode_loop::load(&LoadOptions::default());
     let plain = decode_loop::run(&mut engine, &decode_loop::ask(6));
     assert!(plain.profile.is_none());
-    let request = millrace::stream::Request { profile: true, ..decode_loop::ask(6) };
+    let request = millrace::engine::Request { profile: true, ..decode_loop::ask(6) };
     let profiled = decode_loop::run(&mut engine, &request);
     assert_eq!(profiled.tokens, plain.tokens);
     let rows = profiled.profile.unwrap();

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use millrace::base::Cancel;
+use millrace::engine::{Engine, LoadOptions, Prompt, Request};
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
-use millrace::stream::{Cancel, Engine, LoadOptions, Prompt, Request};
 use pollster::block_on;
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,8 +1,10 @@
 //! The decode loop on a small random model: what it asks of the GPU, and that chunks, seeds, limits and signals do what they say.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use millrace::stream::{Cancel, Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
+use millrace::base::Cancel;
+use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
 use millrace::{ErrorKind, source::disk::open_path};
 use pollster::block_on;
 
@@ -36,19 +38,33 @@ fn counters_prove_the_loop() {
     let plan = engine.info().plan;
     let decode: Vec<_> = plan.iter().filter(|r| r.pass == "decode").collect();
     // Greedy sampling leaves out what only a temperature and filters need. The first token needs only the sampling tail: its logits are prefill's.
-    let steps = decode.len() as u64 - 18;
-    assert_eq!(c.dispatches, 63 * steps + 2, "{c:?}");
+    let for_temperature = ["logit_stats", "tally", "narrow", "threshold"];
+    let greedy: Vec<_> = decode.iter().filter(|r| !for_temperature.contains(&r.kernel)).collect();
+    let tail = greedy.iter().filter(|r| r.step.starts_with("sample.")).count();
+    assert_eq!((tail, c.dispatches), (2, 63 * greedy.len() as u64 + 2), "{c:?}");
+    let warm = run(&mut engine, &Request { temperature: 0.8, top_k: 40, top_p: 0.9, ..ask(64) }).counters;
+    assert_eq!(warm.dispatches, 63 * decode.len() as u64 + (decode.len() - greedy.len() + tail) as u64, "every step of the plan: {warm:?}");
     let a_layer = decode.iter().filter(|r| r.step.starts_with("blk.0.")).count();
     assert!(a_layer <= 6, "{a_layer} dispatches a layer");
 }
 
+/// Nothing but the plan's kernels on the GPU makes the text: with any one of them doing nothing it is another, or there is none.
 #[test]
-fn every_step_runs_on_the_gpu() {
-    let info = load(&LoadOptions::default()).info();
-    assert!(info.plan.len() > 20);
-    for row in &info.plan {
-        assert_eq!(row.place, "gpu", "{row:?}");
+fn every_kernel_of_the_plan_makes_the_text() {
+    // So hot that what the filters leave out would come.
+    let ask = Request { temperature: 2.0, top_k: 4, top_p: 0.6, seed: Some(3), ..ask(16) };
+    let mut engine = load(&LoadOptions::default());
+    let text = run(&mut engine, &ask).tokens;
+    let mut variants = BTreeSet::new();
+    for row in &engine.info().plan {
         assert!(row.grid.iter().all(|n| *n > 0) && !row.reason.is_empty(), "{row:?}");
+        variants.insert((row.kernel.to_owned(), row.variant.to_owned()));
+    }
+    assert!(variants.len() > 15, "{variants:?}");
+    for variant in variants {
+        let broken = LoadOptions { broken: vec![variant.clone()], ..LoadOptions::default() };
+        let other = block_on(load(&broken).generate(&ask, &mut |_| {}, &Cancel::new()));
+        assert!(other.is_err() || other.is_ok_and(|other| other.tokens != text), "without {variant:?} the text is the same");
     }
 }
 

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use millrace::bench::shapes;
-use millrace::format::{Checkpoint, DType, HfMetadata, Metadata, TensorInfo};
+use millrace::blocks::DType;
+use millrace::format::{Checkpoint, HfMetadata, Metadata, TensorInfo};
+use millrace::layout::BufferId;
 use millrace::model::{self, Reserve};
-use millrace::plan::BufferId;
 use millrace::weights::Recipe;
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
-use millrace::format::{Checkpoint, DType, Metadata, gguf};
+use millrace::blocks::DType;
+use millrace::format::{Checkpoint, Metadata, gguf};
 use millrace::source::{ByteSource, Files, MemorySource};
 
 use crate::builder::{ARRAY, BOOL, F32, Gguf, array, safetensors, string, strings};

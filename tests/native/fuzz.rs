@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use millrace::base::check_name;
 use millrace::format::{Checkpoint, Manifest};
+use millrace::store::ModelKey;
 use millrace::store::journal::{State, StoredFile};
-use millrace::store::{ModelKey, check_name};
 use millrace::text::{TemplateSource, Tokenizer};
 
 use crate::builder::{ARRAY, BOOL, F32, Gguf, STRING, U32, array, safetensors, string, strings};

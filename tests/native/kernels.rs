@@ -1,8 +1,8 @@
 //! Every kernel and variant against its twin on the native GPU. A missing adapter is a failure, not a reason to skip.
 
+use millrace::check::{Report, Row, Selection, Status, check};
 use millrace::gpu::{Gpu, GpuOptions};
 use millrace::kernels::Variant;
-use millrace::kernels::check::{Report, Row, Selection, Status, check};
 
 fn run(options: &GpuOptions, filter: impl Fn(&Variant) -> bool) -> Report {
     let gpu = pollster::block_on(Gpu::open(options)).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers");

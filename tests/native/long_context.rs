@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use millrace::plan::{Kv, Lane};
+use millrace::base::{Cancel, Phase};
+use millrace::engine::{Engine, Event, LoadOptions, Prompt, Request};
+use millrace::layout::Kv;
+use millrace::plan::Lane;
 use millrace::source::disk::open_path;
-use millrace::stream::{Cancel, Engine, Event, LoadOptions, Phase, Prompt, Request};
 use pollster::block_on;
 
 use crate::decode_loop::run;

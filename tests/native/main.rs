@@ -1,6 +1,7 @@
 //! The native tests, in one binary: it links once.
 
 mod bench;
+mod bisect;
 mod box_model;
 mod builder;
 mod common;
@@ -15,11 +16,15 @@ mod long_context;
 mod memory;
 mod parity;
 mod penalties;
+mod plans;
 mod quantize;
 mod quants;
+mod rooms;
 mod sampler;
 mod self_test;
 mod shards;
+#[cfg(feature = "toy")]
+mod states;
 mod templates;
 mod tokenizer;
 mod tuner;

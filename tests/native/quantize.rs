@@ -1,9 +1,8 @@
 //! Quantizers: bit for bit where Python's gguf package has one, within stated errors where scales are searched for.
 
 use millrace::ErrorKind;
-use millrace::format::DType;
-use millrace::kernels::check::random::Random;
-use millrace::weights::{WeightType, dequantize, quantize};
+use millrace::blocks::{DType, WeightType, dequantize, quantize};
+use millrace::check::random::Random;
 
 use crate::common::bytes;
 

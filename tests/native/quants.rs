@@ -1,11 +1,10 @@
 //! Blocks of each weight type, extreme ones among them, against what Python's gguf package decodes them to.
 
 use millrace::ErrorKind;
-use millrace::cpu::weight::decode_block;
-use millrace::format::DType;
+use millrace::blocks::decode::decode_block;
+use millrace::blocks::{BLOCK, DType, Packed, WeightType, dequantize, dequantizes, repack, unpack};
 use millrace::gpu::{Gpu, GpuOptions};
 use millrace::kernels::{State, find};
-use millrace::weights::{BLOCK, Packed, WeightType, dequantize, dequantizes, repack, unpack};
 
 use crate::common::bytes;
 

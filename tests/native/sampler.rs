@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 
+use millrace::check::Device;
+use millrace::check::random::Random;
 use millrace::gpu::{Gpu, GpuOptions};
-use millrace::kernels::check::Device;
-use millrace::kernels::check::random::Random;
 use millrace::kernels::{State, Variant, find};
 use millrace::sample::{AFTER_END, NOT_A_NUMBER, SLICES, Sampling, SamplingOptions};
 use millrace::{Result, cpu};

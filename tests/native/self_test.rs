@@ -1,8 +1,8 @@
 //! The self-test at loading: every chosen variant runs on known data, and one that computes wrongly is not used.
 
+use millrace::engine::{Engine, LoadOptions};
 use millrace::plan::Lane;
 use millrace::plan::tuning::Tuning;
-use millrace::stream::{Engine, LoadOptions};
 
 use crate::decode_loop::{ask, load, run, try_load};
 

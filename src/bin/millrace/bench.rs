@@ -1,9 +1,10 @@
 //! `millrace bench`: speed, kernel by kernel where asked for, or what a lane costs in quality.
 
 use clap::Args;
+use millrace::base::{Cancel, Progress};
 use millrace::bench::{self, Options};
-use millrace::source::{ModelSpec, native};
-use millrace::stream::{Cancel, Progress};
+use millrace::native;
+use millrace::source::ModelSpec;
 use millrace::{Error, Result};
 use serde::Serialize;
 
@@ -63,7 +64,7 @@ impl Bench {
         let progress = |p: Progress| show_download(&p);
         let model = if self.quality { Some(self.model.clone().unwrap_or_else(|| "builtin".into())) } else { self.model.clone() };
         let files = match &model {
-            Some(model) => Some(native::open(&ModelSpec::parse(model)?, &progress, &cancel).await?.0),
+            Some(model) => Some(native::origin(&ModelSpec::parse(model)?)?.files(&progress, &cancel).await?),
             None => None,
         };
         if let (true, Some(files)) = (self.quality, &files) {

@@ -5,17 +5,21 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, Parser, Subcommand};
+use millrace::base::{Cancel, Phase, Progress};
 use millrace::convert;
+use millrace::engine::{Engine, Event, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::layout::Kv;
+use millrace::native;
+use millrace::native::tuning::{read_tuning, write_tuning};
+use millrace::plan::Lane;
 use millrace::plan::tuning::Tuning;
-use millrace::plan::{Kv, Lane};
-use millrace::source::{ModelSpec, native};
-use millrace::store::disk::{read_tuning, write_tuning};
-use millrace::stream::{Cancel, Engine, Event, Generation, LoadOptions, Overflow, Phase, Progress, Prompt, Request};
+use millrace::source::ModelSpec;
 use millrace::weights::Recipe;
-use millrace::{Error, ErrorKind, Result};
+use millrace::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
+use crate::bisect::Bisect;
 use crate::tables;
 
 /// Runs large language models on the GPU.
@@ -36,6 +40,8 @@ enum Command {
     Convert(Convert),
     /// Measure a model, or random weights in a known model's shape.
     Bench(Box<Bench>),
+    /// Find the first kernel that computes something else than its twin on the CPU: on this GPU, with this model and prompt.
+    Bisect(Box<Bisect>),
 }
 
 #[derive(Args)]
@@ -194,6 +200,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Inspect(args) => inspect(args).await,
         Command::Convert(args) => convert(args).await,
         Command::Bench(args) => args.run().await,
+        Command::Bisect(args) => args.run().await,
     }
 }
 
@@ -228,14 +235,7 @@ impl Load {
         let options = self.how.options()?;
         let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
-        let spec = ModelSpec::parse(model)?;
-        let (files, _) = native::open(&spec, &progress, &cancel).await?;
-        let engine = Engine::load(&files, &options, &progress, &cancel).await;
-        drop(files);
-        if engine.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer)) {
-            native::forget(&spec).await?;
-        }
-        let engine = engine?;
+        let (engine, _) = Engine::open(&native::origin(&ModelSpec::parse(model)?)?, &options, &progress, &cancel).await?;
         let info = engine.info();
         if info.self_test.checked > 0 {
             let mut tuning = options.tuning;

@@ -1,6 +1,7 @@
 //! The native command line: the same engine and the same options as the browser's.
 
 mod bench;
+mod bisect;
 mod cli;
 mod tables;
 

@@ -12,9 +12,10 @@ use indexmap::IndexMap;
 pub use metadata::Metadata;
 pub use value::{Array, FromValue, StringArray, Value};
 
+use super::limits;
 use super::reader::HeaderReader;
 use super::tensor::{MAX_DIMS, TensorInfo, check_layout, tensor_bytes};
-use super::{DType, limits};
+use crate::blocks::DType;
 use crate::error::{Error, Result};
 use crate::source::ByteSource;
 

@@ -2,11 +2,11 @@
 
 use super::Download;
 use super::live::Hand;
+use crate::base::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::transport::{Reply, Request, Transport, check_status, is_passing};
 use crate::store::Sequence;
 use crate::store::journal::StoredFile;
-use crate::stream::Cancel;
 
 /// Failures one after the other, without a new byte between them, after which a download ends.
 const MOST_FAILURES: u32 = 5;

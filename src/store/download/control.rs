@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::stream::Signal;
+use crate::base::Signal;
 
 /// Whether downloads that have a clone are to wait.
 #[derive(Default, Clone)]

@@ -4,13 +4,14 @@ use super::connection::{ask, ask_either};
 use super::huggingface::{self, Known};
 use super::live::Hand;
 use super::{Download, Target};
+use crate::base::check_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Manifest;
 use crate::source::spec::{names, remote_parts};
 use crate::source::transport::{Reply, Request};
 use crate::source::{ByteSource, Remote, Weights};
 use crate::store::journal::StoredFile;
-use crate::store::{Sequence, check_name, size};
+use crate::store::{Sequence, size};
 
 /// Largest `model.safetensors.index.json` that is accepted, in bytes: real ones of 400 B parameters have 5 MB.
 const MAX_INDEX: u64 = 32 << 20;

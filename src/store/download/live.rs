@@ -9,12 +9,12 @@ use futures_util::future::{LocalBoxFuture, ready};
 use futures_util::lock::Mutex;
 
 use super::connection::ask;
+use crate::base::{Cancel, Signal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::transport::{Body, Reply, Request, Transport};
 use crate::source::{ByteSource, check_range};
 use crate::store::shards::{gather, gone};
 use crate::store::{Shared, shard_name};
-use crate::stream::{Cancel, Signal};
 
 /// Bytes that are asked for at least.
 const AHEAD: u64 = 1 << 20;

@@ -22,16 +22,16 @@ use self::live::{Live, LiveSource};
 use super::journal::StoredFile;
 use super::medium::Software;
 use super::{Begin, Memory, ModelKey, SHARD, Storage, Store, Work, full, sha256_of, total};
+use crate::base::{Cancel, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
-use crate::stream::{Cancel, Phase, Progress};
 
 /// Bytes between two reports of progress: a part of all of them, from so many to so many.
 const REPORT_EVERY: (u64, u64) = (16 << 10, 1 << 20);
 /// How often a file may change on the server before that is an error.
 const MOST_CHANGES: u32 = 3;
 /// Bytes of a file that are asked for to learn its length, where only parts of it are wanted.
-const FIRST_LOOK: u64 = 1 << 20;
+pub(crate) const FIRST_LOOK: u64 = 1 << 20;
 /// How often whoever waits for another's download looks how far it is, ms.
 const LOOK_EVERY_MS: f64 = 500.0;
 /// How often a paused download looks whether it is aborted, ms.

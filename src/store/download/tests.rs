@@ -8,6 +8,7 @@ use futures_util::future::{LocalBoxFuture, join};
 use pollster::block_on;
 
 use super::{DownloadOptions, Prepared, fetch, prepare};
+use crate::base::{Cancel, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::manifest::sha256;
 use crate::source::spec::names;
@@ -15,7 +16,6 @@ use crate::source::transport::{Body, Reply, Request, Transport};
 use crate::source::{Files, Remote};
 use crate::store::suite::bytes;
 use crate::store::{Memory, Storage, Store};
-use crate::stream::{Cancel, Progress};
 
 /// What is wrong with one answer.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use web_sys::{
     FileSystemSyncAccessHandle,
 };
 
+use crate::base::js;
 use crate::error::{Error, ErrorKind, Result};
 use crate::web::errors::{from_js, name_of};
-use crate::web::js;
 
 /// What the browser's calls give.
 pub(in crate::web) type JsResult<T = JsValue> = std::result::Result<T, JsValue>;

@@ -4,11 +4,10 @@ use futures_util::future::LocalBoxFuture;
 use js_sys::Uint8Array;
 use wasm_bindgen::JsValue;
 
+use crate::base::{hex, js};
 use crate::error::{ErrorKind, Result};
-use crate::format::manifest::hex;
 use crate::store::medium::{Hasher, Software};
 use crate::web::errors::from_js;
-use crate::web::js;
 
 /// The browser hashes only what it has all of: more bytes than this are hashed in wasm.
 const MOST: u64 = 64 << 20;

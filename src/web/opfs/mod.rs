@@ -21,13 +21,12 @@ pub(super) use self::handle::{JsResult, blob, directory, file};
 pub(super) use self::hash::hasher;
 use self::source::OpfsSource;
 use super::errors::{from_js, name_of};
-use super::js;
 use super::lock::{self, Otherwise};
+use crate::base::{Cancel, js, sleep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::ByteSource;
 use crate::store::medium::{Hasher, Lock, Out};
 use crate::store::{Medium, Store, Work, full};
-use crate::stream::Cancel;
 
 /// The folder of the origin's file system that is ours.
 const FOLDER: &str = "millrace";
@@ -120,7 +119,7 @@ impl Opfs {
 async fn patiently<T, F: Future<Output = JsResult<T>>>(attempt: impl Fn() -> F) -> JsResult<T> {
     for _ in 0..TRIES {
         match attempt().await {
-            Err(e) if name_of(&e) == "NoModificationAllowedError" => js::sleep(WAIT_MS).await,
+            Err(e) if name_of(&e) == "NoModificationAllowedError" => sleep(WAIT_MS).await,
             other => return other,
         }
     }

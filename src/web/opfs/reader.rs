@@ -13,7 +13,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::{Event, FileSystemFileHandle, MessageEvent, Worker};
 
 use super::handle::JsResult;
-use crate::web::js;
+use crate::base::{js, sleep};
 
 /// Fewer bytes than this are read here: the way there and back takes longer.
 const LEAST: usize = 256 << 10;
@@ -183,7 +183,7 @@ async fn end_when_idle() {
     let mut silent = 0;
     loop {
         let before = state();
-        js::sleep(IDLE_MS).await;
+        sleep(IDLE_MS).await;
         let after = state();
         match (before, after) {
             (_, None) => return,

@@ -1,0 +1,204 @@
+use super::compare::F32;
+use super::norm::{out_buffers, out_compare};
+use super::random::{Random, activations, untouched, words};
+use super::{Case, Compare};
+use crate::blocks::decode::group_blocks;
+use crate::kernels::{State, Variant};
+
+struct Shape {
+    t: u32,
+    k: u32,
+    n: u32,
+    row0: u32,
+    add: bool,
+    small: bool,
+}
+
+const fn shape(t: u32, k: u32, n: u32) -> Shape {
+    Shape { t, k, n, row0: 0, add: false, small: false }
+}
+
+/// The width to test instead of `k`: types whose blocks come in groups have rows of whole groups.
+pub fn fitting(variant: &Variant, k: u32) -> u32 {
+    let group = 32 * group_blocks(variant.axis("weight").unwrap_or_default()) as u32;
+    if group > 32 { k.next_multiple_of(group) } else { k }
+}
+
+pub fn matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let shapes = [
+        (shape(1, 256, 64), 2),
+        (Shape { row0: 5, add: true, ..shape(1, 80, 13) }, 1),
+        (Shape { small: true, add: true, row0: 3, ..shape(1, 2080, 70) }, 1),
+        (Shape { add: true, ..shape(1, 4320, 9) }, 4),
+    ];
+    shapes
+        .into_iter()
+        .map(|(shape, split)| {
+            let groups = shape.n.div_ceil(variant.tile[0] / split);
+            // Folded in two: more workgroups than rows need, as with a grid beyond 65,535.
+            let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
+            // One with a bias, one with capped sums; halves' sums are not as close where the cap bends them.
+            let cap = if variant.axis("act") == Some("f16") { 1000.0 } else { 40.0 };
+            case.overrides.extend([("BIAS", f64::from(u8::from(shape.n == 13))), ("SOFTCAP", if shape.n == 9 { cap } else { 0.0 })]);
+            case.overrides.push(("SPLIT", f64::from(split)));
+            case
+        })
+        .collect()
+}
+
+/// A residual stream, padded to whole blocks, and norm weights, whose product is whole multiples of its blocks' scales: which int8 it becomes
+/// does not hang on the last bit of a quotient.
+fn residual(random: &mut Random, d: u32) -> [(&'static str, Vec<u32>); 2] {
+    let weights: Vec<f32> = (0..d).map(|_| [0.5, 1.0, 2.0][random.below(3) as usize]).collect();
+    let mut h: Vec<f32> = weights.iter().enumerate().map(|(i, w)| (if i % 32 == 7 { 127.0 } else { random.below(255) as f32 - 127.0 }) / 64.0 / w).collect();
+    h.resize(d.next_multiple_of(32) as usize, 0.0);
+    // The reader of whole vec4 must not need more than the buffer's own padding.
+    [("h", words(&h)), ("nw", words(&weights))]
+}
+
+/// The same of which a part is still a block's result to be normed and added, and where the sum goes.
+fn unfinished(random: &mut Random, d: u32, post: bool) -> Vec<(&'static str, Vec<u32>)> {
+    let [h, (_, mut weights)] = residual(random, d);
+    let padded = d.next_multiple_of(32) as usize;
+    if !post {
+        return vec![h, ("nw", weights), ("block", untouched(4)), ("sum", untouched(8))];
+    }
+    // Of ones and minus ones, whose norm is as sharp as they are, so that int8 of the sum are as they would be without it.
+    let mut block: Vec<f32> = (0..d).map(|_| if random.below(2) == 0 { 1.0 } else { -1.0 }).collect();
+    block.resize(padded, 0.0);
+    weights.extend(words(&random.f32s(d as usize, 1.0)));
+    vec![h, ("nw", weights), ("block", words(&block)), ("sum", untouched(padded + 4))]
+}
+
+pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let quantized = variant.axis("act") == Some("q8");
+    let shapes: [(u32, u32, u32); 2] = [(if quantized { 96 } else { 80 }, 13, 5), (2080, 70, 0)];
+    shapes
+        .into_iter()
+        .map(|(d, n, row0)| {
+            let d = fitting(variant, d);
+            let kb = d.div_ceil(32);
+            let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
+            let post = n == 70;
+            buffers.extend(unfinished(random, d, post));
+            let bias = words(&Random::new("bias").f32s((row0 + n) as usize, 1.0));
+            buffers.extend([("state", State { rows: 1, ..State::default() }.words()), ("y", untouched((row0 + n + 3) as usize)), ("bias", bias)]);
+            let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("D", d), ("BIAS", u32::from(n == 13)), ("POST", u32::from(post))];
+            Case {
+                name: format!("D={d} N={n} at {row0}"),
+                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
+                grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, 1],
+                buffers,
+                outputs: vec![("y", if post && quantized { Compare::F32(2e-3) } else { F32 }), ("sum", F32)],
+            }
+        })
+        .collect()
+}
+
+pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let shapes: [(u32, u32); 2] = [(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64), (2080, 60)];
+    shapes
+        .into_iter()
+        .map(|(d, f)| {
+            let d = fitting(variant, d);
+            let kb = d.div_ceil(32);
+            let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (2 * f * kb) as usize, false);
+            let post = f == 60;
+            buffers.extend(unfinished(random, d, post));
+            buffers.push(("state", State { rows: 1, ..State::default() }.words()));
+            buffers.extend(out_buffers(variant, f.div_ceil(32) as usize));
+            // So large an EPS keeps the gates small: the sigmoid of -50 is all rounding.
+            let overrides = [("KB", kb), ("F", f), ("D", d), ("ACT", u32::from(f == 60)), ("POST", u32::from(post))];
+            Case {
+                name: format!("D={d} F={f}"),
+                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 64.0)]).collect(),
+                grid: [f.div_ceil(32).div_ceil(2), 2, 1],
+                buffers,
+                outputs: out_compare(variant).into_iter().chain([("sum", F32)]).collect(),
+            }
+        })
+        .collect()
+}
+
+pub fn matvec_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // Rows are no constant of a pipeline: two compile for all of these.
+    let wide = |t| Shape { small: true, add: true, row0: 3, ..shape(t, 2080, 70) };
+    let narrow = |t| Shape { row0: 5, ..shape(t, 96, 13) };
+    let shapes = [(wide(8), 1), (wide(3), 1), (wide(1), 1), (narrow(5), 2), (narrow(4), 2)];
+    let cases = shapes.into_iter().map(|(shape, split)| {
+        let groups = shape.n.div_ceil(variant.tile[0] / split);
+        let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
+        case.overrides.extend([("SPLIT", f64::from(split)), ("BIAS", f64::from(u8::from(shape.n == 13)))]);
+        case
+    });
+    cases.collect()
+}
+
+pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let shapes = [
+        shape(1, 32, 1),
+        Shape { row0: 5, add: true, ..shape(5, 80, 13) },
+        shape(64, 64, 64),
+        Shape { add: true, ..shape(65, 96, 70) },
+        Shape { small: true, ..shape(130, 160, 66) },
+        Shape { row0: 3, ..shape(3, 288, 140) },
+    ];
+    let cases = shapes.into_iter().map(|shape| {
+        let mut case = case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
+        case.overrides.push(("BIAS", f64::from(u8::from(shape.n == 13))));
+        case
+    });
+    cases.collect()
+}
+
+pub fn matmul_subgroup(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let n = variant.tile[0];
+    let shapes =
+        [shape(64, 64, n), Shape { add: true, ..shape(65, 96, 2 * n) }, Shape { row0: 16, ..shape(3, 288, n) }, Shape { add: true, ..shape(130, 2080, n) }];
+    let cases = shapes.into_iter().map(|shape| {
+        let mut case = case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
+        // Whole tiles of rows, of a multiple of sixteen.
+        let stride = shape.row0 + shape.n + 16;
+        let words_of_y = (shape.t.next_multiple_of(variant.tile[1]) * stride) as usize;
+        for (name, value) in &mut case.overrides {
+            if *name == "NSTRIDE" {
+                *value = f64::from(stride);
+            }
+        }
+        for (name, y) in &mut case.buffers {
+            if *name == "y" {
+                *y = if shape.add { words(&random.f32s(words_of_y, 1.0)) } else { untouched(words_of_y) };
+            }
+        }
+        Case { outputs: vec![("y", Compare::F32(2e-3))], ..case }
+    });
+    cases.collect()
+}
+
+fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u32; 3]) -> Case {
+    let &Shape { t, k, n, row0, add, small } = shape;
+    let halves = variant.axis("act") == Some("f16");
+    // Halves do not hold what is as small.
+    let small = small && !halves;
+    let k = fitting(variant, k);
+    let kb = k.div_ceil(32);
+    let stride = row0 + n + 3;
+    let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, small);
+    buffers.extend(activations(variant.axis("act").unwrap_or_default(), &random.padded(t as usize, k as usize, kb as usize * 32)));
+    let y = if add { words(&random.f32s((t * stride) as usize, 1.0)) } else { untouched((t * stride) as usize) };
+    buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("y", y)]);
+    if variant.binding("bias").is_some() {
+        buffers.push(("bias", words(&Random::new("bias").f32s((row0 + n) as usize, 1.0))));
+    }
+    let mut overrides = vec![("KB", kb), ("N", n), ("ROW0", row0), ("ADD", u32::from(add))];
+    if variant.kernel != "matvec" {
+        overrides.push(("NSTRIDE", stride));
+    }
+    Case {
+        name: format!("T={t} K={k} N={n} at {row0}{}{}", if add { " add" } else { "" }, if small { " small" } else { "" }),
+        overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).collect(),
+        grid,
+        buffers,
+        outputs: vec![("y", if halves { Compare::F32(2e-3) } else { F32 })],
+    }
+}

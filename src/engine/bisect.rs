@@ -1,0 +1,27 @@
+//! A wrong token is found by bisection: on this device each step of a pass against its twin.
+
+use super::{LoadOptions, Request, load, prompt_tokens};
+use crate::base::Cancel;
+use crate::decode::Compared;
+use crate::decode::twins::Memory;
+use crate::error::Result;
+use crate::format::Checkpoint;
+use crate::source::Files;
+use crate::text::{ChatTemplate, Tokenizer};
+use crate::weights;
+
+/// Reads a request's prompt and decodes a token with the kernels that the engine would choose, each step beside its twin from the same buffers.
+/// `on_step` hears of each, and whether to go on. The model has to fit into this machine's memory.
+pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_step: &mut dyn FnMut(Compared) -> bool, cancel: &Cancel) -> Result<()> {
+    let checkpoint = Checkpoint::open(files).await?;
+    let tokenizer = Tokenizer::open(&checkpoint)?;
+    let template = ChatTemplate::open(&checkpoint, &tokenizer);
+    let prompt = prompt_tokens(&tokenizer, &template, request)?;
+    // A kernel that computes wrongly is what is looked for: nothing takes its place.
+    let options = LoadOptions { self_test: Some(false), ..options.clone() };
+    let (mut session, ..) = load::open_session(&checkpoint, &options, Some(tokenizer.vocab_size()), &|_| (), cancel).await?;
+    let memory = Memory::new(session.layout());
+    let matrices: Vec<_> = session.model().matrices().into_iter().cloned().collect();
+    weights::load(&checkpoint, &matrices, session.model().vectors(), cancel, &memory, &mut |_| ()).await?;
+    session.bisect(&memory, &prompt, on_step, cancel).await
+}

@@ -1,0 +1,71 @@
+//! Conversations beside the first: begun from another, kept in a store and taken back, forgotten.
+
+use super::Engine;
+use super::recover::Losses;
+use crate::base::Cancel;
+use crate::error::{Error, Result};
+use crate::state::SequenceId;
+use crate::store::{Begin, ModelKey, Store};
+
+impl Engine {
+    /// A new conversation that begins as another is now: both go on from what was read and written until here.
+    pub fn fork(&mut self, conversation: u32) -> Result<u32> {
+        Ok(self.session.states_mut().fork(SequenceId(conversation))?.0)
+    }
+
+    /// Keeps a conversation in a store under a name, in place of what had it: [`Engine::restore`] takes it back, in this engine or in a later one
+    /// with the same model and settings.
+    pub async fn save(&mut self, conversation: u32, store: &Store, name: &str, cancel: &Cancel) -> Result<()> {
+        let key = saved_key(name)?;
+        loop {
+            match self.save_as(conversation, store, &key, name, cancel).await {
+                Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await?,
+                saved => return saved,
+            }
+        }
+    }
+
+    async fn save_as(&mut self, conversation: u32, store: &Store, key: &ModelKey, name: &str, cancel: &Cancel) -> Result<()> {
+        store.remove(key).await?;
+        match store.begin(key, cancel).await? {
+            Begin::Write(mut writer) => {
+                self.session.save(SequenceId(conversation), &self.fingerprint, &mut writer, cancel).await?;
+                writer.finish().await.map(drop)
+            }
+            Begin::Whole(_) => Err(Error::storage(format!("conversation {name:?} was saved by somebody else at the same moment; save it again"))),
+        }
+    }
+
+    /// A new conversation that begins as the saved one was.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where none has that name, `BAD_OPTION` where model or settings are others, `STORAGE` where it is damaged.
+    pub async fn restore(&mut self, store: &Store, name: &str) -> Result<u32> {
+        let files = store.open(&saved_key(name)?).await?;
+        let files = files.ok_or_else(|| Error::not_found(format!("no conversation is saved as {name:?}")))?;
+        loop {
+            match self.session.restore(&self.fingerprint, &files).await {
+                Err(e) => self.survive(e, &mut Losses::default(), &|_| (), &Cancel::new()).await?,
+                restored => return restored.map(|SequenceId(id)| id),
+            }
+        }
+    }
+
+    /// Removes a saved conversation, if it is there.
+    pub async fn forget(store: &Store, name: &str) -> Result<()> {
+        store.remove(&saved_key(name)?).await
+    }
+
+    /// Forgets a conversation and frees its memory.
+    pub fn release(&mut self, conversation: u32) {
+        self.session.states_mut().release(SequenceId(conversation));
+    }
+}
+
+/// What a saved conversation is kept under.
+fn saved_key(name: &str) -> Result<ModelKey> {
+    if name.is_empty() {
+        return Err(Error::bad_option("the name of a saved conversation is empty"));
+    }
+    Ok(ModelKey::new(format!("conversation:{name}")))
+}

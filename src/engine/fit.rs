@@ -1,0 +1,247 @@
+//! Whether a model fits a device, from its header alone: what its buffers will take with a full context, against what the device allows.
+
+use serde::Serialize;
+
+use super::load::{CACHE_START, PREFILL_ROWS, check, context_of, describe, gpu_options, reserve, selector};
+use super::{Engine, Info, LoadOptions, SelfTestInfo};
+use crate::decode::{self, Session};
+use crate::error::Result;
+use crate::format::Checkpoint;
+use crate::gpu::Gpu;
+use crate::kernels::Caps;
+use crate::layout::{BufferSpec, Kv, Layout, Role, Sizes};
+use crate::plan::{self, Pass};
+use crate::source::Files;
+use crate::store::size;
+use crate::text::{ChatTemplate, Tokenizer};
+
+/// The smallest context that is worth suggesting.
+const LEAST_CONTEXT: u32 = 512;
+
+/// Whether a model fits, and what would.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fit {
+    /// Whether all of `problems` is empty.
+    pub fits: bool,
+    /// What does not fit, for people.
+    pub problems: Vec<String>,
+    /// Positions that were asked for, and how the cache holds them.
+    pub context: u32,
+    /// How the cache holds keys and values.
+    pub kv: Kv,
+    /// GPU memory, bytes.
+    pub memory: FitMemory,
+    /// The largest buffer.
+    pub largest: Largest,
+    /// What the device allows.
+    pub limits: Limits,
+    /// Where it does not fit: what would.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// GPU memory of a model with a full context, bytes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct FitMemory {
+    /// Weights and tables.
+    pub weights: u64,
+    /// Keys and values of a full context.
+    pub kv: u64,
+    /// The rest.
+    pub activations: u64,
+    /// All of it.
+    pub total: u64,
+}
+
+/// A buffer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Largest {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What a device allows, bytes. Browsers do not tell how much memory a GPU has: `memory` is what the caller allows.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Limits {
+    /// Of one buffer.
+    pub buffer: u64,
+    /// Of what a kernel reads of one.
+    pub binding: u64,
+    /// Of all together, if the caller has said so.
+    pub memory: Option<u64>,
+}
+
+/// What would fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Alternative {
+    /// Positions.
+    pub context: u32,
+    /// How the cache holds them.
+    pub kv: Kv,
+    /// GPU memory, bytes.
+    pub total: u64,
+}
+
+/// Bytes of a buffer once states hold `context` positions.
+fn bytes_at(spec: &BufferSpec, sizes: Sizes, context: u32) -> u64 {
+    spec.bytes_at(Sizes { capacity: context.next_multiple_of(64), ..sizes })
+}
+
+/// The largest part of a layer's state with so many positions.
+fn largest_cache(layout: &Layout, sizes: Sizes, context: u32) -> u64 {
+    layout.specs().iter().filter(|s| s.state.is_some()).map(|s| bytes_at(s, sizes, context)).max().unwrap_or(0)
+}
+
+/// The most positions, up to `context`, of which the device can hold a part of the cache in one buffer.
+pub(super) fn most_positions(layout: &Layout, sizes: Sizes, caps: &Caps, context: u32) -> u32 {
+    let limit = caps.max_buffer.min(caps.binding_limit);
+    let fits = |positions: u32| largest_cache(layout, sizes, positions) <= limit;
+    if fits(context) {
+        return context;
+    }
+    let (mut good, mut bad) = (0, context.div_ceil(64));
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if fits(middle * 64) { good = middle } else { bad = middle }
+    }
+    good * 64
+}
+
+/// A model's plan on a device, without weights.
+struct Survey {
+    info: Info,
+    layout: Layout,
+    sizes: Sizes,
+    kv: Kv,
+}
+
+async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
+    let select = selector(checkpoint, options, options.lane, gpu.caps())?;
+    let (mut layout, model) = reserve(checkpoint, options, Some(tokens), gpu.caps()).await?;
+    let context = context_of(options, model.config())?;
+    let sizes = Session::sizes_of(options.prefill_rows.unwrap_or(PREFILL_ROWS), context, options.cache_start.unwrap_or(CACHE_START));
+    let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, false)?;
+    select.finish()?;
+    let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
+    let about = describe(checkpoint, model.as_ref(), chat)?;
+    let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
+    let info = Info { plan, self_test, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
+    Ok(Survey { info, layout, sizes, kv: select.kv() })
+}
+
+impl Survey {
+    fn fit(&self, caps: &Caps, allowed: Option<u64>, context: u32) -> Fit {
+        let of = |role: &[Role]| {
+            let specs = self.layout.specs().iter().filter(|s| role.contains(&s.role()));
+            specs.map(|s| bytes_at(s, self.sizes, context)).sum::<u64>()
+        };
+        let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]), of(&[Role::Scratch, Role::Control]));
+        let memory = FitMemory { weights, kv, activations, total: weights + kv + activations };
+        let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
+        let largest = buffers.max_by_key(|(_, bytes)| *bytes).map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
+        let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: allowed };
+        let mut problems = Vec::new();
+        let limit = caps.max_buffer.min(caps.binding_limit);
+        let cache = largest_cache(&self.layout, self.sizes, context);
+        if cache > limit {
+            problems.push(format!("a context of {context} tokens needs {} in one buffer of a layer's cache, this GPU allows {}", size(cache), size(limit)));
+        }
+        if largest.1 > caps.max_buffer && cache <= limit {
+            problems.push(format!("{} needs {} in one buffer, this GPU allows {}", largest.0, size(largest.1), size(caps.max_buffer)));
+        }
+        if let Some(allowed) = allowed.filter(|allowed| memory.total > *allowed) {
+            problems.push(format!("it needs {} of GPU memory, {} are allowed", size(memory.total), size(allowed)));
+        }
+        let largest = Largest { name: largest.0, bytes: largest.1 };
+        Fit { fits: problems.is_empty(), problems, context, kv: self.kv, memory, largest, limits, alternatives: Vec::new() }
+    }
+
+    /// The longest context that fits: the asked one, halved as often as needed.
+    fn longest(&self, caps: &Caps, allowed: Option<u64>, context: u32) -> Option<Alternative> {
+        let contexts = std::iter::successors(Some(context), |c| Some(c / 2)).take_while(|c| *c >= LEAST_CONTEXT.min(context) && *c > 0);
+        let mut fits = contexts.map(|c| self.fit(caps, allowed, c)).filter(|fit| fit.fits);
+        fits.next().map(|fit| Alternative { context: fit.context, kv: fit.kv, total: fit.memory.total })
+    }
+}
+
+impl Engine {
+    /// What [`Engine::info`] would say, from the files' headers alone: no weights are read, nothing is measured or tested.
+    pub async fn inspect(files: &Files, options: &LoadOptions) -> Result<Info> {
+        Ok(Self::plan(files, options, None).await?.0)
+    }
+
+    /// The same, and whether it fits this device and, where the caller says how much GPU memory there is, into that many bytes.
+    pub async fn plan(files: &Files, options: &LoadOptions, allowed: Option<u64>) -> Result<(Info, Fit)> {
+        check(options)?;
+        let checkpoint = Checkpoint::open(files).await?;
+        let tokenizer = Tokenizer::open(&checkpoint)?;
+        let chat = ChatTemplate::open(&checkpoint, &tokenizer).is_ok();
+        let gpu = Gpu::open(&gpu_options(options)).await?;
+        let survey_with = async |options: &LoadOptions| survey(&checkpoint, tokenizer.vocab_size(), chat, options, &gpu).await;
+        let asked = survey_with(options).await?;
+        let mut fit = asked.fit(gpu.caps(), allowed, asked.info.context);
+        if !fit.fits {
+            fit.alternatives.extend(asked.longest(gpu.caps(), allowed, fit.context));
+            if fit.kv != Kv::Q8 {
+                let small = survey_with(&LoadOptions { kv: Some(Kv::Q8), ..options.clone() }).await?;
+                fit.alternatives.extend(small.longest(gpu.caps(), allowed, fit.context));
+            }
+        }
+        gpu.destroy();
+        Ok((asked.info, fit))
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::source::disk::open_path;
+    use pollster::block_on;
+
+    fn files() -> Files {
+        open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf")).unwrap()
+    }
+
+    fn plan(options: LoadOptions, allowed: Option<u64>) -> Fit {
+        block_on(Engine::plan(&files(), &options, allowed)).unwrap().1
+    }
+
+    #[test]
+    fn what_fits_says_what_it_takes() {
+        let fit = plan(LoadOptions::default(), None);
+        assert!(fit.fits && fit.problems.is_empty() && fit.alternatives.is_empty(), "{fit:?}");
+        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations);
+        let (info, fit) = block_on(Engine::plan(&files(), &LoadOptions { context: Some(128), ..LoadOptions::default() }, None)).unwrap();
+        assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
+    }
+
+    #[test]
+    fn what_does_not_fit_says_what_would() {
+        let whole = plan(LoadOptions::default(), None);
+        let small = plan(LoadOptions { context: Some(whole.context / 2), ..LoadOptions::default() }, None);
+        // As much as half the context takes.
+        let fit = plan(LoadOptions::default(), Some(small.memory.total));
+        assert!(!fit.fits && fit.problems[0].contains("GPU memory"), "{fit:?}");
+        assert_eq!(fit.alternatives[0], Alternative { context: whole.context / 2, kv: Kv::F16, total: small.memory.total });
+        assert!(fit.alternatives[1].kv == Kv::Q8 && fit.alternatives[1].total <= small.memory.total, "{fit:?}");
+        assert!(plan(LoadOptions::default(), Some(1000)).alternatives.is_empty(), "nothing does");
+    }
+
+    #[test]
+    fn the_cache_of_a_layer_must_fit_a_binding() {
+        let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
+        let (checkpoint, gpu) = (block_on(Checkpoint::open(&files())).unwrap(), block_on(Gpu::open(&gpu_options(&options))).unwrap());
+        let tokens = Tokenizer::open(&checkpoint).unwrap().vocab_size();
+        let survey = block_on(survey(&checkpoint, tokens, true, &options, &gpu)).unwrap();
+        let (of_512, of_128) = (largest_cache(&survey.layout, survey.sizes, 512), largest_cache(&survey.layout, survey.sizes, 128));
+        let caps = |limit| Caps { binding_limit: limit, ..gpu.caps().clone() };
+        assert!(survey.fit(&caps(of_512), None, 512).fits);
+        assert_eq!(most_positions(&survey.layout, survey.sizes, &caps(of_512), 512), 512);
+        let fit = survey.fit(&caps(of_512 - 1), None, 512);
+        assert!(!fit.fits && fit.problems[0].contains("512 tokens"), "{fit:?}");
+        assert_eq!(most_positions(&survey.layout, survey.sizes, &caps(of_128), 512), 128);
+        assert_eq!(most_positions(&survey.layout, survey.sizes, &caps(1), 512), 0);
+    }
+}

@@ -1,0 +1,232 @@
+//! From a checkpoint to a session on a device: kernels are chosen and prove themselves, then the weights are uploaded.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::{LoadOptions, ModelInfo, SelfTestInfo};
+use crate::base::{Cancel, Phase, Progress};
+use crate::decode::{Decided, Session};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Checkpoint, Metadata};
+use crate::gpu::{Gpu, GpuOptions};
+use crate::kernels::{Caps, Variant};
+use crate::layout::Layout;
+use crate::model::{self, Reserve};
+use crate::plan::{Lane, Selector};
+use crate::weights::{self, LoadTimes};
+
+/// Rows of a prefill pass where the caller does not say.
+pub(super) const PREFILL_ROWS: u32 = 512;
+/// Positions that the cache holds at first where the caller does not say.
+pub(super) const CACHE_START: u32 = 512;
+
+/// Checks what can be checked before any byte is read.
+pub fn check(options: &LoadOptions) -> Result<()> {
+    let range = |name: &str, value: Option<u32>, from: u32, to: u32| match value {
+        Some(n) if n < from || n > to => Err(Error::bad_option(format!("{name} {n} is out of range; use {from} to {to}"))),
+        _ => Ok(()),
+    };
+    range("context", options.context, 1, 1 << 24)?;
+    range("chunk", options.chunk, 1, 32)?;
+    range("prefill rows", options.prefill_rows, 1, 4096)?;
+    range("cache start", options.cache_start, 1, 1 << 24)
+}
+
+/// What the model is called.
+pub(crate) fn model_name(checkpoint: &Checkpoint) -> Option<String> {
+    match &checkpoint.metadata {
+        Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
+        Metadata::Hf(m) => m.config.get("_name_or_path").and_then(|v| v.as_str()).filter(|s| !s.is_empty()).map(str::to_owned),
+    }
+}
+
+pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: bool) -> Result<ModelInfo> {
+    let config = model.config();
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for tensor in checkpoint.tensors.values() {
+        *types.entry(tensor.dtype.name()).or_default() += 1;
+    }
+    Ok(ModelInfo {
+        name: model_name(checkpoint),
+        architecture: config.architecture.into(),
+        parameters: checkpoint.tensors.values().map(|t| t.shape.iter().product::<u64>()).sum(),
+        context: config.context,
+        vocab: config.vocab,
+        layers: config.layers.len(),
+        bytes: checkpoint.tensors.values().map(|t| t.bytes).sum(),
+        types: types.into_iter().map(|(t, n)| (t.to_owned(), n)).collect(),
+        converted: weights::conversions(checkpoint, &model.matrices())?,
+        chat,
+        thinks: false,
+    })
+}
+
+/// Opens the device and a checkpoint's model on it, and uploads the weights. `tokens`: how many ids the tokenizer can make.
+pub(crate) async fn open_session(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<(Session, SelfTestInfo, LoadTimes)> {
+    let (session, self_test) = open_empty(checkpoint, options, tokens, progress, cancel).await?;
+    let times = upload(checkpoint, &session, progress, cancel).await?;
+    Ok((session, self_test, times))
+}
+
+/// Uploads the weights to a session without them.
+pub(super) async fn upload(checkpoint: &Checkpoint, session: &Session, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadTimes> {
+    let model = session.model();
+    let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
+    let total = weights::bytes_to_read(checkpoint, &matrices, model.vectors())?;
+    progress(Progress::new(Phase::Upload, 0, total));
+    let mut loaded = 0;
+    let upload = session.upload()?;
+    let times = weights::load(checkpoint, &matrices, model.vectors(), cancel, &upload, &mut |bytes| {
+        loaded += bytes;
+        progress(Progress::new(Phase::Upload, loaded, total));
+    })
+    .await?;
+    progress(Progress::new(Phase::Upload, total, total));
+    Ok(times)
+}
+
+/// The same without weights.
+pub(crate) async fn open_empty(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<(Session, SelfTestInfo)> {
+    check(options)?;
+    let gpu = Rc::new(Gpu::open(&gpu_options(options)).await?);
+    cancel.check()?;
+    compile(checkpoint, options, tokens, gpu, None, progress).await
+}
+
+/// A session without weights on a device. `decided`: what an earlier session on the same device found out.
+pub(super) async fn compile(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    gpu: Rc<Gpu>,
+    decided: Option<Decided>,
+    progress: &dyn Fn(Progress),
+) -> Result<(Session, SelfTestInfo)> {
+    progress(Progress::new(Phase::Compile, 0, 1));
+    let few = decided.as_ref().is_some_and(|d| d.few);
+    let (mut session, self_test) = plan_session(checkpoint, options, tokens, &gpu, decided).await?;
+    if few {
+        session.prepare_few().await?;
+    }
+    progress(Progress::new(Phase::Compile, 1, 1));
+    gpu.check()?;
+    Ok((session, self_test))
+}
+
+pub(super) fn gpu_options(options: &LoadOptions) -> GpuOptions {
+    GpuOptions {
+        adapter: options.adapter.clone(),
+        subgroups: !options.no_subgroups,
+        f16: true,
+        max_binding: options.max_binding,
+        broken: options.broken.clone(),
+    }
+}
+
+/// What chooses kernels: with what the caller forces, what was measured on this device, and what the model recommends.
+pub(super) fn selector(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, caps: &Caps) -> Result<Selector> {
+    let mut select = Selector::new(caps, lane, options.kv, &options.kernels)?;
+    select.remember(options.tuning.of(caps));
+    if let Some(packed) = &checkpoint.packed {
+        select.hint(packed.hints.kernels.clone().into_iter());
+    }
+    Ok(select)
+}
+
+/// A session without weights whose kernels have proved themselves: where one computes wrongly, the next lane is taken, without that variant.
+async fn plan_session(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    gpu: &Rc<Gpu>,
+    decided: Option<Decided>,
+) -> Result<(Session, SelfTestInfo)> {
+    let (mut lane, mut broken): (_, Vec<&'static Variant>) = decided.map_or_else(|| (options.lane, Vec::new()), |d| (d.lane, d.avoided));
+    let mut about = SelfTestInfo::default();
+    loop {
+        let mut select = selector(checkpoint, options, lane, gpu.caps())?;
+        select.avoid(&broken);
+        let mut session = match new_session(checkpoint, options, tokens, gpu, select).await {
+            Err(e) if e.kind() == ErrorKind::UnknownKernel && !broken.is_empty() => {
+                return Err(Error::gpu(format!(
+                    "this GPU or its driver computes wrongly, and there is no other way to run this model on it: {}; update the driver or use another GPU",
+                    about.wrong.join("; ")
+                ))
+                .with_source(e));
+            }
+            other => other?,
+        };
+        session.warm_up().await?;
+        if !options.self_test.unwrap_or(!gpu.caps().software) {
+            about.skipped = Some(if options.self_test.is_some() { "switched off" } else { "a GPU in software" });
+            return Ok((session, about));
+        }
+        let test = session.self_test().await?;
+        about.checked += test.checked;
+        about.ms += test.ms;
+        if test.wrong.is_empty() {
+            return Ok((session, about));
+        }
+        about.wrong.extend(test.wrong.iter().map(|(variant, how)| format!("{variant}: {how}")));
+        broken.extend(test.wrong.iter().map(|(variant, _)| variant));
+        lane = lane.next(gpu.caps().f16());
+    }
+}
+
+async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>, select: Selector) -> Result<Session> {
+    let (layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
+    let context = context_of(options, model.config())?;
+    let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
+    let sizes = Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START));
+    let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes)?;
+    let most = super::fit::most_positions(session.layout(), session.sizes(), gpu.caps(), context);
+    if most < context && options.context.is_some() || most == 0 {
+        return Err(Error::out_of_memory(format!(
+            "context {context}: this GPU can hold the cache of {most} positions at most in one buffer; ask for a shorter context, or for kv q8, which takes about half"
+        )));
+    }
+    session.limit_context(most);
+    Ok(session)
+}
+
+/// The model and a layout with its weights.
+pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, caps: &Caps) -> Result<(Layout, Box<dyn model::Model>)> {
+    let mut layout = Layout::default();
+    let mut buffer = |label, bytes| layout.weight(label, bytes);
+    let mut model = model::open(checkpoint, &mut Reserve { max_binding: caps.max_binding, quantize: options.quantize, buffer: &mut buffer })?;
+    model::read_rope_divisors(checkpoint, model.as_mut()).await?;
+    weights::note_conversions(checkpoint, &model.matrices(), &mut layout);
+    if let Some(recipe) = options.quantize
+        && weights::conversions(checkpoint, &model.matrices())?.is_empty()
+    {
+        return Err(weights::nothing_to_quantize(recipe));
+    }
+    let vocab = model.config().vocab;
+    match tokens {
+        Some(n) if n > vocab => Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {vocab}"))),
+        _ => Ok((layout, model)),
+    }
+}
+
+/// The positions that the caller wants, or else the model's.
+pub(super) fn context_of(options: &LoadOptions, config: &model::ModelConfig) -> Result<u32> {
+    match options.context {
+        Some(n) if n > config.context => {
+            Err(Error::bad_option(format!("context {n} is more than the {} positions that the model was trained for", config.context)))
+        }
+        Some(n) => Ok(n),
+        None => Ok(config.context),
+    }
+}

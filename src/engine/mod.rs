@@ -1,0 +1,138 @@
+//! The engine: a loaded model that answers, one request at a time.
+
+mod answer;
+mod bisect;
+mod conversations;
+pub mod fit;
+mod load;
+mod open;
+mod recover;
+mod report;
+mod request;
+mod result;
+pub mod stops;
+
+pub use bisect::bisect;
+pub use load::check;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use load::model_name;
+pub(crate) use load::{describe, open_empty, open_session};
+pub use open::{LoadPlan, Origin, PlanDownload, PlanStorage, Stored};
+pub use recover::{Device, DeviceEvent, Listener};
+pub use report::{Info, MemoryInfo, ModelInfo, SelfTestInfo};
+pub use request::{LoadOptions, Overflow, Prompt, Request};
+pub use result::{AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Scored, TokenLogprobs};
+pub use stops::StopScanner;
+
+use std::rc::Rc;
+
+use crate::base::{Cancel, Phase, Progress, now_ms};
+use crate::decode::{Session, Tuned};
+use crate::error::{Error, Result};
+use crate::format::Checkpoint;
+use crate::plan::tuning::Tuning;
+use crate::source::Files;
+use crate::text::{ChatTemplate, Tokenizer};
+use crate::weights::LoadTimes;
+use recover::{Losses, Recovery};
+
+/// A loaded model.
+pub struct Engine {
+    session: Session,
+    tokenizer: Rc<Tokenizer>,
+    template: Result<ChatTemplate>,
+    options: LoadOptions,
+    model: ModelInfo,
+    fingerprint: String,
+    self_test: SelfTestInfo,
+    recovery: Recovery,
+    load_times: LoadTimes,
+    load_ms: f64,
+}
+
+impl Engine {
+    /// Opens the files, the device and the model, and uploads the weights.
+    pub async fn load(files: &Files, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
+        let started = now_ms();
+        check(options)?;
+        progress(Progress::new(Phase::Read, 0, 1));
+        // Headers, kernels and the device take a second: the disk need not wait for them.
+        files.values().for_each(|file| file.will_be_read());
+        let checkpoint = Checkpoint::open(files).await?;
+        cancel.check()?;
+        let tokenizer = Tokenizer::open(&checkpoint)?;
+        // A model without a usable template still continues plain prompts: the error waits for the first conversation.
+        let template = ChatTemplate::open(&checkpoint, &tokenizer);
+        progress(Progress::new(Phase::Read, 1, 1));
+
+        let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
+        let mut about = describe(&checkpoint, session.model(), template.is_ok())?;
+        about.thinks = template.as_ref().is_ok_and(ChatTemplate::opens_thought);
+        let fingerprint = checkpoint.fingerprint().await?;
+        let recovery = Recovery::new(files, session.gpu());
+        let load_ms = now_ms() - started;
+        Ok(Self {
+            session,
+            tokenizer: Rc::new(tokenizer),
+            template,
+            options: options.clone(),
+            model: about,
+            fingerprint,
+            self_test,
+            recovery,
+            load_times,
+            load_ms,
+        })
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// How long loading took, fetching included.
+    pub fn set_load_ms(&mut self, ms: f64) {
+        self.load_ms = ms;
+    }
+
+    /// The ids that a request's prompt stands for.
+    pub fn prompt_tokens(&self, request: &Request) -> Result<Vec<u32>> {
+        prompt_tokens(&self.tokenizer, &self.template, request)
+    }
+
+    /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and goes on with the fastest. Meant for
+    /// idle time: cancelling ends it within one measurement.
+    pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
+        match self.session.tune(budget_ms, cancel).await {
+            // What was being measured is measured another time.
+            Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await.map(|()| Tuned::default()),
+            tuned => tuned,
+        }
+    }
+
+    /// Adds what was measured on this device to `tuning`.
+    pub fn remember(&self, tuning: &mut Tuning) {
+        tuning.set(self.session.gpu().caps(), self.session.known().clone());
+    }
+
+    /// Frees the GPU's memory. The engine is not usable afterwards.
+    pub fn dispose(self) {
+        self.session.gpu().destroy();
+    }
+}
+
+fn prompt_tokens(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<Vec<u32>> {
+    let ids = match &request.prompt {
+        Prompt::Tokens(ids) => ids.clone(),
+        Prompt::Text(text) => tokenizer.encode(text, true)?,
+        Prompt::Messages(messages) => {
+            let template = template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
+            let text = template.render(messages, request.tools.as_ref(), &request.template, true)?;
+            tokenizer.encode(&text, false)?
+        }
+    };
+    if ids.is_empty() {
+        return Err(Error::bad_option("the prompt is empty; give at least one token"));
+    }
+    Ok(ids)
+}

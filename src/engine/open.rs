@@ -1,0 +1,216 @@
+//! A model from where it lies to the engine: its own files, or an address's through the store, to the GPU as they arrive.
+
+use std::rc::Rc;
+
+use futures_util::future::{Either, select};
+use serde::Serialize;
+
+use super::fit::Fit;
+use super::{Engine, LoadOptions, ModelInfo};
+use crate::base::{Cancel, Phase, Progress};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::{Files, Remote, Transport};
+use crate::store::download::{Download, FIRST_LOOK, Prepared, prepare};
+use crate::store::{DownloadOptions, Memory, ModelKey, Storage, Store, full, total};
+
+/// Bytes up to which a model is fetched at once: to look into its header first would not save anything.
+const AT_ONCE: u64 = 16 << 20;
+
+/// Where a model comes from.
+pub enum Origin {
+    /// Files that are here.
+    Files(Files),
+    /// An address, and where its files are kept.
+    Remote(Stored),
+}
+
+/// A model of an address, which is fetched into a store once.
+pub struct Stored {
+    /// The address.
+    pub remote: Remote,
+    /// Where the files are kept.
+    pub store: Store,
+    /// What makes the requests.
+    pub transport: Rc<dyn Transport>,
+    /// How to fetch.
+    pub download: DownloadOptions,
+}
+
+impl Stored {
+    /// A download that keeps nothing, and asks for no more than headers.
+    async fn look(&self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Box<Download>> {
+        let options = DownloadOptions { shard: FIRST_LOOK, ..self.download.clone() };
+        match prepare(&self.remote, &Memory::store(), self.transport.clone(), options, progress, cancel).await? {
+            Prepared::Download(download) => Ok(download),
+            Prepared::Stored(..) => Err(Error::internal("a fresh store holds a model")),
+        }
+    }
+}
+
+impl Origin {
+    /// All of the model's files, once they are here.
+    pub async fn files(&self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Files> {
+        match self {
+            Self::Files(files) => Ok(files.clone()),
+            Self::Remote(stored) => {
+                let fetched = crate::store::fetch(&stored.remote, &stored.store, stored.transport.clone(), stored.download.clone(), progress, cancel);
+                fetched.await.map(|(files, _)| files)
+            }
+        }
+    }
+}
+
+/// What a load would take, and whether there is room for it.
+#[derive(Debug, Serialize)]
+pub struct LoadPlan {
+    /// Whether it fits this GPU, and what would.
+    #[serde(flatten)]
+    pub fit: Fit,
+    /// The model, from its header.
+    pub model: ModelInfo,
+    /// Bytes of its files.
+    pub download: PlanDownload,
+    /// Where they would be kept.
+    pub storage: PlanStorage,
+}
+
+/// Bytes of a model's files: all, those that are stored, those to fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PlanDownload {
+    /// All.
+    pub total: u64,
+    /// Stored ones.
+    pub stored: u64,
+    /// Those to fetch.
+    pub missing: u64,
+}
+
+/// Where a model's files would be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlanStorage {
+    /// `opfs`, `disk`, `memory` or `local`.
+    pub kind: &'static str,
+    /// Bytes that can still be written, where the system says so.
+    pub available: Option<u64>,
+    /// Why they would not outlive this page or process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Engine {
+    /// A loaded model, and where it is kept. What is not there yet goes to the GPU as it arrives.
+    pub async fn open(origin: &Origin, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<(Self, Storage)> {
+        let stored = match origin {
+            Origin::Files(files) => return Ok((Self::load(files, options, progress, cancel).await?, Storage::local())),
+            Origin::Remote(stored) => stored,
+        };
+        let Stored { remote, store, transport, download } = stored;
+        let (loaded, storage) = match prepare(remote, store, transport.clone(), download.clone(), progress, cancel).await? {
+            Prepared::Stored(files, storage) => (Self::load(&files, options, progress, cancel).await, storage),
+            Prepared::Download(download) => (load_arriving(options, &download, progress, cancel).await, download.storage().clone()),
+        };
+        match loaded {
+            Err(e) if matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer) => {
+                let url = remote.url();
+                // A broken file must not stand in the way of a mended one. If another engine has it open, it stays.
+                let _ = store.remove(&ModelKey::new(url.clone())).await;
+                Err(if e.message().contains(&url) { e } else { e.at(url) })
+            }
+            loaded => Ok((loaded?, storage)),
+        }
+    }
+
+    /// What loading a model would take, from its header alone. Nothing is kept. `memory`: bytes of GPU memory that it may take.
+    pub async fn plan_load(origin: &Origin, options: &LoadOptions, memory: Option<u64>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadPlan> {
+        let from = match origin {
+            Origin::Files(files) => {
+                let (info, fit) = Self::plan(files, options, memory).await?;
+                let total = total(files);
+                let storage = PlanStorage { kind: Storage::local().kind, available: None, reason: None };
+                return Ok(LoadPlan { fit, model: info.model, download: PlanDownload { total, stored: total, missing: 0 }, storage });
+            }
+            Origin::Remote(stored) => stored,
+        };
+        let Stored { remote, store, .. } = from;
+        let key = ModelKey::new(remote.url());
+        let mut stored = store.entry(&key).await?.map_or(0, |entry| entry.bytes);
+        let prepared;
+        let files = match store.open(&key).await? {
+            Some(files) => {
+                stored = total(&files);
+                files
+            }
+            // Of what is not here only headers are read, and nothing is written.
+            None => {
+                prepared = from.look(progress, cancel).await?;
+                let unknown =
+                    || Error::network(format!("{}: the server does not tell its length, or answers no ranges: load it to see whether it fits", remote.url()));
+                prepared.files().filter(|_| prepared.reads_ahead()).ok_or_else(unknown)?
+            }
+        };
+        let total = total(&files);
+        let (info, mut fit) = Self::plan(&files, options, memory).await?;
+        let missing = total.saturating_sub(stored);
+        let available = store.available().await;
+        if let Some(available) = available.filter(|available| missing > *available) {
+            fit.problems.push(full(&remote.url(), Some(missing), Some(available)).message().to_owned());
+            fit.fits = false;
+        }
+        let storage = PlanStorage { kind: store.kind(), available, reason: store.transient().map(str::to_owned) };
+        Ok(LoadPlan { fit, model: info.model, download: PlanDownload { total, stored, missing }, storage })
+    }
+}
+
+/// Loads a model while it arrives: first its header, then what the GPU needs is made ready, then the weights in the order in which they come.
+async fn load_arriving(options: &LoadOptions, download: &Download, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Engine> {
+    let Some(files) = download.files() else {
+        download.start();
+        let files = download.run(progress).await?;
+        return Engine::load(&files, options, progress, cancel).await;
+    };
+    if !download.reads_ahead() || download.missing() <= AT_ONCE {
+        download.start();
+    }
+    // The header fits this GPU: now it is worth while.
+    let started = |report: Progress| {
+        if report.phase == Phase::Compile {
+            download.start();
+        }
+        progress(report);
+    };
+    let arriving = Box::pin(download.run(progress));
+    let loading = Box::pin(Engine::load(&files, options, &started, cancel));
+    let (loaded, arrived) = match select(loading, arriving).await {
+        Either::Left((loaded, arriving)) => {
+            if loaded.is_err() && !download.has_failed() && download.changes() == 0 {
+                drop(arriving);
+                download.close().await;
+                return loaded;
+            }
+            (loaded, arriving.await)
+        }
+        Either::Right((Err(e), _)) => return Err(e),
+        Either::Right((arrived, loading)) => (loading.await, arrived),
+    };
+    let files = match (&loaded, arrived) {
+        (_, Ok(files)) => files,
+        (Ok(_), Err(e)) => {
+            loaded?.dispose();
+            return Err(e);
+        }
+        (Err(_), Err(e)) => return Err(e),
+    };
+    match loaded {
+        // What was read has changed on the server meanwhile.
+        Err(_) if download.changes() > 0 => Engine::load(&files, options, progress, cancel).await,
+        Ok(engine) if download.changes() > 0 => {
+            engine.dispose();
+            Engine::load(&files, options, progress, cancel).await
+        }
+        Ok(mut engine) => {
+            engine.keep_files(&files);
+            Ok(engine)
+        }
+        failed => failed,
+    }
+}

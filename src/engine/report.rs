@@ -1,0 +1,193 @@
+//! What an engine says of itself.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Engine;
+use crate::decode::ProfileRow;
+use crate::error::Result;
+use crate::kernels::Caps;
+use crate::layout::{Layout, Role, Sizes};
+use crate::plan::{self, Lane, Pass, PlanRow};
+use crate::weights::{Conversion, LoadTimes};
+
+/// What an engine says of itself.
+#[derive(Debug, Clone, Serialize)]
+pub struct Info {
+    /// Version of Millrace.
+    pub version: &'static str,
+    /// The model.
+    pub model: ModelInfo,
+    /// The device.
+    pub adapter: Caps,
+    /// The lane in use.
+    pub lane: Lane,
+    /// The lanes that this device can run.
+    pub lanes: Vec<Lane>,
+    /// GPU memory.
+    pub memory: MemoryInfo,
+    /// Most positions.
+    pub context: u32,
+    /// Opening, downloading and uploading, ms.
+    pub load_ms: f64,
+    /// What of it the weights took, ms.
+    pub load_times: LoadTimes,
+    /// How the self-test went.
+    pub self_test: SelfTestInfo,
+    /// What is not as it should be, for people.
+    pub warnings: Vec<String>,
+    /// Every step of both passes.
+    pub plan: Vec<PlanRow>,
+}
+
+/// Bytes of wasm's memory, which only grows; 0 natively.
+fn wasm_bytes() -> u64 {
+    #[cfg(target_arch = "wasm32")]
+    return core::arch::wasm32::memory_size(0) as u64 * 65_536;
+    #[cfg(not(target_arch = "wasm32"))]
+    0
+}
+
+impl Info {
+    /// What a model and its layout say; the rest is empty.
+    pub(crate) fn new(model: ModelInfo, caps: &Caps, lane: Lane, layout: &Layout, sizes: Sizes, context: u32) -> Self {
+        let full = Sizes { capacity: context, ..sizes };
+        let memory = MemoryInfo {
+            weights: layout.bytes(Role::Weight),
+            kv: layout.bytes(Role::State),
+            kv_full: layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(full)).sum(),
+            activations: layout.bytes(Role::Scratch) + layout.bytes(Role::Control),
+            total: 0,
+            peak: 0,
+            wasm: wasm_bytes(),
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            model,
+            adapter: caps.clone(),
+            lane,
+            lanes: [Lane::Exact, Lane::F16, Lane::Fast].into_iter().filter(|l| *l != Lane::F16 || caps.f16()).collect(),
+            memory,
+            context,
+            load_ms: 0.0,
+            load_times: LoadTimes::default(),
+            self_test: SelfTestInfo::default(),
+            warnings: Vec::new(),
+            plan: Vec::new(),
+        }
+    }
+}
+
+/// The self-test at loading.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SelfTestInfo {
+    /// Variants that ran; the others have passed on this device before.
+    pub checked: usize,
+    /// How long it took, ms.
+    pub ms: f64,
+    /// Variants that computed wrongly and are not used, and how.
+    pub wrong: Vec<String>,
+    /// Why it did not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<&'static str>,
+}
+
+/// The model, for people.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelInfo {
+    /// Name from the file, if it has one.
+    pub name: Option<String>,
+    /// Architecture, by GGUF's name.
+    pub architecture: String,
+    /// Number of weights.
+    pub parameters: u64,
+    /// Positions the model was trained for.
+    pub context: u32,
+    /// Size of the vocabulary.
+    pub vocab: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Bytes of all tensors in the checkpoint.
+    pub bytes: u64,
+    /// Types of its tensors and how many tensors have each.
+    pub types: BTreeMap<String, usize>,
+    /// Types that other types became while loading: those that no kernel reads, and what was quantized.
+    pub converted: Vec<Conversion>,
+    /// Whether the model has a chat template.
+    pub chat: bool,
+    /// Whether an answer begins within a thought: what the template writes ends with the tag that opens one.
+    pub thinks: bool,
+}
+
+/// GPU memory, in bytes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct MemoryInfo {
+    /// Weights and tables.
+    pub weights: u64,
+    /// KV cache as it is now.
+    pub kv: u64,
+    /// The KV cache once the context is full.
+    pub kv_full: u64,
+    /// Activations.
+    pub activations: u64,
+    /// All buffers alive.
+    pub total: u64,
+    /// Most at one time.
+    pub peak: u64,
+    /// wasm's own memory, at its largest; 0 natively.
+    pub wasm: u64,
+}
+
+impl Engine {
+    /// Time, bytes and busy threads of each kernel of a decode step at a position.
+    pub(super) async fn profile(&mut self, position: u32) -> Result<Vec<ProfileRow>> {
+        let streaming = self.session.streaming_bandwidth().await?;
+        self.session.profile(position, streaming).await
+    }
+
+    /// Lane and variants in one line: `fast: matvec q8_0-q8-sg, attention f16-sg, …`.
+    pub(super) fn plan_name(&self) -> String {
+        let mut variants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for step in &self.session.plans()[Pass::Decode].steps {
+            let names = variants.entry(step.variant.kernel).or_default();
+            if !names.contains(&step.variant.name) {
+                names.push(step.variant.name);
+            }
+        }
+        let list: Vec<String> =
+            variants.iter().filter(|(_, names)| names.as_slice() != ["default"]).map(|(kernel, names)| format!("{kernel} {}", names.join("+"))).collect();
+        format!("{}: {}", self.session.lane().name(), list.join(", "))
+    }
+
+    /// What this engine is, where it runs and what it does there.
+    pub fn info(&self) -> Info {
+        let layout = self.session.layout();
+        let sizes = self.session.sizes();
+        let compiled = self.session.plans().iter().filter(|(pass, _)| self.session.has(*pass));
+        let plan = compiled.flat_map(|(pass, plan)| plan::rows(pass, plan, sizes)).collect();
+        let counters = self.session.gpu().counters();
+        let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, sizes, self.session.context());
+        info.memory.total = counters.snapshot().gpu_bytes;
+        info.memory.peak = counters.peak_gpu_bytes();
+        Info { load_ms: self.load_ms, load_times: self.load_times, self_test: self.self_test.clone(), warnings: self.warnings(), plan, ..info }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.session.warnings().to_vec();
+        let (context, trained) = (self.session.context(), self.session.model().config().context);
+        if self.options.context.is_none() && context < trained {
+            warnings.push(format!(
+                "the context is {context} tokens instead of the model's {trained}: this GPU cannot hold a longer one in one buffer; kv q8 takes about half"
+            ));
+        }
+        let wrong = &self.self_test.wrong;
+        if wrong.is_empty() {
+            return warnings;
+        }
+        let (wanted, lane) = (self.options.lane.name(), self.session.lane().name());
+        let instead = if wanted == lane { format!("other variants of lane {lane}") } else { format!("lane {lane} instead of {wanted}") };
+        warnings.push(format!("this GPU or its driver computes wrongly, so the engine runs {instead}: {}; please report it", wrong.join("; ")));
+        warnings
+    }
+}

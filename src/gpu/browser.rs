@@ -1,0 +1,273 @@
+//! What wgpu cannot do on the web: ask for subgroups, and read all that the adapter says of itself.
+
+use std::cell::RefCell;
+
+use js_sys::{Array, Function, Object, Proxy, Reflect};
+use wasm_bindgen::closure::Closure;
+use wasm_bindgen::{JsCast, JsValue};
+
+use super::device::{Gpu, GpuOptions, OPTIONAL, fits, no_adapter};
+use crate::base::js;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::{Caps, MATRICES};
+
+/// Whether this browser has WebGPU here.
+fn has_webgpu() -> bool {
+    js::path(&js_sys::global(), &["navigator", "gpu", "requestAdapter"]).is_function()
+}
+
+/// The adapter and its device, as the browser describes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct About {
+    /// `nvidia`, `apple`, `google`, …
+    pub vendor: String,
+    /// The description, else architecture and device, else the vendor: browsers tell as little as they like.
+    pub name: String,
+    /// WebGPU names of the features that the device was made with.
+    pub features: Vec<String>,
+    /// Smallest and largest subgroup, in invocations; 0 where the browser does not say.
+    pub subgroup: [u32; 2],
+    /// Whether the device multiplies tiles of 16 x 16 halves and sums them in f32, by subgroups of 32.
+    pub matrices: bool,
+}
+
+/// Reads `device.adapterInfo` and `device.features`.
+fn about(device: &wgpu::Device) -> About {
+    let device: JsValue = device.as_webgpu().map_or(JsValue::UNDEFINED, |d| d.into());
+    let mut info = js::get(&device, "adapterInfo");
+    if info.is_undefined() {
+        // Browsers of before 2025 have it on the adapter only, which the guard saw.
+        info = ADAPTER.with_borrow(|adapter| js::get(adapter, "info"));
+    }
+    let vendor = js::string(&info, "vendor");
+    let description = js::string(&info, "description");
+    let name = if description.is_empty() {
+        let parts = [vendor.clone(), js::string(&info, "architecture"), js::string(&info, "device")];
+        parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" ")
+    } else {
+        description
+    };
+    let features = js_sys::try_iter(&js::get(&device, "features")).ok().flatten();
+    let features = features.into_iter().flatten().flatten().filter_map(|f| f.as_string()).collect();
+    let number = |key: &str| js::get(&info, key).as_f64().unwrap_or(0.0) as u32;
+    let subgroup = [number("subgroupMinSize"), number("subgroupMaxSize")];
+    let configs = js_sys::try_iter(&js::get(&info, "subgroupMatrixConfigs")).ok().flatten();
+    let fits = |config: JsValue| {
+        let is = |key: &str, value: &str| js::string(&config, key) == value;
+        ["M", "N", "K"].iter().all(|key| js::get(&config, key).as_f64() == Some(16.0)) && is("componentType", "f16") && is("resultComponentType", "f32")
+    };
+    let features: Vec<String> = features;
+    let offered = features.iter().any(|f| f == MATRICES) && subgroup == [32, 32];
+    let matrices = offered && configs.into_iter().flatten().flatten().any(fits);
+    About { vendor, name, features, subgroup, matrices }
+}
+
+/// Whether the buffer is mapped now.
+fn is_mapped(buffer: &wgpu::Buffer) -> bool {
+    buffer.as_webgpu().is_some_and(|buffer| js::string(buffer.as_ref(), "mapState") == "mapped")
+}
+
+/// The adapter that the browser offers: one.
+pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> {
+    if !has_webgpu() {
+        return Err(Error::new(
+            ErrorKind::NoWebGpu,
+            "this browser has no WebGPU; use a current Chrome or Edge (113 or later), Safari 26 or Firefox 141 on Windows, over https or localhost",
+        ));
+    }
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let request = wgpu::RequestAdapterOptions { power_preference: wgpu::PowerPreference::HighPerformance, ..Default::default() };
+    instance.request_adapter(&request).await.map_err(|e| no_adapter(&GpuOptions { adapter: None, ..options.clone() }, &[]).with_source(e))
+}
+
+/// A device of the adapter, asked for with what wgpu does not know how to ask for.
+pub(super) async fn request_device(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+    subgroups: bool,
+) -> std::result::Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    // wgpu cannot ask the browser for subgroups and their matrices; the guard adds the features to the request while it lives.
+    let _asking = ask_for_subgroups(subgroups);
+    adapter.request_device(descriptor).await
+}
+
+/// What the device is and can do.
+pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Features, max_binding: u64) -> Caps {
+    let about = about(device);
+    let names = OPTIONAL.iter().map(|(_, name)| (*name).to_owned()).filter(|name| about.features.contains(name)).collect::<Vec<_>>();
+    let mut names = names;
+    if about.matrices && names.iter().any(|n| n == "shader-f16") {
+        names.push(MATRICES.to_owned());
+    }
+    let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
+    let limits = device.limits();
+    // The browser does not say; these are the names of those that it has.
+    let software = ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
+    Caps {
+        vendor: about.vendor,
+        name: about.name,
+        backend: "webgpu".into(),
+        features: names,
+        subgroup,
+        max_buffer: limits.max_buffer_size,
+        max_binding,
+        binding_limit: limits.max_storage_buffer_binding_size,
+        max_workgroups: limits.max_compute_workgroups_per_dimension,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
+        software,
+        native_halves: false,
+    }
+}
+
+impl Gpu {
+    /// Fails as [`Gpu::open`] would where there is no GPU at all: worth asking before a download.
+    pub async fn probe() -> Result<()> {
+        find_adapter(&GpuOptions::default()).await.map(drop)
+    }
+
+    /// Whether the opened adapter is the one asked for; the browser offers only one to choose from.
+    pub(super) fn require_adapter(&self, options: &GpuOptions) -> Result<()> {
+        let name = format!("{} {}", self.caps().vendor, self.caps().name);
+        if fits(options, &name) { Ok(()) } else { Err(no_adapter(options, &[name])) }
+    }
+}
+
+/// Copies `bytes` into a mapped buffer.
+pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
+    // wgpu keeps the range of a buffer that the browser unmaps because its device is gone: touching that throws.
+    if !is_mapped(buffer) {
+        return Err(Error::internal("a staging buffer is not mapped"));
+    }
+    let room = from..from + bytes.len() as u64;
+    // wgpu's own slice would be copied out of the browser's memory and back.
+    buffer.get_mapped_range(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?.as_uint8array().copy_from(bytes);
+    Ok(())
+}
+
+thread_local! {
+    /// The adapter of the last request for a device.
+    static ADAPTER: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };
+    /// The wrapped method while any guard lives; guards may overlap when two devices are opened at once.
+    static WRAPPED: RefCell<Option<Wrapped>> = const { RefCell::new(None) };
+}
+
+type Apply = Closure<dyn Fn(Function, JsValue, Array) -> std::result::Result<JsValue, JsValue>>;
+
+struct Wrapped {
+    prototype: JsValue,
+    original: JsValue,
+    guards: usize,
+    _apply: Apply,
+}
+
+/// What wgpu does not know how to ask for.
+const UNKNOWN_TO_WGPU: [&str; 2] = ["subgroups", MATRICES];
+
+/// While it lives, devices are asked for with `subgroups`, and their matrices, where the adapter has them.
+struct Guard(());
+
+/// Wraps `GPUAdapter.prototype.requestDevice` until the guard is dropped. With `wanted` false nothing is added to the request.
+fn ask_for_subgroups(wanted: bool) -> Option<Guard> {
+    if !wanted {
+        return None;
+    }
+    WRAPPED.with_borrow_mut(|slot| {
+        if let Some(wrapped) = slot {
+            wrapped.guards += 1;
+            return Some(Guard(()));
+        }
+        let prototype = js::path(&js_sys::global(), &["GPUAdapter", "prototype"]);
+        let original = js::get(&prototype, "requestDevice");
+        if !original.is_function() {
+            return None;
+        }
+        let apply: Apply = Closure::new(|original: Function, adapter: JsValue, args: Array| {
+            ADAPTER.set(adapter.clone());
+            Reflect::apply(&original, &adapter, &Array::of1(&with_subgroups(&adapter, args.get(0))))
+        });
+        let handler: Object = js::object(&[("apply", apply.as_ref().clone())]).unchecked_into();
+        Reflect::set(&prototype, &"requestDevice".into(), &Proxy::new(&original, &handler)).ok()?;
+        *slot = Some(Wrapped { prototype, original, guards: 1, _apply: apply });
+        Some(Guard(()))
+    })
+}
+
+/// The descriptor with what wgpu does not know among its features, if the adapter has it.
+fn with_subgroups(adapter: &JsValue, descriptor: JsValue) -> JsValue {
+    let offered = js::get(adapter, "features");
+    let has = |name: &&str| js::call(&offered, "has", &[&(*name).into()]).is_ok_and(|has| has.is_truthy());
+    let missing: Vec<&str> = UNKNOWN_TO_WGPU.into_iter().filter(has).collect();
+    if missing.is_empty() {
+        return descriptor;
+    }
+    let descriptor = if descriptor.is_object() { descriptor } else { js::object(&[]) };
+    let features = js::get(&descriptor, "requiredFeatures");
+    let features = if features.is_object() { Array::from(&features) } else { Array::new() };
+    for name in missing {
+        if !features.includes(&name.into(), 0) {
+            features.push(&name.into());
+        }
+    }
+    // wgpu made this descriptor for this call; nobody else sees the change.
+    let _ = Reflect::set(&descriptor, &"requiredFeatures".into(), &features);
+    descriptor
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        WRAPPED.with_borrow_mut(|slot| {
+            if let Some(wrapped) = slot {
+                wrapped.guards -= 1;
+                if wrapped.guards == 0 {
+                    // The property was writable a moment ago.
+                    let _ = Reflect::set(&wrapped.prototype, &"requestDevice".into(), &wrapped.original);
+                    *slot = None;
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    async fn open(subgroups: bool) -> About {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        let adapter = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await.unwrap();
+        let _asking = ask_for_subgroups(subgroups);
+        let (device, _queue) = adapter.request_device(&wgpu::DeviceDescriptor::default()).await.unwrap();
+        about(&device)
+    }
+
+    fn method() -> JsValue {
+        js::path(&js_sys::global(), &["GPUAdapter", "prototype", "requestDevice"])
+    }
+
+    #[wasm_bindgen_test]
+    async fn subgroups_where_the_adapter_has_them() {
+        assert!(has_webgpu(), "these tests need a browser with WebGPU");
+        let before = method();
+        let gpu = js::path(&js_sys::global(), &["navigator", "gpu"]);
+        let adapter = js::call_async(&gpu, "requestAdapter", &[]).await.unwrap();
+        let has = js::call(&js::get(&adapter, "features"), "has", &[&"subgroups".into()]).unwrap().is_truthy();
+        let with = open(true).await;
+        assert_eq!(with.features.iter().any(|f| f == "subgroups"), has);
+        assert!(!has || (with.subgroup[0] > 0 && with.subgroup[1] >= with.subgroup[0]), "{with:?}");
+        assert!(!with.name.is_empty(), "{with:?}");
+        assert!(!open(false).await.features.iter().any(|f| f == "subgroups"));
+        assert_eq!(method(), before, "the browser's own method is back");
+    }
+
+    #[wasm_bindgen_test]
+    fn guards_may_overlap() {
+        let before = method();
+        let first = ask_for_subgroups(true);
+        let second = ask_for_subgroups(true);
+        drop(first);
+        assert_ne!(method(), before);
+        drop(second);
+        assert_eq!(method(), before);
+    }
+}

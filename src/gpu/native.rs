@@ -1,0 +1,67 @@
+//! Opening a device natively, on Vulkan or Metal.
+
+use super::device::{GpuOptions, OPTIONAL, fits, no_adapter};
+use crate::error::{Error, Result};
+use crate::kernels::Caps;
+
+/// The best adapter that fits: a real GPU before a software one.
+pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let mut adapters = instance.enumerate_adapters(wgpu::Backends::PRIMARY).await;
+    let seen: Vec<String> = adapters.iter().map(|a| a.get_info().name).collect();
+    adapters.retain(|a| fits(options, &a.get_info().name));
+    adapters.sort_by_key(|a| match a.get_info().device_type {
+        wgpu::DeviceType::DiscreteGpu => 0,
+        wgpu::DeviceType::IntegratedGpu => 1,
+        wgpu::DeviceType::VirtualGpu => 2,
+        wgpu::DeviceType::Other => 3,
+        wgpu::DeviceType::Cpu => 4,
+    });
+    adapters.into_iter().next().ok_or_else(|| no_adapter(options, &seen))
+}
+
+/// A device of the adapter; wgpu asks for subgroups itself.
+pub(super) async fn request_device(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+    _subgroups: bool,
+) -> std::result::Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    adapter.request_device(descriptor).await
+}
+
+/// What the device is and can do.
+pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Features, max_binding: u64) -> Caps {
+    let info = adapter.get_info();
+    let names = OPTIONAL.iter().filter(|(f, _)| features.contains(*f)).map(|(_, name)| (*name).to_owned()).collect();
+    let subgroup = if features.contains(wgpu::Features::SUBGROUP) { [info.subgroup_min_size, info.subgroup_max_size] } else { [0, 0] };
+    let vendor = match info.vendor {
+        0x10de => "nvidia".into(),
+        0x1002 => "amd".into(),
+        0x8086 => "intel".into(),
+        0x106b => "apple".into(),
+        0x10005 => "mesa".into(),
+        other => format!("{other:#x}"),
+    };
+    let limits = device.limits();
+    Caps {
+        vendor,
+        name: info.name,
+        backend: info.backend.to_str().into(),
+        features: names,
+        subgroup,
+        max_buffer: limits.max_buffer_size,
+        max_binding,
+        binding_limit: limits.max_storage_buffer_binding_size,
+        max_workgroups: limits.max_compute_workgroups_per_dimension,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
+        software: info.device_type == wgpu::DeviceType::Cpu,
+        native_halves: false,
+    }
+}
+
+/// Copies `bytes` into a mapped buffer.
+pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
+    let room = from..from + bytes.len() as u64;
+    buffer.get_mapped_range_mut(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?.copy_from_slice(bytes);
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! What buffers are called. Whatever several kernels or plans share has a name of its own here; weights are called as the model calls them.
+
+use std::fmt;
+
+/// A buffer's name, unique in its layout.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// A matrix's quants or scales, a vector: by the model's name of it.
+    Weight(String),
+    /// cos and sin by position, of the model's n-th rotary positions.
+    Rotations(usize),
+    /// A part of what a layer remembers of a sequence: the layer, and the binding of the part.
+    State(usize, &'static str),
+    /// What the loop is told and tells.
+    Control(Control),
+    /// What lies between two kernels.
+    Scratch(Scratch),
+}
+
+/// What the host writes for a pass, and what it reads back: it outlives a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// State of the decode loop.
+    Decode,
+    /// State of a prefill pass.
+    Prefill,
+    /// Token ids of a prefill pass.
+    Tokens,
+    /// Sampling parameters.
+    Sampling,
+    /// Sampled token ids between two readbacks.
+    Ring,
+    /// How far the search for what survives top-k and top-p is.
+    Search,
+    /// Of each token whether it is in the prompt, how often in the answer, and its bias.
+    Tallies,
+    /// The likeliest tokens of each step between two readbacks.
+    Likeliest,
+    /// The log probabilities of the token of each step, and of those.
+    Logprobs,
+    /// What bindings are bound to that a model does not need.
+    Zeros,
+}
+
+/// What a kernel leaves for a later one. Layers and plans share these: each is as large as its largest user wants it, and holds what was written
+/// last ([`crate::plan::hazards`] finds a plan in which that is not what its reader wants).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scratch {
+    /// The residual stream, f32 `[T, stride(D)]`.
+    Residual,
+    /// Its other buffer, where a product that norms its own input completes it: `[stride(D)]`.
+    ResidualSum,
+    /// Queries, keys and values, f32 `[T, (H + 2 G) E]`.
+    Qkv,
+    /// What a block adds once it is normed, f32 `[T, stride(D)]`.
+    Block,
+    /// Gates and up rows, f32 `[T, 2 F]` or `[T, F]`.
+    GateUp,
+    /// The input of a product that follows a norm.
+    Input(Form),
+    /// What attention gives to the output product.
+    Attention(Form),
+    /// What a feed-forward network's first half gives to its second.
+    Activation(Form),
+    /// What the chosen experts' first halves give to their second.
+    Experts(Form),
+    /// Logits of the choice among experts, `[T, experts]`.
+    Router,
+    /// Which experts a row has chosen, `[T, used]` of expert and weight.
+    Chosen,
+    /// Splits of attention before they are merged: sums, and their weights.
+    Partial,
+    /// (maximum, sum of weights) of each split and head.
+    PartialWeights,
+    /// Logits of the last row, `[V]`.
+    Logits,
+    /// They before penalties and bias.
+    RawLogits,
+    /// The largest logit of each slice.
+    Largest,
+    /// Below which logit nothing is drawn.
+    Threshold,
+    /// Counts and sums by bits of the logits.
+    Bins,
+    /// Sums of exponentials of each slice.
+    Sums,
+    /// The likeliest tokens of each slice.
+    Tops,
+    /// What each slice would choose.
+    Candidates,
+    /// What outputs are bound to that nobody reads.
+    Unused,
+}
+
+/// How activations are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Form {
+    /// f32.
+    F32,
+    /// Halves, two in a word.
+    F16,
+    /// int8, four in a word.
+    Q8,
+    /// (scale, scale * sum) of each 32 int8.
+    Scales,
+}
+
+impl Name {
+    /// Whether it is of the checkpoint.
+    pub fn is_weight(&self) -> bool {
+        matches!(self, Self::Weight(_))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Weight(name) => f.write_str(name),
+            Self::Rotations(n) => write!(f, "rotations.{n}"),
+            Self::State(layer, part) => write!(f, "blk.{layer}.state.{part}"),
+            Self::Control(control) => write!(f, "{control:?}"),
+            Self::Scratch(scratch) => write!(f, "{scratch:?}"),
+        }
+    }
+}
+
+impl From<Control> for Name {
+    fn from(control: Control) -> Self {
+        Self::Control(control)
+    }
+}
+
+impl From<Scratch> for Name {
+    fn from(scratch: Scratch) -> Self {
+        Self::Scratch(scratch)
+    }
+}

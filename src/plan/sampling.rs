@@ -1,0 +1,97 @@
+//! How the next token is chosen from the logits, and what is told of it.
+
+use super::builder::Operands;
+use super::{Builder, Extent, Grid, Stage, Value};
+use crate::error::Result;
+use crate::layout::{Control, Scratch};
+use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
+
+impl Builder<'_> {
+    /// Samples from the logits, appends the token to the ring and advances the decode loop's state. `extras`: with the steps for penalties, bias and
+    /// log probabilities, which nobody needs who does not ask for them.
+    pub fn sample(&mut self, logits: Value, vocab: usize, extras: bool) -> Result<()> {
+        let words = |n: usize| n as u64 * 4;
+        let bytes = words(vocab);
+        let (wide, one) = (Grid(Extent::Fixed(SLICES), Extent::Fixed(1)), Grid::folded(1));
+        let v = vec![("V", vocab as f64)];
+        let params = self.layout.reserve(Control::Sampling, Sampling::BYTES as u64);
+        let mut logits = logits;
+        let mut scored = None;
+        if extras {
+            self.stage(Stage::Penalize);
+            let tallies = self.layout.reserve(Control::Tallies, words(2 * vocab));
+            let raw = self.layout.reserve(Scratch::RawLogits, words(vocab));
+            let chosen = self.select.choose("penalize", &[])?;
+            let bindings: Operands = vec![("params", params.into()), ("logits", logits.into()), ("tallies", tallies.into()), ("raw", raw.into())];
+            self.push("sample.penalize", chosen, v.clone(), bindings, wide, 3 * bytes);
+            logits = self.made(logits.buffer);
+            let raw = self.made(raw);
+
+            self.stage(Stage::Logprobs);
+            let sums = self.layout.reserve(Scratch::Sums, words(2 * SLICES as usize));
+            let tops = self.layout.reserve(Scratch::Tops, words(2 * SLICES as usize * MAX_TOP_LOGPROBS));
+            let chosen = self.select.choose("logprobs", &[])?;
+            let bindings: Operands = vec![("params", params.into()), ("raw", raw.into()), ("sums", sums.into()), ("tops", tops.into())];
+            self.push("sample.logprobs", chosen, v.clone(), bindings, wide, bytes);
+            scored = Some((raw, self.made(sums), self.made(tops)));
+        }
+
+        self.stage(Stage::Largest);
+        let part = self.layout.reserve(Scratch::Largest, words(SLICES as usize));
+        let chosen = self.select.choose("logit_stats", &[])?;
+        self.push("sample.stats", chosen, v.clone(), vec![("params", params.into()), ("logits", logits.into()), ("part", part.into())], wide, bytes);
+        let part = self.made(part);
+
+        let search = self.layout.reserve(Control::Search, 32);
+        let bins = self.layout.reserve(Scratch::Bins, u64::from(SLICES) * 256 * 8);
+        for round in 0..FILTER_ROUNDS {
+            self.stage(Stage::Search(round));
+            let chosen = self.select.choose("tally", &[])?;
+            let bindings: Operands =
+                vec![("params", params.into()), ("logits", logits.into()), ("part", part.into()), ("search", search.into()), ("tallies", bins.into())];
+            self.push(&format!("sample.tally.{round}"), chosen, v.clone(), bindings, wide, bytes);
+            let tallies = self.made(bins);
+            let chosen = self.select.choose("narrow", &[])?;
+            let bindings: Operands = vec![("params", params.into()), ("tallies", tallies.into()), ("search", search.into())];
+            self.push(&format!("sample.narrow.{round}"), chosen, v.clone(), bindings, one, u64::from(SLICES) * 256 * 8);
+        }
+
+        self.stage(Stage::Threshold);
+        let thr = self.layout.reserve(Scratch::Threshold, 16);
+        let chosen = self.select.choose("threshold", &[])?;
+        let bindings: Operands = vec![("params", params.into()), ("part", part.into()), ("search", search.into()), ("thr", thr.into())];
+        self.push("sample.threshold", chosen, v.clone(), bindings, one, 0);
+        let thr = self.made(thr);
+
+        self.stage(Stage::Choose);
+        let cand = self.layout.reserve(Scratch::Candidates, u64::from(SLICES) * 8);
+        let chosen = self.select.choose("pick", &[])?;
+        let bindings: Operands = vec![("params", params.into()), ("logits", logits.into()), ("thr", thr.into()), ("cand", cand.into())];
+        self.push("sample.pick", chosen, v, bindings, wide, bytes);
+        let cand = self.made(cand);
+
+        let ring = self.sizes.ring as usize;
+        if let Some((raw, sums, tops)) = scored {
+            self.stage(Stage::Record);
+            let ids = self.layout.reserve(Control::Likeliest, words(ring * MAX_TOP_LOGPROBS));
+            let logprobs = self.layout.reserve(Control::Logprobs, words(ring * (MAX_TOP_LOGPROBS + 1)));
+            let chosen = self.select.choose("logprobs_append", &[])?;
+            let bindings: Operands = vec![
+                ("params", params.into()),
+                ("cand", cand.into()),
+                ("raw", raw.into()),
+                ("sums", sums.into()),
+                ("tops", tops.into()),
+                ("ids", ids.into()),
+                ("logprobs", logprobs.into()),
+            ];
+            self.push("sample.logprobs_append", chosen, vec![], bindings, one, 0);
+        }
+
+        self.stage(Stage::Advance);
+        let ring = self.layout.reserve(Control::Ring, words(ring));
+        let chosen = self.select.choose("advance", &[])?;
+        self.push("sample.advance", chosen, vec![], vec![("params", params.into()), ("cand", cand.into()), ("ring", ring.into())], one, 0);
+        Ok(())
+    }
+}

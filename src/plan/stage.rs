@@ -1,0 +1,118 @@
+//! Which pass a plan is for, and what its steps are part of.
+
+use std::collections::BTreeMap;
+use std::ops::Index;
+
+use serde::{Deserialize, Serialize};
+
+use super::Plan;
+use crate::layout::Sizes;
+
+/// What a plan is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pass {
+    /// Up to `Sizes::rows` rows of a prompt.
+    Prefill,
+    /// Up to [`SHORT`] rows of a prompt: too few to fill a GPU with tiles of rows, each row's keys are dealt out as in decode.
+    Short,
+    /// Up to [`FEW`] rows of a prompt: each weight is read once for all of them, as in decode.
+    Few,
+    /// One row, and the token after it.
+    Decode,
+}
+
+/// Most rows of [`Pass::Few`].
+pub const FEW: u32 = 8;
+/// Most rows of [`Pass::Short`].
+pub const SHORT: u32 = 64;
+
+impl Pass {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Prefill, Self::Short, Self::Few, Self::Decode];
+
+    /// What reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill",
+            Self::Short => "short",
+            Self::Few => "few",
+            Self::Decode => "decode",
+        }
+    }
+
+    /// Most rows of it.
+    pub fn rows(self, sizes: Sizes) -> u32 {
+        match self {
+            Self::Prefill => sizes.rows,
+            Self::Short => SHORT.min(sizes.rows),
+            Self::Few => FEW,
+            Self::Decode => 1,
+        }
+    }
+}
+
+/// What a step is part of, in the order in which they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The embeddings of the pass's tokens.
+    Embed,
+    /// A layer.
+    Layer(usize),
+    /// The last norm and the head: the logits of the last row.
+    Head,
+    /// Penalties and bias.
+    Penalize,
+    /// Sums for log probabilities, and the likeliest tokens.
+    Logprobs,
+    /// The largest logit.
+    Largest,
+    /// A round of the search for what survives top-k and top-p.
+    Search(u32),
+    /// Below which logit nothing is drawn.
+    Threshold,
+    /// What each slice of the vocabulary would choose.
+    Choose,
+    /// The chosen token's log probability.
+    Record,
+    /// The token, the position, and whether that was the end.
+    Advance,
+}
+
+impl Stage {
+    /// Whether it reads the token: what comes after only needs logits.
+    pub fn reads_token(self) -> bool {
+        self < Self::Head
+    }
+
+    /// Whether it is about the next token, of which the logits are there.
+    pub fn samples(self) -> bool {
+        self > Self::Head
+    }
+}
+
+/// A plan for each pass.
+#[derive(Debug, Clone, Default)]
+pub struct Plans(BTreeMap<Pass, Plan>);
+
+impl Plans {
+    /// From a plan of each.
+    pub fn new(plans: impl IntoIterator<Item = (Pass, Plan)>) -> Self {
+        Self(plans.into_iter().collect())
+    }
+
+    /// In the order of [`Pass::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Pass, &Plan)> {
+        self.0.iter().map(|(pass, plan)| (*pass, plan))
+    }
+}
+
+impl Index<Pass> for Plans {
+    type Output = Plan;
+
+    /// # Panics
+    /// Where nobody has planned for that pass.
+    fn index(&self, pass: Pass) -> &Plan {
+        &self.0[&pass]
+    }
+}

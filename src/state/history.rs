@@ -1,0 +1,162 @@
+//! The tokens that a sequence has read, and how each was read: enough to make the same state on another device. A pass of many
+//! rows and a decode step compute the same and round differently, so that a text goes on the same only from a state that was made the same way.
+
+use std::ops::{Deref, Range};
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Pass;
+
+/// How tokens were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum How {
+    /// By one pass of prefill.
+    Pass(Pass),
+    /// By a decode step each.
+    Steps,
+}
+
+/// So many tokens, read that way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stretch {
+    how: How,
+    tokens: u32,
+}
+
+/// Tokens from position 0 on. As a slice it is their ids.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct History {
+    tokens: Vec<u32>,
+    stretches: Vec<Stretch>,
+}
+
+impl History {
+    /// From what was kept of it. Tokens that no stretch covers were read in an unknown way: in passes of up to `rows`, as good as any.
+    pub(crate) fn new(tokens: Vec<u32>, mut stretches: Vec<Stretch>, rows: u32) -> Self {
+        let covered = stretches.iter().try_fold(0_u32, |sum, s| sum.checked_add(s.tokens).filter(|_| s.tokens > 0));
+        if covered != Some(tokens.len() as u32) {
+            stretches = passes(tokens.len() as u32, rows);
+        }
+        Self { tokens, stretches }
+    }
+
+    /// The same tokens, all read in passes of up to `rows`.
+    pub(crate) fn by_passes(&self, rows: u32) -> Self {
+        Self { tokens: self.tokens.clone(), stretches: passes(self.tokens.len() as u32, rows) }
+    }
+
+    /// A pass read these.
+    pub(crate) fn pass(&mut self, tokens: &[u32], pass: Pass) {
+        self.push(tokens, How::Pass(pass));
+    }
+
+    /// Steps read these.
+    pub(crate) fn steps(&mut self, tokens: &[u32]) {
+        match self.stretches.last_mut() {
+            Some(Stretch { how: How::Steps, tokens: n }) => {
+                *n += tokens.len() as u32;
+                self.tokens.extend_from_slice(tokens);
+            }
+            _ => self.push(tokens, How::Steps),
+        }
+    }
+
+    fn push(&mut self, tokens: &[u32], how: How) {
+        if !tokens.is_empty() {
+            self.tokens.extend_from_slice(tokens);
+            self.stretches.push(Stretch { how, tokens: tokens.len() as u32 });
+        }
+    }
+
+    /// Forgets what comes after the first `n`.
+    pub(crate) fn truncate(&mut self, n: usize) {
+        self.tokens.truncate(n);
+        let mut over = self.stretches.iter().map(|s| s.tokens).sum::<u32>() - self.tokens.len() as u32;
+        while let Some(last) = self.stretches.last_mut().filter(|_| over > 0) {
+            let cut = over.min(last.tokens);
+            over -= cut;
+            last.tokens -= cut;
+            if last.tokens == 0 {
+                self.stretches.pop();
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// In the order in which they were read.
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// The same with the positions of their tokens.
+    pub(crate) fn ranges(&self) -> Vec<(Range<usize>, How)> {
+        let mut end = 0;
+        let mut range = |n: u32| {
+            let start = end;
+            end += n as usize;
+            start..end
+        };
+        self.stretches.iter().map(|s| (range(s.tokens), s.how)).collect()
+    }
+
+    /// How many were read by steps.
+    pub(crate) fn stepped(&self) -> u32 {
+        self.stretches.iter().filter(|s| s.how == How::Steps).map(|s| s.tokens).sum()
+    }
+}
+
+impl Deref for History {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.tokens
+    }
+}
+
+fn passes(tokens: u32, rows: u32) -> Vec<Stretch> {
+    let rows = rows.max(1);
+    (0..tokens).step_by(rows as usize).map(|at| Stretch { how: How::Pass(Pass::Prefill), tokens: rows.min(tokens - at) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_follow_the_tokens() {
+        let mut history = History::default();
+        history.pass(&[1, 2, 3], Pass::Prefill);
+        history.pass(&[], Pass::Prefill);
+        history.pass(&[4], Pass::Few);
+        history.steps(&[5]);
+        history.steps(&[6, 7]);
+        assert_eq!(&history[..], [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(history.ranges(), [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..7, How::Steps)]);
+        assert_eq!(history.stepped(), 3);
+        let kept = History::new(history.to_vec(), history.stretches().to_vec(), 4);
+        assert_eq!(kept, history);
+        history.truncate(9);
+        assert_eq!(kept, history);
+        history.truncate(5);
+        assert_eq!(history.ranges(), [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..5, How::Steps)]);
+        history.truncate(2);
+        assert_eq!((&history[..], history.ranges()), (&[1, 2][..], vec![(0..2, How::Pass(Pass::Prefill))]));
+        history.clear();
+        assert_eq!(history, History::default());
+    }
+
+    #[test]
+    fn stretches_that_do_not_fit_are_not_believed() {
+        let whole = [(0..2, How::Pass(Pass::Prefill)), (2..3, How::Pass(Pass::Prefill))];
+        let stretch = |tokens| Stretch { how: How::Steps, tokens };
+        for stretches in [vec![], vec![stretch(2)], vec![stretch(4)], vec![stretch(3), stretch(0)], vec![stretch(u32::MAX), stretch(4)]] {
+            assert_eq!(History::new(vec![1, 2, 3], stretches, 2).ranges(), whole);
+        }
+        assert_eq!(History::new(vec![1, 2, 3], vec![stretch(3)], 2).by_passes(2).ranges(), whole);
+    }
+}

@@ -1,0 +1,455 @@
+//! What sequences remember: the keys and values, the recurrent states of their layers, and which tokens these are of.
+//!
+//! A sequence is a conversation's text as the model has read it. Its state lies in a slot of the GPU's buffers while somebody reads or writes it,
+//! and in buffers of its own where others need the slot; where a device was lost it is nowhere, and the tokens say how to make it again.
+//! Whoever generates asks [`States::trim`] how much of a text is known, and cuts back to that: prefix cache, regenerating, forks, shifts, saving and
+//! device loss know nothing of the kinds of state ([`kinds`]).
+//!
+//! The host records steps ahead and stops on texts itself: the GPU has then run steps that do not count. Keys and values of such steps are
+//! overwritten before anybody reads them. A recurrent state is marked at the end of each chunk, and goes back to the last mark before the end
+//! ([`States::settle`]); the few tokens behind that are read again with the next turn.
+
+mod checkpoint;
+mod history;
+mod kinds;
+mod saved;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use crate::error::{Error, Result};
+use crate::gpu::{Buffer, Gpu};
+use crate::layout::{BufferId, Layout, Rows, StateShape};
+use crate::plan::Pass;
+use checkpoint::Checkpoint;
+pub(crate) use history::{History, How};
+pub(crate) use kinds::Part;
+pub use saved::{Saved, Settings};
+
+/// Checkpoints of a recurrent state that a sequence keeps: of the ends of its latest prompts.
+const CHECKPOINTS: usize = 4;
+
+/// Names a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SequenceId(pub u32);
+
+/// The sequence that a session begins with.
+pub const FIRST: SequenceId = SequenceId(0);
+
+/// A slot's number.
+pub type Slot = usize;
+
+/// Where what a sequence remembers is.
+#[derive(Clone)]
+enum Place {
+    /// In its slot.
+    Slot,
+    /// In buffers of its own, one for each part; they are never written again, so that forks share them.
+    Kept(Rc<[Buffer]>),
+    /// Nowhere: it was lost with its device, or there is nothing yet.
+    Nowhere,
+}
+
+/// What is known of a sequence.
+struct Sequence {
+    /// The tokens that have been read, from position 0 on.
+    history: History,
+    /// Positions that steps may have written to since position 0 was: more than are valid where a generation ended early.
+    written: u32,
+    /// Whether keys are rotated as in texts longer than the model's original context.
+    long: bool,
+    slot: Option<Slot>,
+    place: Place,
+    /// How many tokens the recurrent states have read; `None` where nobody knows.
+    at: Option<u32>,
+    /// Where the recurrent states can go back to, the oldest first.
+    checkpoints: VecDeque<Checkpoint>,
+    /// The same within the generation under way.
+    marks: VecDeque<Checkpoint>,
+    /// When it last got a slot, or was used in it.
+    used: u64,
+}
+
+impl Sequence {
+    fn new(history: History) -> Self {
+        let (checkpoints, marks) = (VecDeque::new(), VecDeque::new());
+        Self { history, written: 0, long: false, slot: None, place: Place::Nowhere, at: None, checkpoints, marks, used: 0 }
+    }
+
+    fn len(&self) -> u32 {
+        self.history.len() as u32
+    }
+}
+
+/// All sequences of a session, and the slots that they take turns in.
+pub struct States {
+    gpu: Rc<Gpu>,
+    parts: Vec<Part>,
+    slots: Vec<Option<SequenceId>>,
+    sequences: BTreeMap<SequenceId, Sequence>,
+    next: u32,
+    turns: u64,
+}
+
+impl States {
+    /// One empty sequence, and so many slots.
+    pub fn new(gpu: Rc<Gpu>, slots: u32) -> Self {
+        let sequences = BTreeMap::from([(FIRST, Sequence::new(History::default()))]);
+        Self { gpu, parts: Vec::new(), slots: vec![None; slots as usize], sequences, next: FIRST.0 + 1, turns: 0 }
+    }
+
+    /// The layout's buffers of states are these from now on; `buffer_of` knows them. What sequences have in slots goes along.
+    pub fn attach<'a>(&mut self, layout: &Layout, buffer_of: impl Fn(BufferId) -> &'a Buffer) {
+        let ids = (0..layout.specs().len() as u32).map(BufferId);
+        let parts: Vec<Part> =
+            ids.filter_map(|id| layout.spec(id).state.map(|shape| (id, shape))).map(|(id, shape)| Part { shape, buffer: buffer_of(id).clone() }).collect();
+        let before = std::mem::replace(&mut self.parts, parts);
+        if before.is_empty() {
+            return;
+        }
+        let mut encoder = self.gpu.encoder("grow");
+        for slot in (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()) {
+            self.parts.iter().zip(&before).for_each(|(part, before)| part.take_over(&mut encoder, slot, before));
+        }
+        self.gpu.submit(encoder);
+    }
+
+    fn get(&self, id: SequenceId) -> Result<&Sequence> {
+        self.sequences.get(&id).ok_or_else(|| unknown(id))
+    }
+
+    fn get_mut(&mut self, id: SequenceId) -> Result<&mut Sequence> {
+        self.sequences.get_mut(&id).ok_or_else(|| unknown(id))
+    }
+
+    /// The tokens that a sequence has read.
+    pub(crate) fn history(&self, id: SequenceId) -> Result<&History> {
+        Ok(&self.get(id)?.history)
+    }
+
+    /// Whether its keys are rotated as in long texts.
+    pub fn is_long(&self, id: SequenceId) -> Result<bool> {
+        Ok(self.get(id)?.long)
+    }
+
+    /// Its keys are rotated so from position 0 on.
+    pub fn set_long(&mut self, id: SequenceId, long: bool) -> Result<()> {
+        self.get_mut(id)?.long = long;
+        Ok(())
+    }
+
+    /// Whether any layer has a state that cannot be cut back.
+    pub fn recurrent(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.shape, StateShape::Recurrent { .. }))
+    }
+
+    /// Whether the state has to be made again from its tokens before anybody reads on.
+    pub fn is_lost(&self, id: SequenceId) -> Result<bool> {
+        let sequence = self.get(id)?;
+        Ok(matches!(sequence.place, Place::Nowhere) && sequence.len() > 0)
+    }
+
+    /// From where a text has to be read again that is the sequence's up to position `p`: at most `p`, which is at most what it has read.
+    pub fn trim(&self, id: SequenceId, p: u32) -> Result<u32> {
+        let sequence = self.get(id)?;
+        // What is made again can be made up to anywhere.
+        if matches!(sequence.place, Place::Nowhere) {
+            return Ok(p);
+        }
+        let mut p = p;
+        loop {
+            let mut least = p;
+            if self.recurrent() && sequence.at != Some(p) {
+                least = sequence.checkpoints.iter().map(|c| c.position).filter(|at| *at <= p).max().unwrap_or(0);
+            }
+            for part in &self.parts {
+                least = least.min(part.trim(least, sequence.written));
+            }
+            if least == p {
+                return Ok(p);
+            }
+            p = least;
+        }
+    }
+
+    /// Forgets what comes after the first `p` tokens: what [`States::trim`] answered. The sequence has its slot.
+    pub fn cut(&mut self, id: SequenceId, p: u32) -> Result<()> {
+        let slot = self.slot_of(id)?;
+        if self.trim(id, p)? != p {
+            return Err(Error::internal(format!("a state that cannot be cut back to position {p}")));
+        }
+        let recurrent = self.recurrent();
+        let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
+        sequence.history.truncate(p as usize);
+        sequence.checkpoints.retain(|c| c.position <= p);
+        let fresh = p == 0;
+        if fresh {
+            sequence.written = 0;
+            sequence.place = Place::Slot;
+        }
+        if !recurrent || (sequence.at == Some(p) && !fresh) || matches!(sequence.place, Place::Nowhere) {
+            return Ok(());
+        }
+        sequence.at = Some(p);
+        let mut encoder = self.gpu.encoder("go back");
+        match sequence.checkpoints.back().filter(|_| !fresh) {
+            Some(checkpoint) => checkpoint.put_back(&mut encoder, &self.parts, slot),
+            None => self.parts.iter().for_each(|part| part.clear(&mut encoder, slot)),
+        }
+        self.gpu.submit(encoder);
+        Ok(())
+    }
+
+    /// A pass that is submitted reads these tokens.
+    pub(crate) fn read_pass(&mut self, id: SequenceId, tokens: &[u32], pass: Pass) -> Result<()> {
+        self.read(id, tokens.len(), |history| history.pass(tokens, pass))
+    }
+
+    /// Steps that are submitted read these tokens.
+    pub fn read_steps(&mut self, id: SequenceId, tokens: &[u32]) -> Result<()> {
+        self.read(id, tokens.len(), |history| history.steps(tokens))
+    }
+
+    fn read(&mut self, id: SequenceId, n: usize, note: impl FnOnce(&mut History)) -> Result<()> {
+        let sequence = self.get_mut(id)?;
+        let before = sequence.len();
+        note(&mut sequence.history);
+        sequence.at = sequence.at.filter(|at| *at == before).map(|at| at + n as u32);
+        sequence.written = sequence.written.max(sequence.len());
+        Ok(())
+    }
+
+    /// Steps that are submitted may write to positions below `end`, whether or not they count.
+    pub fn may_write(&mut self, id: SequenceId, end: u32) -> Result<()> {
+        let sequence = self.get_mut(id)?;
+        sequence.written = sequence.written.max(end);
+        Ok(())
+    }
+
+    /// Keeps the recurrent states as they are now, so that this text can be gone on from here again.
+    pub fn checkpoint(&mut self, id: SequenceId) -> Result<()> {
+        let slot = self.slot_of(id)?;
+        // The beginning needs no copy.
+        let Some(at) = self.get(id)?.at.filter(|at| *at > 0 && self.recurrent()) else { return Ok(()) };
+        let mut checkpoint = Checkpoint::new(&self.gpu, &self.parts)?;
+        let mut encoder = self.gpu.encoder("checkpoint");
+        checkpoint.take(&mut encoder, &self.parts, slot, at);
+        self.gpu.submit(encoder);
+        let kept = &mut self.get_mut(id)?.checkpoints;
+        kept.retain(|c| c.position != at);
+        kept.push_back(checkpoint);
+        if kept.len() > CHECKPOINTS {
+            kept.pop_front();
+        }
+        Ok(())
+    }
+
+    /// A generation begins, of which up to `ahead` chunks may be under way at one time: there is room for their marks, and nothing is made later.
+    pub fn begin(&mut self, id: SequenceId, ahead: usize) -> Result<()> {
+        if !self.recurrent() {
+            return Ok(());
+        }
+        // One at the end of each chunk under way, and one at the end of the last that was read.
+        while self.get(id)?.marks.len() < ahead + 1 {
+            let room = Checkpoint::new(&self.gpu, &self.parts)?;
+            self.get_mut(id)?.marks.push_back(room);
+        }
+        let (slot, at) = (self.slot_of(id)?, self.get(id)?.at);
+        let mut encoder = self.gpu.encoder("mark");
+        self.mark(id, &mut encoder, slot, at.unwrap_or(0))?;
+        self.gpu.submit(encoder);
+        Ok(())
+    }
+
+    /// When `encoder` runs so far, the sequence in `slot` has read `position` tokens, if none of them was the last.
+    pub fn mark(&mut self, id: SequenceId, encoder: &mut wgpu::CommandEncoder, slot: Slot, position: u32) -> Result<()> {
+        let parts = &self.parts;
+        let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
+        if let Some(mut oldest) = sequence.marks.pop_front() {
+            oldest.take(encoder, parts, slot, position);
+            sequence.marks.push_back(oldest);
+        }
+        Ok(())
+    }
+
+    /// A generation has ended. Of the tokens that its steps have read `tokens` count; the GPU has read `ran` of them and of others. What does not
+    /// count never was: a recurrent state goes back to the last mark before the end.
+    pub fn settle(&mut self, id: SequenceId, tokens: &[u32], ran: u32) -> Result<()> {
+        let before = self.get(id)?.len();
+        let at = self.get(id)?.at;
+        self.read_steps(id, tokens)?;
+        if !self.recurrent() {
+            return Ok(());
+        }
+        let end = before + tokens.len() as u32;
+        let slot = self.slot_of(id)?;
+        let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
+        sequence.at = at.filter(|at| *at == before).map(|at| at + ran);
+        if sequence.at == Some(end) {
+            return Ok(());
+        }
+        let marked = sequence.marks.iter().filter(|mark| mark.position <= end && mark.position >= before).max_by_key(|mark| mark.position);
+        let Some(mark) = marked.filter(|_| sequence.at.is_some()) else {
+            // Nothing is known of it: the next turn reads from a checkpoint on, or from the beginning.
+            sequence.at = None;
+            return Ok(());
+        };
+        let mut encoder = self.gpu.encoder("go back");
+        mark.put_back(&mut encoder, &self.parts, slot);
+        self.gpu.submit(encoder);
+        let position = mark.position;
+        sequence.at = Some(position);
+        sequence.history.truncate(position as usize);
+        Ok(())
+    }
+
+    /// Nothing is known of the state any more: the next turn reads everything.
+    pub fn forget(&mut self, id: SequenceId) -> Result<()> {
+        let sequence = self.get_mut(id)?;
+        sequence.history.clear();
+        sequence.at = None;
+        sequence.checkpoints.clear();
+        Ok(())
+    }
+
+    /// Everything was lost but the tokens: those in `history` are to be read again, as they were.
+    pub(crate) fn lose(&mut self, id: SequenceId, history: History, long: bool) -> Result<()> {
+        let sequence = self.get_mut(id)?;
+        sequence.written = sequence.written.max(history.len() as u32);
+        (sequence.history, sequence.long, sequence.place, sequence.at) = (history, long, Place::Nowhere, None);
+        sequence.checkpoints.clear();
+        sequence.marks.clear();
+        Ok(())
+    }
+
+    /// The state is about to be made again, from no tokens on: the sequence has its slot.
+    pub fn begin_again(&mut self, id: SequenceId) -> Result<()> {
+        let slot = self.slot_of(id)?;
+        let mut encoder = self.gpu.encoder("begin again");
+        self.parts.iter().for_each(|part| part.clear(&mut encoder, slot));
+        self.gpu.submit(encoder);
+        let sequence = self.get_mut(id)?;
+        sequence.history.clear();
+        (sequence.written, sequence.place, sequence.at) = (0, Place::Slot, Some(0));
+        Ok(())
+    }
+
+    /// The slot of a sequence that has one.
+    pub fn slot_of(&self, id: SequenceId) -> Result<Slot> {
+        self.get(id)?.slot.ok_or_else(|| Error::internal(format!("sequence {} has no slot", id.0)))
+    }
+
+    /// A slot that is nobody's, for whoever measures: a free one, or that of the sequence which was used the longest ago.
+    pub fn vacate(&mut self) -> Result<Slot> {
+        let last_used = |slot: &Slot| self.slots[*slot].and_then(|id| self.sequences.get(&id)).map_or(0, |sequence| sequence.used);
+        let slot = (0..self.slots.len()).min_by_key(last_used).ok_or_else(|| Error::internal("a session without slots"))?;
+        self.leave(slot)?;
+        Ok(slot)
+    }
+
+    /// Gives a sequence a slot, if it has none.
+    pub fn enter(&mut self, id: SequenceId) -> Result<Slot> {
+        self.turns += 1;
+        let turn = self.turns;
+        let sequence = self.get_mut(id)?;
+        sequence.used = turn;
+        if let Some(slot) = sequence.slot {
+            return Ok(slot);
+        }
+        let slot = self.vacate()?;
+        let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
+        if let Place::Kept(buffers) = std::mem::replace(&mut sequence.place, Place::Nowhere) {
+            let mut encoder = self.gpu.encoder("enter");
+            let n = sequence.len();
+            self.parts.iter().zip(buffers.iter()).for_each(|(part, buffer)| part.put_back(&mut encoder, slot, n, buffer));
+            self.gpu.submit(encoder);
+            sequence.place = Place::Slot;
+        }
+        sequence.slot = Some(slot);
+        self.slots[slot] = Some(id);
+        Ok(slot)
+    }
+
+    /// Whoever has the slot goes out of it: afterwards it is anybody's.
+    pub fn leave(&mut self, slot: Slot) -> Result<()> {
+        let Some(id) = self.slots[slot] else { return Ok(()) };
+        let place = self.copy_of(id)?;
+        let sequence = self.get_mut(id)?;
+        (sequence.place, sequence.slot) = (place, None);
+        sequence.marks.clear();
+        self.slots[slot] = None;
+        Ok(())
+    }
+
+    /// A sequence's state outside of the slots.
+    fn copy_of(&self, id: SequenceId) -> Result<Place> {
+        let sequence = self.get(id)?;
+        let (Place::Slot, Some(slot)) = (&sequence.place, sequence.slot) else { return Ok(sequence.place.clone()) };
+        let n = sequence.len();
+        if n == 0 {
+            return Ok(Place::Nowhere);
+        }
+        let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let buffers = self.parts.iter().map(|part| self.gpu.buffer("kept", part.bytes(n), usage)).collect::<Result<Rc<[_]>>>()?;
+        let mut encoder = self.gpu.encoder("keep");
+        self.parts.iter().zip(buffers.iter()).for_each(|(part, buffer)| part.keep(&mut encoder, slot, n, buffer));
+        self.gpu.submit(encoder);
+        Ok(Place::Kept(buffers))
+    }
+
+    /// A new sequence that begins as another is now; only what differs later takes memory of its own.
+    pub fn fork(&mut self, from: SequenceId) -> Result<SequenceId> {
+        let place = self.copy_of(from)?;
+        let sequence = self.get(from)?;
+        let copy = Sequence {
+            written: sequence.written,
+            long: sequence.long,
+            place,
+            at: sequence.at,
+            checkpoints: sequence.checkpoints.clone(),
+            ..Sequence::new(sequence.history.clone())
+        };
+        Ok(self.adopt(copy))
+    }
+
+    fn adopt(&mut self, sequence: Sequence) -> SequenceId {
+        let id = SequenceId(self.next);
+        self.next += 1;
+        self.sequences.insert(id, sequence);
+        id
+    }
+
+    /// Forgets a sequence and frees its memory. The first is never gone: it is empty afterwards.
+    pub fn release(&mut self, id: SequenceId) {
+        if let Some(slot) = self.sequences.remove(&id).and_then(|sequence| sequence.slot) {
+            self.slots[slot] = None;
+        }
+        if id == FIRST {
+            self.sequences.insert(id, Sequence::new(History::default()));
+        }
+    }
+
+    /// Takes over the sequences of a device that was lost. Each is made again when it has its turn.
+    pub fn inherit(&mut self, lost: Self) {
+        self.sequences = lost.sequences;
+        self.next = lost.next;
+        for sequence in self.sequences.values_mut() {
+            (sequence.place, sequence.slot, sequence.at) = (Place::Nowhere, None, None);
+            sequence.checkpoints.clear();
+            sequence.marks.clear();
+        }
+        self.slots.fill(None);
+    }
+
+    /// The rows of the parts, for what is told of them.
+    pub fn rows(&self) -> impl Iterator<Item = &Rows> {
+        self.parts.iter().filter_map(|part| match &part.shape {
+            StateShape::Rows(rows) => Some(rows),
+            StateShape::Recurrent { .. } => None,
+        })
+    }
+}
+
+fn unknown(SequenceId(id): SequenceId) -> Error {
+    Error::bad_option(format!("there is no conversation {id}: it was released, or its engine is another"))
+}

@@ -1,0 +1,346 @@
+//! What a sequence remembers goes through everything that a conversation does, whatever its layers remember: keys and values of all positions, of a
+//! window, of another layer, and a recurrent state, whose running sum shows each step that was run too many or read twice. The model is random;
+//! what it must say is what a fresh engine says that reads the whole text at once.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use millrace::base::Cancel;
+use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::layout::Kv;
+use millrace::plan::Lane;
+use millrace::source::{ByteSource, Files, MemorySource};
+use millrace::store::Memory;
+use pollster::block_on;
+use safetensors::tensor::{Dtype, TensorView, serialize};
+use serde_json::{Value, json};
+
+use crate::decode_loop::run;
+use crate::device_lost::disturbed;
+
+const WIDTH: usize = 64;
+const VOCAB: usize = 301;
+const WINDOW: usize = 16;
+const LAYERS: [&str; 6] = ["full_attention", "running_sum", "sliding_attention", "running_sum", "shared_attention", "sliding_attention"];
+
+/// The toy's files, in memory: random weights, and the tokenizer of another fixture.
+fn files() -> Files {
+    static MADE: LazyLock<BTreeMap<&str, Vec<u8>>> = LazyLock::new(|| {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-single/model");
+        let mut config: Value = serde_json::from_slice(&std::fs::read(fixture.join("config.json")).unwrap()).unwrap();
+        for (key, value) in [
+            ("architectures", json!(["MillraceToyForCausalLM"])),
+            ("hidden_size", json!(WIDTH)),
+            ("intermediate_size", json!(96)),
+            ("num_hidden_layers", json!(LAYERS.len())),
+            ("layer_types", json!(LAYERS)),
+            ("sliding_window", json!(WINDOW)),
+        ] {
+            config[key] = value;
+        }
+        for unread in ["attention_bias", "mlp_bias"] {
+            config.as_object_mut().unwrap().remove(unread);
+        }
+        let mut files = BTreeMap::from([("config.json", serde_json::to_vec(&config).unwrap()), ("model.safetensors", weights())]);
+        for name in ["tokenizer.json", "tokenizer_config.json", "generation_config.json"] {
+            files.insert(name, std::fs::read(fixture.join(name)).unwrap());
+        }
+        files
+    });
+    MADE.iter().map(|(name, bytes)| ((*name).to_owned(), Rc::new(MemorySource::new(*name, bytes.clone())) as Rc<dyn ByteSource>)).collect()
+}
+
+fn weights() -> Vec<u8> {
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    // As good as normal: a sum of uniform numbers.
+    let mut random = || {
+        let mut uniform = || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed >> 40) as f32 / (1 << 24) as f32 - 0.5
+        };
+        (uniform() + uniform() + uniform()) * 2.0
+    };
+    let mut tensors: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
+    let mut add = |name: String, shape: Vec<usize>| {
+        let n = shape.iter().product();
+        let ones = shape.len() == 1;
+        let scale = if name.contains("embed") { 1.0 } else { 1.0 / (shape[shape.len() - 1] as f32).sqrt() };
+        let values: Vec<u8> = (0..n).flat_map(|_| if ones { 1.0 } else { random() * scale }.to_le_bytes()).collect();
+        tensors.push((name, shape, values));
+    };
+    let (h, g, e) = (2, 1, 32);
+    add("model.embed_tokens.weight".into(), vec![VOCAB, WIDTH]);
+    for (i, kind) in LAYERS.iter().enumerate() {
+        let at = |part: &str| format!("model.layers.{i}.{part}.weight");
+        add(at("input_layernorm"), vec![WIDTH]);
+        add(at("post_attention_layernorm"), vec![WIDTH]);
+        if *kind != "running_sum" {
+            add(at("self_attn.q_proj"), vec![h * e, WIDTH]);
+            add(at("self_attn.o_proj"), vec![WIDTH, h * e]);
+        }
+        if kind.ends_with("_attention") && *kind != "shared_attention" {
+            add(at("self_attn.k_proj"), vec![g * e, WIDTH]);
+            add(at("self_attn.v_proj"), vec![g * e, WIDTH]);
+        }
+        add(at("mlp.gate_proj"), vec![96, WIDTH]);
+        add(at("mlp.up_proj"), vec![96, WIDTH]);
+        add(at("mlp.down_proj"), vec![WIDTH, 96]);
+    }
+    add("model.norm.weight".into(), vec![WIDTH]);
+    add("lm_head.weight".into(), vec![VOCAB, WIDTH]);
+    let views = tensors.iter().map(|(name, shape, values)| (name, TensorView::new(Dtype::F32, shape.clone(), values).unwrap()));
+    serialize(views, None).unwrap()
+}
+
+fn load(options: &LoadOptions) -> Engine {
+    block_on(Engine::load(&files(), options, &|_| {}, &Cancel::new())).unwrap()
+}
+
+fn exact(chunk: Option<u32>) -> LoadOptions {
+    LoadOptions { lane: Lane::Exact, chunk, prefill_rows: Some(24), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() }
+}
+
+fn ids(n: usize, seed: u32) -> Vec<u32> {
+    (0..n as u32).map(|i| (i * 37 + seed * 101) % 290 + 1).collect()
+}
+
+fn ask(prompt: &[u32], n: u32) -> Request {
+    Request { ignore_eos: true, max_tokens: Some(n), logprobs: Some(3), ..Request::new(Prompt::Tokens(prompt.to_vec())) }
+}
+
+/// What an engine says that has read nothing before.
+fn fresh(prompt: &[u32], n: u32) -> Generation {
+    thread_local!(static ENGINE: std::cell::RefCell<Engine> = std::cell::RefCell::new(load(&exact(Some(8)))));
+    ENGINE.with_borrow_mut(|engine| run(engine, &Request { afresh: true, ..ask(prompt, n) }))
+}
+
+/// That it says what a fresh engine says: the same tokens, as likely.
+fn assert_fresh(result: &Generation, prompt: &[u32], what: &str) {
+    let expected = fresh(prompt, result.tokens.len() as u32);
+    assert_eq!(result.tokens, expected.tokens, "{what}");
+    for (i, (a, b)) in result.logprobs.as_ref().unwrap().iter().zip(expected.logprobs.as_ref().unwrap()).enumerate() {
+        let difference = (a.token.logprob - b.token.logprob).abs();
+        assert!(difference < 1e-3, "{what}: the log probability of token {i} differs by {difference}");
+    }
+}
+
+/// An answer that the caller ends after so many tokens, in the middle of a chunk.
+fn ended_after(engine: &mut Engine, request: &Request, tokens: usize) -> Generation {
+    let cancel = Cancel::new();
+    let mut seen = 0;
+    let heard = &mut |event: Event<'_>| {
+        if let Event::Delta(delta) = event {
+            seen += delta.tokens.len();
+            if seen >= tokens {
+                cancel.cancel();
+            }
+        }
+    };
+    block_on(engine.generate(request, heard, &cancel)).unwrap()
+}
+
+/// The running sums themselves, told apart by what the next token is worth: a step too many is seen.
+#[test]
+fn a_step_too_many_is_seen() {
+    let prompt = ids(30, 1);
+    let once = fresh(&prompt, 4);
+    // The last token read twice, which keys and values alone would show little of.
+    let twice = fresh(&[&prompt[..], &prompt[29..]].concat(), 4);
+    let first = |g: &Generation| g.logprobs.as_ref().unwrap()[0].top.clone();
+    assert_ne!(first(&once), first(&twice));
+    let engine = load(&exact(None));
+    let kinds: Vec<_> = engine.info().plan.iter().filter(|row| row.pass == "decode" && row.step.starts_with("blk.")).map(|row| row.kernel).collect();
+    assert_eq!(kinds.iter().filter(|kernel| **kernel == "running_sum").count(), 2, "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kernel| **kernel == "attention").count(), 4, "{kinds:?}");
+}
+
+#[test]
+fn turns_go_on_from_what_was_read() {
+    for (turn, chunk) in [(1, Some(1)), (23, Some(5)), (24, Some(16)), (25, Some(32)), (100, None)] {
+        let mut engine = load(&exact(chunk));
+        let prompt = ids(turn, 1);
+        let first = run(&mut engine, &ask(&prompt, 20));
+        assert_fresh(&first, &prompt, "a first turn");
+        assert_eq!(first.counters.created, 0, "nothing is created while decoding");
+        let second = [&prompt[..], &first.tokens, &ids(9, 2)].concat();
+        let result = run(&mut engine, &ask(&second, 20));
+        // The GPU itself has ended the answer: nothing has run that does not count.
+        assert_eq!(result.cached_tokens, turn + 19);
+        assert_fresh(&result, &second, "a second turn");
+        // Regenerated: a checkpoint lies before the prompt's last token.
+        let again = run(&mut engine, &ask(&second, 20));
+        assert_eq!((again.cached_tokens, &again.tokens), (second.len() - 1, &result.tokens));
+        assert_fresh(&again, &second, "regenerated");
+        // An earlier turn, regenerated.
+        let again = run(&mut engine, &ask(&prompt, 20));
+        assert_eq!((again.cached_tokens, &again.tokens), (turn - 1, &first.tokens));
+        // Changed where no checkpoint is.
+        let mut edited = second.clone();
+        edited[turn / 2] = 7;
+        let result = run(&mut engine, &ask(&edited, 20));
+        assert_fresh(&result, &edited, "edited");
+    }
+}
+
+#[test]
+fn steps_beyond_the_end_never_count() {
+    let prompt = ids(40, 3);
+    let whole = fresh(&prompt, 60);
+    for chunk in [1, 3, 16, 32] {
+        for stop_at in [1, 2, 15, 16, 17, 40] {
+            let mut engine = load(&exact(Some(chunk)));
+            let part = ended_after(&mut engine, &ask(&prompt, 60), stop_at);
+            assert!(part.finish_reason == FinishReason::Abort && part.tokens.len() >= stop_at && part.tokens == whole.tokens[..part.tokens.len()]);
+            let next = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
+            let result = run(&mut engine, &ask(&next, 12));
+            assert_fresh(&result, &next, &format!("chunk {chunk}, ended after {stop_at}"));
+            let back = prompt.len() + part.tokens.len() - 1 - result.cached_tokens;
+            assert!(back <= chunk as usize, "{back} tokens of chunks of {chunk} are read again");
+        }
+    }
+}
+
+/// A stop text within a chunk: what comes after it is no part of the answer, nor of what is remembered.
+#[test]
+fn stop_texts_in_the_middle_of_a_chunk_leave_nothing_behind() {
+    let prompt = ids(40, 3);
+    let whole = fresh(&prompt, 48);
+    let texts: Vec<&str> = whole.logprobs.as_ref().unwrap().iter().map(|token| token.token.text.as_str()).collect();
+    // Tokens whose text is whole and is in none before them.
+    let plain = |i: &usize| texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]));
+    let places: Vec<usize> = (3..40).filter(plain).take(6).collect();
+    assert!(places.len() >= 2, "{texts:?}");
+    for place in places {
+        let mut engine = load(&exact(Some(16)));
+        let stopped = run(&mut engine, &Request { stop: vec![texts[place].to_owned()], ..ask(&prompt, 48) });
+        assert_eq!(stopped.finish_reason, FinishReason::Stop);
+        assert_eq!(stopped.text, whole.text.split(texts[place]).next().unwrap());
+        assert!(stopped.tokens.len() > place && stopped.tokens == whole.tokens[..stopped.tokens.len()]);
+        // The turn goes on behind the part of the answer that is shown.
+        let next = [&prompt[..], &whole.tokens[..place], &ids(6, 9)].concat();
+        let result = run(&mut engine, &ask(&next, 12));
+        assert!(result.cached_tokens > 0, "something is known");
+        assert_fresh(&result, &next, &format!("stopped at {place}"));
+    }
+}
+
+#[test]
+fn forks_and_released_ones_do_not_disturb_one_another() {
+    let mut engine = load(&exact(Some(4)));
+    let start = ids(40, 6);
+    ended_after(&mut engine, &ask(&start, 30), 3);
+    let forks = [0, engine.fork(0).unwrap(), engine.fork(0).unwrap()];
+    let mut texts: Vec<Vec<u32>> = (0..3).map(|i| [&start[..], &ids(4, 10 + i)].concat()).collect();
+    // The second round outgrows what there was room for.
+    for round in 0..3 {
+        for (id, text) in forks.iter().zip(&mut texts) {
+            let result = ended_after(&mut engine, &Request { conversation: *id, ..ask(text, 40) }, 21);
+            assert_fresh(&result, text, &format!("fork {id}, round {round}"));
+            assert!(result.cached_tokens > 0 && (round == 0 || result.cached_tokens >= text.len() - 10), "{}", result.cached_tokens);
+            text.extend(result.tokens);
+            text.extend(ids(5, 20));
+        }
+    }
+    // Of one that is not in a slot.
+    let late = engine.fork(forks[1]).unwrap();
+    engine.release(forks[1]);
+    let result = run(&mut engine, &Request { conversation: late, ..ask(&texts[1], 5) });
+    assert_fresh(&result, &texts[1], "a late fork");
+}
+
+#[test]
+fn a_shift_reads_what_remains() {
+    let options = LoadOptions { context: Some(64), ..exact(Some(8)) };
+    let mut engine = load(&options);
+    let prompt = ids(50, 8);
+    let result = run(&mut engine, &Request { overflow: Overflow::Shift, ..ask(&prompt, 60) });
+    assert!(result.shifts > 0 && result.tokens.len() == 60);
+    // As if each remaining part had been a prompt of its own.
+    let mut text = prompt.clone();
+    let mut expected = Vec::new();
+    while expected.len() < 60 {
+        let part = fresh(&text, (64 - text.len() as u32).min(60 - expected.len() as u32)).tokens;
+        text.extend_from_slice(&part);
+        expected.extend(part);
+        let younger = (64_usize - 1).div_ceil(2);
+        text = [&text[..1], &text[text.len() - younger..]].concat();
+    }
+    assert_eq!(result.tokens, expected);
+}
+
+#[test]
+fn a_saved_one_goes_on_in_another_engine() {
+    for kv in [None, Some(Kv::Q8)] {
+        let options = LoadOptions { kv, ..exact(Some(16)) };
+        let store = Memory::store();
+        let mut engine = load(&options);
+        let prompt = ids(40, 3);
+        let part = ended_after(&mut engine, &ask(&prompt, 60), 10);
+        block_on(engine.save(0, &store, "a", &Cancel::new())).unwrap();
+        let next = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
+        let here = run(&mut engine, &ask(&next, 12));
+        let mut other = load(&options);
+        let restored = block_on(other.restore(&store, "a")).unwrap();
+        let there = run(&mut other, &Request { conversation: restored, ..ask(&next, 12) });
+        assert_eq!((there.cached_tokens, &there.tokens), (here.cached_tokens, &here.tokens));
+        assert_eq!(there.logprobs, here.logprobs, "to the last bit");
+    }
+}
+
+#[test]
+fn a_lost_device_changes_nothing() {
+    let prompt = ids(40, 1);
+    for chunk in [1, 16] {
+        let mut engine = load(&exact(Some(chunk)));
+        let whole = run(&mut engine, &Request { afresh: true, ..ask(&prompt, 50) });
+        for at in [1, 2, 17, 33] {
+            let result = disturbed(&mut engine, &Request { afresh: true, ..ask(&prompt, 50) }, &[at]).unwrap();
+            assert_eq!((&result.tokens, &result.logprobs), (&whole.tokens, &whole.logprobs), "chunk {chunk}, lost at {at}: to the last bit");
+        }
+        // Lost between two turns, of which the first was ended by its caller.
+        let part = ended_after(&mut engine, &Request { afresh: true, ..ask(&prompt, 50) }, 10);
+        let next = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
+        engine.device().lose();
+        let result = run(&mut engine, &ask(&next, 12));
+        assert!(result.cached_tokens > 0);
+        assert_fresh(&result, &next, "after a loss between two turns");
+    }
+}
+
+#[test]
+fn what_measures_leaves_no_trace() {
+    let mut engine = load(&exact(Some(8)));
+    let prompt = ids(40, 5);
+    let first = run(&mut engine, &Request { profile: true, ..ask(&prompt, 20) });
+    assert!(first.profile.as_ref().unwrap().iter().any(|row| row.of.kernel == "running_sum"));
+    let second = [&prompt[..], &first.tokens, &ids(9, 2)].concat();
+    let result = run(&mut engine, &ask(&second, 10));
+    assert_eq!(result.cached_tokens, prompt.len() + 19, "profiling forgets nothing");
+    assert_fresh(&result, &second, "after a profile");
+    block_on(engine.tune(200.0, &Cancel::new())).unwrap();
+    let third = [&second[..], &result.tokens, &ids(3, 7)].concat();
+    let result = run(&mut engine, &ask(&third, 10));
+    assert_eq!(result.cached_tokens, second.len() + 9, "tuning forgets nothing");
+    assert_fresh(&result, &third, "after tuning");
+}
+
+/// The fast lane's own answers differ from the exact ones: it must agree with itself.
+#[test]
+fn every_lane_remembers_the_same() {
+    for options in [LoadOptions { lane: Lane::Fast, ..exact(Some(16)) }, LoadOptions { kv: Some(Kv::Q8), ..exact(Some(16)) }] {
+        let mut engine = load(&options);
+        let prompt = ids(40, 3);
+        let part = ended_after(&mut engine, &ask(&prompt, 60), 10);
+        let next = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
+        let result = run(&mut engine, &ask(&next, 6));
+        let mut other = load(&options);
+        let expected = run(&mut other, &ask(&next, 6));
+        // A pass and a step round differently.
+        let near = |a: &Generation, b: &Generation| (a.logprobs.as_ref().unwrap()[0].token.logprob - b.logprobs.as_ref().unwrap()[0].token.logprob).abs();
+        assert!(near(&result, &expected) < 0.1, "{}", near(&result, &expected));
+    }
+}
