@@ -54,7 +54,12 @@ export class Engine extends EventTarget {
    * OpenAI's HTTP interface, answered by this engine: for clients that take a `fetch` of one's own, whatever address they are given.
    *
    * ```js
-   * const client = new OpenAI({ apiKey: 'none', baseURL: 'http://millrace/v1', fetch: engine.fetch, dangerouslyAllowBrowser: true });
+   * const client = new OpenAI({
+   *   apiKey: 'none',
+   *   baseURL: 'http://millrace/v1',
+   *   fetch: engine.fetch,
+   *   dangerouslyAllowBrowser: true,
+   * });
    * ```
    */
   readonly fetch = (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => respondTo(this, input, init);

@@ -4,6 +4,7 @@
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { cache, Failure, hashOf, main, once, root, run, say } from './lib/env.mjs';
 
 const target = join(root, 'docs', 'API.md');
@@ -90,7 +91,7 @@ async function generate() {
     const warnings = [...output.matchAll(/\[warning\]\S* (.*)/g)].map(([, line]) => line);
     // The fields of an object that has no name of its own are said where it stands.
     const problems = warnings.filter((line) => !/^Found \d+ errors/.test(line) && !line.includes('.__type'));
-    const text = merged(join(out, 'md'));
+    const text = await wrapped(lists(merged(join(out, 'md'))), modules);
     const anchors = new Set([...text.matchAll(/<a id="([^"]+)"/g)].map(([, anchor]) => anchor));
     for (const [, anchor] of text.matchAll(/\]\(#([^)]+)\)/g))
       if (!anchors.has(anchor)) problems.push(`a link leads to #${anchor}, which is nowhere`);
@@ -106,6 +107,30 @@ const HEAD = `<!-- Made by \`npm run docs\` of the comments in npm/: change thos
 The names and types of the package, made of its sources. [README.md](../README.md) has examples, [ERRORS.md](ERRORS.md) the codes that \`error.code\` can
 have, [STORAGE.md](STORAGE.md) what becomes of downloads. Sizes are bytes and times milliseconds, where nothing else is said.
 `;
+
+/** Tables as lists, which can be wrapped: what a row is about, and the rest of its cells. */
+function lists(text) {
+  const cells = (row) =>
+    row
+      .slice(1, -1)
+      .split(/(?<!\\)\|/)
+      .map((cell) => cell.trim().replaceAll('\\|', '|'));
+  return text.replace(/^\|.*\|\n\| -[-| ]*\|\n((?:\|.*\|\n?)+)/gm, (_, rows) => {
+    const items = rows.trim().split('\n').map(cells);
+    return items
+      .map(
+        ([name, ...rest]) =>
+          `- ${[name, rest.filter((cell) => cell && cell !== '-').join('. ')].filter(Boolean).join(': ')}\n`,
+      )
+      .join('');
+  });
+}
+
+/** In lines that can be reviewed. */
+async function wrapped(text, modules) {
+  const { format } = await import(pathToFileURL(join(modules, 'prettier', 'index.mjs')).href);
+  return format(text, { parser: 'markdown', proseWrap: 'always', printWidth: 120, embeddedLanguageFormatting: 'off' });
+}
 
 /** All modules in one file. Anchors are those of the first module, and of others with the module's name in front. */
 function merged(folder) {

@@ -39,6 +39,7 @@ SHAPES = {
     for shape in [
         # One query head per kv head, narrow heads; K=100 is a multiple of 4 only.
         Shape("d64-tied", d=64, h=2, g=2, e=32, f=100, tied=True),
+        Shape("d64-narrow", d=64, h=2, g=1, e=32, f=64, tied=False),
         Shape("d64-wide-heads", d=64, h=4, g=1, e=128, f=96, tied=False, llama3_rope=True),
         Shape("d72", d=72, h=2, g=1, e=32, f=100, tied=False),
         # H*E is larger than D, as in several real models.
@@ -56,6 +57,8 @@ SHAPES = {
         Shape("d100-deep", d=100, h=2, g=2, e=40, f=132, tied=True, layers=7),
         # What a real small model has: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
+        # The smallest that blocks of 256 fit.
+        Shape("d256-single", d=256, h=8, g=1, e=32, f=256, tied=False, layers=1),
     ]
 }
 

@@ -28,10 +28,10 @@ def mixed(name: str) -> GGMLQuantizationType:
 
 
 def q4_k_m(name: str) -> GGMLQuantizationType:
-    """As llama.cpp's Q4_K_M: the head, and V and down of some layers, have six bits; here layer 1's have five, which is Q5_K_M's own."""
+    """As llama.cpp's Q4_K_M: the head, and V and down of some layers, have six bits; here gates have five, which is Q5_K_M's own."""
     if name in ("token_embd.weight", "output.weight") or name in ("blk.0.attn_v.weight", "blk.0.ffn_down.weight"):
         return Q.Q6_K
-    return Q.Q5_K if name.startswith("blk.1.") and name.endswith(("attn_v.weight", "ffn_gate.weight", "ffn_up.weight")) else Q.Q4_K
+    return Q.Q5_K if name.endswith("ffn_gate.weight") or name == "blk.1.attn_v.weight" else Q.Q4_K
 
 
 # What the engine's kernels read. Matrices of any other type become Q8_0 while they are loaded.

@@ -14,7 +14,7 @@ __all__ = ["spread"]
 
 NAME = "granitemoe"
 ARCH = MODEL_ARCH.GRANITE_MOE
-SHAPES = ("d64-tied", "d80", "d96-square", "d256")
+SHAPES = ("d64-tied", "d64-narrow", "d80", "d96-square", "d256")
 EXPERTS = 5
 USED = 2
 to_gguf, from_gguf = llama.to_gguf, llama.from_gguf
