@@ -1,30 +1,33 @@
 // Builds the npm package and the pages' scripts.
-//   npm run build                    optimised, into pkg/
-//   npm run build -- --dev           quick to compile, into .cache/pkg-dev/: what the tests use
+//   npm run build                    optimised, into pkg/: what users download
+//   npm run build -- --quick         quick to compile, into .cache/pkg-quick/: what `npm start` and `npm run dev` serve
+//   npm run build -- --dev           with debug assertions, into .cache/pkg-dev/: what the tests use
 import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { hashOf, isMain, main, once, root, run, say, targetDir, tools } from './lib/env.mjs';
+import { hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
 import { setupBuild } from './setup.mjs';
 
-/** The two ways to build: Cargo's profile and where the package goes. */
+/** The ways to build: Cargo's profile and where the package goes. */
 export const BUILDS = {
   release: { profile: 'web', out: join(root, 'pkg') },
+  quick: { profile: 'quick', out: join(root, '.cache', 'pkg-quick') },
   dev: { profile: 'wasm-dev', out: join(root, '.cache', 'pkg-dev') },
 };
 
-/** Which build a script should use: MILLRACE_BUILD=dev|release, else what the script prefers. */
+/** Which build a script should use: MILLRACE_BUILD=release|quick|dev, else what the script prefers. */
 export function chosenBuild(preferred) {
   const name = process.env.MILLRACE_BUILD || preferred;
-  if (!(name in BUILDS)) throw new Error(`MILLRACE_BUILD is "${name}"; it can be dev or release`);
+  if (!(name in BUILDS)) throw new Error(`MILLRACE_BUILD is "${name}"; it can be ${Object.keys(BUILDS).join(', ')}`);
   return name;
 }
 
 /** Builds what has changed. Returns the package's folder. */
 export async function build(name = 'release') {
-  const env = await setupBuild();
+  const { env, bind } = await setupBuild();
   const { profile, out } = BUILDS[name];
   mkdirSync(out, { recursive: true });
-  await wasm(profile, out, env);
+  // A tool that cannot be built is told of at once.
+  await Promise.all([wasm(profile, out, env, bind), bind]);
   await buildJavaScript(out);
   return out;
 }
@@ -38,8 +41,8 @@ export async function buildJavaScript(out) {
 /** For size. The first kibibyte is the far end of Rust's stack, which no offset reaches; the memory is the module's own, so it begins as zeros. */
 const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory'];
 
-/** Cargo, wasm-bindgen and, for release, wasm-opt. */
-async function wasm(profile, out, env) {
+/** Cargo, the tool that `bind` will be the path of and, for release, wasm-opt. */
+async function wasm(profile, out, env, bind) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
   const smaller = profile === 'web' ? ['--', '-C', 'llvm-args=-inline-threshold=5 -inlinehint-threshold=180'] : [];
@@ -49,15 +52,16 @@ async function wasm(profile, out, env) {
     { env },
   );
   const module = join(targetDir, 'wasm32-unknown-unknown', profile, 'millrace.wasm');
+  const tool = await bind;
   const hash = hashOf([
     module,
-    `=${profile} ${OPTIMISED.join(' ')}`,
+    `=${profile} ${tool} ${OPTIMISED.join(' ')}`,
     join(root, 'Cargo.lock'),
     join(root, 'package-lock.json'),
   ]);
   await once(join(out, '.stamp-wasm'), hash, async () => {
     say(`binding ${(statSync(module).size / 1e6).toFixed(1)} MB of WebAssembly`);
-    await run(join(tools, 'bin', 'wasm-bindgen'), ['--target', 'web', '--out-dir', out, module], { quiet: true });
+    await run(tool, [module, out], { quiet: true });
     if (profile !== 'web') return;
     const bound = join(out, 'millrace_bg.wasm');
     await run(
@@ -222,7 +226,8 @@ export async function bundlePages(out, { pkg = 'pkg', installable = false, sourc
 
 if (isMain(import.meta.url)) {
   main(async () => {
-    const out = await build(process.argv.includes('--dev') ? 'dev' : chosenBuild('release'));
+    const named = Object.keys(BUILDS).find((name) => process.argv.includes(`--${name}`));
+    const out = await build(named ?? chosenBuild('release'));
     say(`the package is in ${out}`);
   });
 }

@@ -1,23 +1,40 @@
 // Installs what is missing and says what it does. Run it again at any time.
 //   npm run setup            everything that `npm test` needs
-//   node scripts/setup.mjs --build   only what a build needs: Rust's wasm target, wasm-bindgen, the npm packages
+//   node scripts/setup.mjs --build   only what a build needs: Rust's wasm target, the tool that binds, the npm packages
 import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findBrowser, findDriver, writeWebdriver } from './lib/browser.mjs';
-import { ask, Failure, hashOf, isMain, main, once, root, run, say, targetDir, tools } from './lib/env.mjs';
+import {
+  ask,
+  cache,
+  Failure,
+  filesUnder,
+  hashOf,
+  isMain,
+  main,
+  once,
+  root,
+  run,
+  say,
+  targetDir,
+  tools,
+} from './lib/env.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 const windows = process.platform === 'win32';
 
-/** What a build needs. Returns the environment for Cargo when it builds for wasm. */
+/** What a build needs. Returns the environment for Cargo when it builds for wasm, and what will be the path of the tool that binds. */
 export async function setupBuild() {
   checkNode();
-  await npmPackages();
-  const env = await wasmTarget();
-  await wasmBindgen();
+  await rust();
+  // Each of these waits for the network or has a core for itself most of the time.
+  const bind = bindTool();
+  // Whoever awaits it hears of a failure; until then it is nobody's.
+  bind.catch(() => {});
+  const [env] = await Promise.all([wasmTarget(), npmPackages()]);
   await ownTarget();
-  return env;
+  return { env, bind };
 }
 
 /** Cargo takes what it built for another clone for its own where the sources here are older: then the crate is compiled again, what it needs is not. */
@@ -30,9 +47,11 @@ async function ownTarget() {
 
 /** What the tests need beyond a build: a browser, its driver, a Vulkan driver. Returns the environment for native tests. */
 export async function setupTest() {
-  const env = await setupBuild();
+  const { env, bind } = await setupBuild();
+  await bind;
   const browser = await setupBrowser();
   const driver = await chromedriver();
+  await wasmBindgen();
   writeWebdriver(browser);
   return { wasm: env, browser, driver, native: await vulkan() };
 }
@@ -77,6 +96,13 @@ async function npmPackages() {
   });
 }
 
+/** A Cargo, on Debian its own where there is none: what follows needs one to begin with. */
+async function rust() {
+  if (await ask('cargo', ['--version'])) return;
+  if (await isDebian()) await run('sh', [join(root, 'scripts', 'wasm-target.sh'), '--packages']);
+  if (!(await ask('cargo', ['--version']))) throw new Failure(`no Cargo: install Rust from https://rustup.rs`);
+}
+
 /** Rust's standard library for wasm: rustup's, or on Debian one built from Debian's source. Returns the environment that selects it. */
 async function wasmTarget() {
   const found = await wasmToolchain();
@@ -102,12 +128,41 @@ async function wasmToolchain() {
   return null;
 }
 
-/** wasm-bindgen's command line tools in the version that Cargo.lock pins: the two must be equal. */
+/** The version of a package in a Cargo.lock; of wasm-bindgen's parts all must be equal. */
+function locked(lock, name) {
+  const text = readFileSync(lock, 'utf8').replaceAll('\r', '');
+  const version = new RegExp(`name = "${name}"\nversion = "([^"]+)"`).exec(text)?.[1];
+  if (!version) throw new Failure(`${lock} names no ${name}: restore it with git checkout ${lock}`);
+  return version;
+}
+
+/** Builds scripts/bind, which does for a build what wasm-bindgen's command line would. Returns its path. */
+async function bindTool() {
+  const source = join(root, 'scripts', 'bind');
+  const [want, has] = [
+    locked(join(root, 'Cargo.lock'), 'wasm-bindgen'),
+    locked(join(source, 'Cargo.lock'), 'wasm-bindgen-cli-support'),
+  ];
+  if (want !== has)
+    throw new Failure(
+      `Cargo.lock has wasm-bindgen ${want}, scripts/bind ${has}: name ${want} in scripts/bind/Cargo.toml and run cargo update there`,
+    );
+  // By content alone: clones share the tool.
+  const inputs = ['Cargo.toml', 'Cargo.lock', 'src'].flatMap((name) => filesUnder(join(source, name)));
+  const hash = hashOf(inputs.map((path) => `=${readFileSync(path, 'utf8')}`)).slice(0, 10);
+  const folder = join(tools, `bind-${hash}`);
+  const path = join(folder, 'bin', windows ? 'millrace-bind.exe' : 'millrace-bind');
+  if (existsSync(path)) return path;
+  say('building what binds WebAssembly to JavaScript (once, 1 minute)');
+  await run('cargo', ['install', '--quiet', '--locked', '--debug', '--root', folder, '--path', source], {
+    env: { CARGO_TARGET_DIR: join(cache, 'target-bind') },
+  });
+  return path;
+}
+
+/** wasm-bindgen's command line tools, of which the tests' wasm runner needs the test runner, in the version that Cargo.lock pins. */
 async function wasmBindgen() {
-  const want = /name = "wasm-bindgen"\nversion = "([^"]+)"/.exec(
-    readFileSync(join(root, 'Cargo.lock'), 'utf8').replaceAll('\r', ''),
-  )?.[1];
-  if (!want) throw new Failure('Cargo.lock names no wasm-bindgen: restore it with git checkout Cargo.lock');
+  const want = locked(join(root, 'Cargo.lock'), 'wasm-bindgen');
   const have = await ask(join(tools, 'bin', 'wasm-bindgen'), ['--version']);
   if (have === `wasm-bindgen ${want}`) return;
   say(`building wasm-bindgen-cli ${want} into ${tools} (once, 3 to 5 minutes)`);
@@ -162,7 +217,8 @@ async function apt(what, packages) {
 
 if (isMain(import.meta.url)) {
   main(async () => {
-    await (process.argv.includes('--build') ? setupBuild() : setupTest());
+    if (process.argv.includes('--build')) await (await setupBuild()).bind;
+    else await setupTest();
     say('everything is installed');
   });
 }

@@ -3,7 +3,7 @@
 #   1. rustup, where it is installed and its server can be reached: seconds.
 #   2. Debian without that: Debian's own rustc and Cargo, and the standard library for wasm built once from Debian's source package
 #      into /usr/lib/rustlib (about 2 minutes). Where rustup exists, it is linked as the toolchain "wasm".
-# MILLRACE_WASM_TARGET=rustup or =debian takes that way only.
+# MILLRACE_WASM_TARGET=rustup or =debian takes that way only. --packages: no more than Debian's packages, for a machine without Cargo.
 set -eu
 
 target=wasm32-unknown-unknown
@@ -14,7 +14,7 @@ say() { echo "millrace: $*" >&2; }
 fail() { say "$*"; exit 1; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-if [ "$way" != debian ] && command -v rustup >/dev/null; then
+if [ "${1-}" != --packages ] && [ "$way" != debian ] && command -v rustup >/dev/null; then
   if rustup target add "$target" >&2; then exit 0; fi
   say "rustup could not add $target"
 fi
@@ -35,6 +35,7 @@ install_missing() {
 install_missing rustc-web cargo-web rust-web-src rust-web-llvm
 # rustc asks for /usr/bin/rust-lld, which is a link to the lld of one version, in a package of that name.
 install_missing "$(basename "$(readlink /usr/bin/rust-lld)")"
+[ "${1-}" != --packages ] || exit 0
 
 home=/usr/lib/rustlib/$target
 built_with=$(/usr/bin/rustc -vV; dpkg-query -W rust-web-src)
