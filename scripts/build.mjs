@@ -21,9 +21,9 @@ export function chosenBuild(preferred) {
   return name;
 }
 
-/** Builds what has changed. Returns the package's folder. */
-export async function build(name = 'release') {
-  const { env, bind } = await setupBuild();
+/** Builds what has changed. Returns the package's folder. `ready`: what set-up found, where it has been asked before. */
+export async function build(name = 'release', ready = setupBuild()) {
+  const { env, bind } = await ready;
   const { profile, out } = BUILDS[name];
   mkdirSync(out, { recursive: true });
   // A tool that cannot be built is told of at once.

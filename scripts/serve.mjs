@@ -46,6 +46,14 @@ export async function serve({ port = 0, pkg, mounts = {}, before } = {}) {
   };
 }
 
+/** The port that PORT names, or 8080. */
+export function chosenPort() {
+  const port = Number(process.env.PORT || 8080);
+  if (!Number.isInteger(port) || port < 1 || port > 65535)
+    throw new Failure(`PORT is "${process.env.PORT}"; it must be a number from 1 to 65535`);
+  return port;
+}
+
 /** Fails where a port is taken: better before the minutes of a build than after them. */
 export async function checkPort(port) {
   const probe = createServer();

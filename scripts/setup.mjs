@@ -27,12 +27,14 @@ const windows = process.platform === 'win32';
 /** What a build needs. Returns the environment for Cargo when it builds for wasm, and what will be the path of the tool that binds. */
 export async function setupBuild() {
   checkNode();
+  const packages = npmPackages();
+  packages.catch(() => {});
   await rust();
-  // Each of these waits for the network or has a core for itself most of the time.
+  // None of these keeps two cores busy all the time.
   const bind = bindTool();
   // Whoever awaits it hears of a failure; until then it is nobody's.
   bind.catch(() => {});
-  const [env] = await Promise.all([wasmTarget(), npmPackages()]);
+  const [env] = await Promise.all([wasmTarget(), packages]);
   await ownTarget();
   return { env, bind };
 }
@@ -162,11 +164,18 @@ async function bindTool() {
 
 /** wasm-bindgen's command line tools, of which the tests' wasm runner needs the test runner, in the version that Cargo.lock pins. */
 async function wasmBindgen() {
-  const want = locked(join(root, 'Cargo.lock'), 'wasm-bindgen');
-  const have = await ask(join(tools, 'bin', 'wasm-bindgen'), ['--version']);
-  if (have === `wasm-bindgen ${want}`) return;
-  say(`building wasm-bindgen-cli ${want} into ${tools} (once, 3 to 5 minutes)`);
-  await run('cargo', ['install', '--root', tools, '--force', 'wasm-bindgen-cli', '--version', `=${want}`]);
+  const version = locked(join(root, 'Cargo.lock'), 'wasm-bindgen');
+  await cargoTool('wasm-bindgen-cli', version, { binary: 'wasm-bindgen', optimised: true, locked: false });
+}
+
+/** A command line tool in one version, built by Cargo where it is missing. Returns its path. `optimised`: one that works for longer than it compiles. */
+export async function cargoTool(name, version, { binary = name, optimised = false, locked = true } = {}) {
+  const path = join(tools, 'bin', windows ? `${binary}.exe` : binary);
+  if ((await ask(path, ['--version']))?.split(' ')[1] === version) return path;
+  say(`building ${name} ${version} into ${tools} (once, some minutes)`);
+  const how = [...(optimised ? [] : ['--debug']), ...(locked ? ['--locked'] : [])];
+  await run('cargo', ['install', '--quiet', '--root', tools, '--force', ...how, name, '--version', `=${version}`]);
+  return path;
 }
 
 /** Linux: the software Vulkan driver that every machine can run, named to the loader. Elsewhere the system's own API is used. */

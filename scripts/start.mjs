@@ -1,12 +1,10 @@
 // npm start: builds what is missing and serves the demo. MILLRACE_BUILD=release npm start: as users get it.
 import { build, chosenBuild } from './build.mjs';
-import { Failure, main, say } from './lib/env.mjs';
-import { checkPort, serve } from './serve.mjs';
+import { main, say } from './lib/env.mjs';
+import { checkPort, chosenPort, serve } from './serve.mjs';
 
 main(async () => {
-  const port = Number(process.env.PORT || 8080);
-  if (!Number.isInteger(port) || port < 1 || port > 65535)
-    throw new Failure(`PORT is "${process.env.PORT}"; it must be a number from 1 to 65535`);
+  const port = chosenPort();
   await checkPort(port);
   say('building what has changed (the first time takes some minutes)');
   const began = Date.now();

@@ -7,10 +7,13 @@ import { build, tsc } from './build.mjs';
 import { main, root, run, say } from './lib/env.mjs';
 import { prepare } from './package.mjs';
 import { checkSize } from './lib/size.mjs';
-import { setupTest } from './setup.mjs';
+import { cargoTool, setupTest } from './setup.mjs';
+import { askLowLevel } from './wasm-pack.mjs';
 
 const reports = join(root, 'test-results');
 const WASM = 'wasm32-unknown-unknown';
+/** The command line, and the layer that only tests have. */
+const FEATURES = 'cli,toy';
 const biome = join(root, 'node_modules', '@biomejs', 'biome', 'bin', 'biome');
 
 /** The runners, in the order in which they run: what is quick to fail comes first. */
@@ -24,7 +27,7 @@ const RUNNERS = {
   types: () => check(process.execPath, [tsc, '-p', root]),
   docs: () => check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
   clippy: () =>
-    check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', 'cli', '--', '-D', 'warnings']),
+    check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', FEATURES, '--', '-D', 'warnings']),
   native: ({ native, long, more }) =>
     cargoTests(
       'cargo',
@@ -33,7 +36,7 @@ const RUNNERS = {
         '--locked',
         '--no-fail-fast',
         '--features',
-        'cli',
+        FEATURES,
         ...more,
         ...(long ? ['--', '--include-ignored'] : []),
       ],
@@ -60,11 +63,18 @@ const RUNNERS = {
     await prepare();
     return playwright('package', ['--config', join(root, 'tests', 'package')], more, long);
   },
+  deny: async () => check(await cargoTool('cargo-deny', '0.20.2'), ['--all-features', '--locked', 'check']),
+  'wasm-pack': async (context) => {
+    const text = await askLowLevel(context);
+    const right = text.includes('42');
+    say(`WasmEngine of wasm-pack's package says "${text}"${right ? '' : ', which has no 42'}`);
+    return right ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+  },
   oracle: ({ native }) => oracle(native),
 };
 
-/** What only `npm run test:long` runs, unless it is named: it installs PyTorch. */
-const LONG = ['oracle'];
+/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, and PyTorch. */
+const LONG = ['deny', 'wasm-pack', 'oracle'];
 
 main(async () => {
   const args = process.argv.slice(2);
@@ -87,7 +97,7 @@ main(async () => {
     total.passed += passed;
     total.failed += failed;
     lines.push(
-      `${name.padEnd(8)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round((Date.now() - began) / 1000)} s)`,
+      `${name.padEnd(9)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round((Date.now() - began) / 1000)} s)`,
     );
   }
   process.stdout.write(`\n${lines.join('\n')}\n${total.passed} passed, ${total.failed} failed\n`);

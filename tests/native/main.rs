@@ -27,4 +27,5 @@ mod shards;
 mod states;
 mod templates;
 mod tokenizer;
+mod toolchain;
 mod tuner;
