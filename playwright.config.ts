@@ -12,10 +12,11 @@ export default defineConfig({
   // Each has a browser with a software GPU of its own, which compiles shaders, most of the work, on one core.
   workers: 2,
   forbidOnly: true,
-  // Projects get a browser of their own. The kernel page leaves hundreds of compiled shaders in the GPU process: it comes last.
+  // Projects get a browser of their own. The kernel page leaves hundreds of compiled shaders in the GPU process: nothing else runs in it. It comes
+  // first, since it takes the longest and one worker.
   projects: [
-    { name: 'pages', testIgnore: 'kernels.spec.ts' },
     { name: 'kernels', testMatch: 'kernels.spec.ts' },
+    { name: 'pages', testIgnore: 'kernels.spec.ts' },
   ],
   reporter: [['list']],
   use: {

@@ -11,7 +11,7 @@ import { cargoTool, setupTest } from './setup.mjs';
 import { askLowLevel } from './wasm-pack.mjs';
 
 const reports = join(root, 'test-results');
-const WASM = 'wasm32-unknown-unknown';
+const WASM_TESTS = 'test --locked --no-fail-fast --lib --target wasm32-unknown-unknown --profile wasm-dev'.split(' ');
 /** The command line, and the layer that only tests have. */
 const FEATURES = 'cli,toy';
 const biome = join(root, 'node_modules', '@biomejs', 'biome', 'bin', 'biome');
@@ -42,25 +42,23 @@ const RUNNERS = {
       ],
       native,
     ),
-  wasm: ({ wasm, driver, more }) =>
-    cargoTests(
-      wasm.RUSTC ? '/usr/bin/cargo' : 'cargo',
-      ['test', '--locked', '--no-fail-fast', '--lib', '--target', WASM, '--profile', 'wasm-dev', ...more],
-      {
-        ...wasm,
-        CHROMEDRIVER: driver,
-        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER: 'wasm-bindgen-test-runner',
-        // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
-        WASM_BINDGEN_TEST_TIMEOUT: '600',
-      },
-    ),
-  browser: async ({ long, more }) => {
-    await build('dev');
+  wasm: async ({ ready, wasm, driver, more }) => {
+    await ready('wasm');
+    return cargoTests(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, ...more], {
+      ...wasm,
+      CHROMEDRIVER: driver,
+      CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER: 'wasm-bindgen-test-runner',
+      // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
+      WASM_BINDGEN_TEST_TIMEOUT: '600',
+    });
+  },
+  browser: async ({ ready, long, more }) => {
+    await ready('dev');
     return playwright('browser', [], more, long);
   },
-  size: async () => checkSize(await build('release')),
-  package: async ({ long, more }) => {
-    await prepare();
+  size: async ({ ready }) => checkSize(await ready('release')),
+  package: async ({ ready, long, more }) => {
+    await ready('examples');
     return playwright('package', ['--config', join(root, 'tests', 'package')], more, long);
   },
   deny: async () => check(await cargoTool('cargo-deny', '0.20.2'), ['--all-features', '--locked', 'check']),
@@ -76,6 +74,34 @@ const RUNNERS = {
 /** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, and PyTorch. */
 const LONG = ['deny', 'wasm-pack', 'oracle'];
 
+/** What runners need built, in the order in which it is: in the background, while the runners before them test. */
+const BUILDS = {
+  dev: { for: ['browser'], make: () => build('dev') },
+  wasm: {
+    for: ['wasm'],
+    make: ({ wasm }) =>
+      run(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, '--no-run', '--quiet'], { env: wasm }),
+  },
+  release: { for: ['size'], make: () => build('release') },
+  examples: { for: ['package'], make: () => prepare() },
+};
+
+/** Begins to build what these runners need, one after the other. Returns what waits for one of them. */
+function buildFor(runners, context) {
+  const builds = {};
+  let before = Promise.resolve();
+  for (const [name, { for: users, make }] of Object.entries(BUILDS)) {
+    if (!users.some((user) => runners.includes(user))) continue;
+    builds[name] = before.then(() => make(context));
+    // Who waits for it hears of a failure; those after it do not.
+    before = builds[name].then(
+      () => {},
+      () => {},
+    );
+  }
+  return (name) => builds[name];
+}
+
 main(async () => {
   const args = process.argv.slice(2);
   const end = args.indexOf('--');
@@ -87,10 +113,12 @@ main(async () => {
 
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
+  const runners = chosen.length > 0 ? chosen : Object.keys(RUNNERS).filter((name) => long || !LONG.includes(name));
   const context = { ...(await setupTest()), long, more };
+  context.ready = buildFor(runners, context);
   const total = { passed: 0, failed: 0 };
   const lines = [];
-  for (const name of chosen.length > 0 ? chosen : Object.keys(RUNNERS).filter((name) => long || !LONG.includes(name))) {
+  for (const name of runners) {
     say(`running ${name}`);
     const began = Date.now();
     const { passed, failed, skipped = 0 } = await RUNNERS[name](context);
