@@ -34,31 +34,34 @@ test.describe('a download that is interrupted', () => {
     faulty.put(OTHER, generated(21, 4 * MB));
     faulty.throttle.rate = 16 * MB;
     const url = `${faulty.url}${LARGE}`;
-    const result = await tab.evaluate(async ([url, other]) => {
-      const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms));
-      const control = new DownloadControl();
-      let loaded = 0;
-      let settled = false;
-      const states = [control.paused];
-      const work = models.download(url, {
-        shardBytes: 1 << 20,
-        download: control,
-        onProgress: (progress) => (loaded = progress.loaded),
-      });
-      void work.finally(() => (settled = true)).catch(() => {});
-      while (loaded < 3 << 20) await sleep(5);
-      control.pause();
-      states.push(control.paused);
-      // What is under way arrives while another model is fetched; while it is fetched once more nothing does.
-      await models.download(other!, { shardBytes: 1 << 20 });
-      const before = loaded;
-      await models.remove(other!);
-      await models.download(other!, { shardBytes: 1 << 20 });
-      const held = loaded === before && !settled;
-      control.resume();
-      states.push(control.paused);
-      return { held, before, states, complete: (await work).complete };
-    }, [url, `${faulty.url}${OTHER}`]);
+    const result = await tab.evaluate(
+      async ([url, other]) => {
+        const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms));
+        const control = new DownloadControl();
+        let loaded = 0;
+        let settled = false;
+        const states = [control.paused];
+        const work = models.download(url!, {
+          shardBytes: 1 << 20,
+          download: control,
+          onProgress: (progress) => (loaded = progress.loaded),
+        });
+        void work.finally(() => (settled = true)).catch(() => {});
+        while (loaded < 3 << 20) await sleep(5);
+        control.pause();
+        states.push(control.paused);
+        // What is under way arrives while another model is fetched; while it is fetched once more nothing does.
+        await models.download(other!, { shardBytes: 1 << 20 });
+        const before = loaded;
+        await models.remove(other!);
+        await models.download(other!, { shardBytes: 1 << 20 });
+        const held = loaded === before && !settled;
+        control.resume();
+        states.push(control.paused);
+        return { held, before, states, complete: (await work).complete };
+      },
+      [url, `${faulty.url}${OTHER}`],
+    );
     expect(result).toMatchObject({ held: true, states: [false, true, false], complete: true });
     expect(result.before).toBeLessThan(LONG_FILE.length);
     await expectWhole(tab, url, LONG_FILE);
