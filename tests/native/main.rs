@@ -27,5 +27,4 @@ mod shards;
 mod states;
 mod templates;
 mod tokenizer;
-mod toolchain;
 mod tuner;
