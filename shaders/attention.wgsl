@@ -26,6 +26,7 @@ override E: u32;      // head width: a multiple of 4, at most {{ width }}
 override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
 override ROT: u32;          // rotated dimensions of a head, even, at most E
 override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
+override SLOTS: u32 = 1u;        // sequences that have a cache in the buffers
 override APPENDS: u32 = 1u;      // 1: keys and values of the row are appended here; 0: the cache holds them
 override QSTRIDE: u32 = 0u;      // f32 a row of qkv
 {% include "common/slots.wgsl" %}
@@ -33,17 +34,17 @@ override QSTRIDE: u32 = 0u;      // f32 a row of qkv
 @group(0) @binding(1) var<storage, read> qkv: array<f32>;        // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 {% if kv == "q8" %}
 {% set Column = "vec2<u32>" if columns == 8 else "u32" %}
-@group(0) @binding(2) var<storage, read_write> kc: array<vec2<u32>>;        // [G][CAP][EP/8]: int8, E padded to blocks of 32
-@group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [G][CAP][EP/{{ 8 if columns == 8 else 4 }}]
-@group(0) @binding(7) var<storage, read_write> ks: array<f32>;              // [G][CAP][EP/32]: the blocks' scales
-@group(0) @binding(8) var<storage, read_write> vs: array<f32>;              // [G][CAP][EP/32]
+@group(0) @binding(2) var<storage, read_write> kc: array<vec2<u32>>;        // [SLOTS][G][CAP][EP/8]: int8, E padded to blocks of 32
+@group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [SLOTS][G][CAP][EP/{{ 8 if columns == 8 else 4 }}]
+@group(0) @binding(7) var<storage, read_write> ks: array<f32>;              // [SLOTS][G][CAP][EP/32]: the blocks' scales
+@group(0) @binding(8) var<storage, read_write> vs: array<f32>;              // [SLOTS][G][CAP][EP/32]
 {% elif f16 %}
 {% set Column = {2: "u32", 4: "vec2<u32>", 8: "vec4<u32>"}[columns] %}
-@group(0) @binding(2) var<storage, read_write> kc: array<vec4<u32>>;        // [G][CAP][EP/8]
-@group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [G][CAP][EP/{{ columns }}]
+@group(0) @binding(2) var<storage, read_write> kc: array<vec4<u32>>;        // [SLOTS][G][CAP][EP/8]
+@group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [SLOTS][G][CAP][EP/{{ columns }}]
 {% else %}
-@group(0) @binding(2) var<storage, read_write> kc: array<vec4<f32>>;        // [G][CAP][EP/4]
-@group(0) @binding(3) var<storage, read_write> vc: array<{{ V }}>;          // [G][CAP][EP/{{ pairs }}]
+@group(0) @binding(2) var<storage, read_write> kc: array<vec4<f32>>;        // [SLOTS][G][CAP][EP/4]
+@group(0) @binding(3) var<storage, read_write> vc: array<{{ V }}>;          // [SLOTS][G][CAP][EP/{{ pairs }}]
 {% endif %}
 @group(0) @binding(6) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 @group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [T][splits][H][E]
@@ -120,11 +121,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let end_key = min(first_key + splits.keys, pos + 1u);
     let appends = APPENDS == 1u && end_key > pos;
     let eights = {{ "(E + 31u) / 32u * 4u" if kv == "q8" else "(E + 7u) / 8u" }};   // of a row of the cache, whose width is E padded to EP
-    let cap = arrayLength(&kc) / (G * eights{{ " * 2u" if kv == "f32" else "" }});
+    let cap = arrayLength(&kc) / (SLOTS * G * eights{{ " * 2u" if kv == "f32" else "" }});
     let first_slot = first_key % cap;
     let at_split = row * splits.count + wid.y % room;
     let row_columns = eights * {{ 8 // columns }}u;
-    let cache = kv_head * cap;
+    let cache = (state.slot * G + kv_head) * cap;
 
     // Roles of this lane: for K a key of every 32, and an eighth of its elements; for V {{ columns }} elements of every eighth key.
     let lane = li % LANES;
@@ -144,7 +145,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let head = kv_head * shared_by + h0;
     if (QK_NORM == 1u) {
         let source = select(head + part, H + kv_head, part == HEADS);
-        weigh(row * QSTRIDE + source * E, part < heads || part == HEADS, li);
+        weigh(row * QSTRIDE + source * E, part < heads || (part == HEADS && APPENDS == 1u), li);
     }
     for (var i = li; i < (HEADS + 2u) * eights * 2u; i += THREADS) {
         let which = i / (eights * 2u);

@@ -17,15 +17,16 @@ override G: u32;        // kv heads; H / G query heads share one
 override E: u32;        // head width: a multiple of 4, at most {{ slices * span }}
 override SCALE: f32;    // of the scores, usually 1 / sqrt(E)
 override QSTRIDE: u32;  // f32 a row of qkv, a multiple of 4
+override SLOTS: u32 = 1u;  // sequences that have a cache in the buffers
 override KB: u32;       // blocks of 32 a row of y: ceil(H*E / 32)
 {% include "common/slots.wgsl" %}
 
 @group(0) @binding(1) var<storage, read> qkv: array<vec4<f32>>;  // [T][QSTRIDE/4]: H*E queries first, rotated
 {% if kv == "q8" %}
-@group(0) @binding(2) var<storage, read> kc: array<vec2<u32>>;   // [G][CAP][EP/8]: int8, E padded to blocks of 32
-@group(0) @binding(3) var<storage, read> vc: array<vec2<u32>>;   // [G][CAP][EP/8]
-@group(0) @binding(5) var<storage, read> ks: array<f32>;         // [G][CAP][EP/32]: the blocks' scales
-@group(0) @binding(6) var<storage, read> vs: array<f32>;         // [G][CAP][EP/32]
+@group(0) @binding(2) var<storage, read> kc: array<vec2<u32>>;   // [SLOTS][G][CAP][EP/8]: int8, E padded to blocks of 32
+@group(0) @binding(3) var<storage, read> vc: array<vec2<u32>>;   // [SLOTS][G][CAP][EP/8]
+@group(0) @binding(5) var<storage, read> ks: array<f32>;         // [SLOTS][G][CAP][EP/32]: the blocks' scales
+@group(0) @binding(6) var<storage, read> vs: array<f32>;         // [SLOTS][G][CAP][EP/32]
 fn word_of(q: vec2<u32>, d: f32) -> vec4<u32> {
     let a = d * vec4<f32>(unpack4xI8(q.x));
     let b = d * vec4<f32>(unpack4xI8(q.y));
@@ -34,8 +35,8 @@ fn word_of(q: vec2<u32>, d: f32) -> vec4<u32> {
 fn k_word(i: u32) -> vec4<u32> { return word_of(kc[i], ks[i / 4u]); }
 fn v_word(i: u32) -> vec4<u32> { return word_of(vc[i], vs[i / 4u]); }
 {% else %}
-@group(0) @binding(2) var<storage, read> kc: array<{{ Word }}>;  // [G][CAP][EP/{{ word }}], EP = E padded to a multiple of 8
-@group(0) @binding(3) var<storage, read> vc: array<{{ Word }}>;  // [G][CAP][EP/{{ word }}]
+@group(0) @binding(2) var<storage, read> kc: array<{{ Word }}>;  // [SLOTS][G][CAP][EP/{{ word }}], EP = E padded to a multiple of 8
+@group(0) @binding(3) var<storage, read> vc: array<{{ Word }}>;  // [SLOTS][G][CAP][EP/{{ word }}]
 fn k_word(i: u32) -> {{ Word }} { return kc[i]; }
 fn v_word(i: u32) -> {{ Word }} { return vc[i]; }
 {% endif %}
@@ -106,8 +107,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let width = E / 4u;                           // of a head, in vec4
     let slices = (E + {{ span - 1 }}u) / {{ span }}u;
     let words = {{ "(E + 31u) / 32u * 4u" if kv == "q8" else "(E + 7u) / 8u * " ~ 8 // word ~ "u" }};   // of a row of the cache
-    let cap = arrayLength(&kc) / (G * words);
-    let cache = head / (H / G) * cap * words;
+    let cap = arrayLength(&kc) / (SLOTS * G * words);
+    let cache = (state.slot * G + head / (H / G)) * cap * words;
     let end_key = state.pos + min(t0 + ROWS, state.rows);
     // What the first row sees.
     let first_key = state.pos + t0 + 1u - seen(state.pos + t0);

@@ -9,21 +9,22 @@ override E: u32;            // head width, even
 override ROT: u32;          // rotated dimensions of a head, even, at most E
 override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 override QSTRIDE: u32;      // f32 a row of qkv
+override SLOTS: u32 = 1u;   // sequences that have a cache in the buffers
 
 @group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 @group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 {% if kv == "f32" %}
-@group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [G][CAP][EP], EP = E padded to a multiple of 8
-@group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [G][CAP][EP]
+@group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [SLOTS][G][CAP][EP], EP = E padded to a multiple of 8
+@group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [SLOTS][G][CAP][EP]
 {% elif kv == "q8" %}
-@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [G][CAP][EP/4], four int8 each; EP = E padded to blocks of 32
-@group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [G][CAP][EP/4]
-@group(0) @binding(5) var<storage, read_write> ks: array<f32>;   // [G][CAP][EP/32]: the blocks' scales
-@group(0) @binding(6) var<storage, read_write> vs: array<f32>;   // [G][CAP][EP/32]
+@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [SLOTS][G][CAP][EP/4], four int8 each; EP = E padded to blocks of 32
+@group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [SLOTS][G][CAP][EP/4]
+@group(0) @binding(5) var<storage, read_write> ks: array<f32>;   // [SLOTS][G][CAP][EP/32]: the blocks' scales
+@group(0) @binding(6) var<storage, read_write> vs: array<f32>;   // [SLOTS][G][CAP][EP/32]
 var<workgroup> fresh: array<f32, 256>;
 {% else %}
-@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [G][CAP][EP/2], two halves each; EP = E padded to a multiple of 8
-@group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [G][CAP][E/2]
+@group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [SLOTS][G][CAP][EP/2], two halves each; EP = E padded to a multiple of 8
+@group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [SLOTS][G][CAP][E/2]
 {% endif %}
 
 const THREADS = 64u;
@@ -59,8 +60,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let is_value = head >= H + G;
     let kv_head = select(head - H, head - H - G, is_value);
     let words = {{ {"f32": "(E + 7u) / 8u * 8u", "f16": "(E + 7u) / 8u * 4u", "q8": "(E + 31u) / 32u * 8u"}[kv] }};
-    let cap = arrayLength(&kc) / (G * words);
-    let row = (kv_head * cap + position % cap) * words;
+    let cap = arrayLength(&kc) / (SLOTS * G * words);
+    let row = ((state.slot * G + kv_head) * cap + position % cap) * words;
 {% if kv == "f32" %}
     for (var e = li; e < E; e += THREADS) {
         if (is_value) {

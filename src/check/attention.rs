@@ -20,6 +20,11 @@ fn overrides(values: &[(&'static str, usize)], scale: Option<f64>) -> Vec<(&'sta
     values.iter().map(|(name, value)| (*name, *value as f64)).chain(scale).collect()
 }
 
+/// How many sequences have a cache in the buffers of case `i`, and whose slot it works in.
+const fn slots(i: usize) -> (usize, usize) {
+    if i % 3 == 1 { (3, 1) } else { (1, 0) }
+}
+
 pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (H, G, E, ROT, interleaved, T, pos, CAP)
     let shapes = [
@@ -35,16 +40,17 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (2, 1, 64, 64, 0, 5, 30, 33),
         (1, 2, 40, 20, 1, 3, 201, 64),
     ];
-    let cases = shapes.into_iter().map(|(h, g, e, rot, interleaved, t, pos, cap)| {
+    let cases = shapes.into_iter().enumerate().map(|(i, (h, g, e, rot, interleaved, t, pos, cap))| {
+        let (slots, slot) = slots(i);
         let stride = (h + 2 * g) * e + 4;
         let angles = (0..(pos + t) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
-        let rows = g * cap;
+        let rows = slots * g * cap;
         Case {
             name: format!("H={h} G={g} E={e} ROT={rot}{} T={t} pos={pos}", if interleaved == 1 { " interleaved" } else { "" }),
-            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("ROT", rot), ("INTERLEAVED", interleaved), ("QSTRIDE", stride)], None),
+            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("ROT", rot), ("INTERLEAVED", interleaved), ("QSTRIDE", stride), ("SLOTS", slots)], None),
             grid: [t as u32, (h + 2 * g) as u32, 1],
             buffers: vec![
-                ("state", State { pos: pos as u32, rows: t as u32, ..State::default() }.words()),
+                ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(t * stride, 3.0))),
                 // No rotated dimensions, no table: a buffer must not be empty all the same.
                 ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
@@ -76,18 +82,20 @@ fn cache_compare(variant: &Variant) -> Vec<(&'static str, Compare)> {
     }
 }
 
-/// A cache [G][CAP][EP] that holds the positions `live`, and `rest` elsewhere; zeros beyond E, as in a new buffer.
-fn cache(variant: &Variant, random: &mut Random, (g, cap, e): (usize, usize, usize), live: Range<usize>, rest: u32) -> Vec<(&'static str, Vec<u32>)> {
+/// A cache [SLOTS][G][CAP][EP] that holds the positions `live` of the sequence in case `i`'s slot, and `rest` elsewhere; zeros beyond E, as in a
+/// new buffer.
+fn cache(variant: &Variant, random: &mut Random, i: usize, (g, cap, e): (usize, usize, usize), live: Range<usize>, rest: u32) -> Vec<(&'static str, Vec<u32>)> {
     let kv = variant.axis("kv");
     let per_word = match kv {
         Some("q8") => 4,
         Some("f16") => 2,
         _ => 1,
     };
+    let (slots, own) = slots(i);
     let held: Vec<bool> = (0..cap).map(|slot| live.clone().rev().take(cap).any(|p| p % cap == slot)).collect();
     cache_buffers(variant, e, |row, scales| {
         let word = |i: usize| {
-            if !held[i / row % cap] {
+            if !held[i / row % cap] || i / row / cap / g != own {
                 return rest;
             }
             if scales {
@@ -101,7 +109,7 @@ fn cache(variant: &Variant, random: &mut Random, (g, cap, e): (usize, usize, usi
             let inside = (0..per_word).filter(|k| i % row * per_word + k < e);
             inside.fold(0, |word, k| word | element(random) << (32 / per_word * k))
         };
-        (0..g * cap * row).map(word).collect()
+        (0..slots * g * cap * row).map(word).collect()
     })
 }
 
@@ -188,6 +196,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     };
     let cases = shapes.enumerate().map(|(i, ((h, g, e, cap, pos, size), layer))| {
         let rows = layer.rows;
+        let (slots, slot) = slots(i);
         // Queries and keys are normed, too, where there is a window.
         let normed = rows == 1 && layer.window != ALL;
         let rot = if rows > 1 { 0 } else { [e, e / 2, 0][if i < 3 { i } else { 0 }] };
@@ -215,6 +224,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     ("FILL", rule.fill as usize),
                     ("QSTRIDE", stride),
                     ("QK_NORM", usize::from(normed)),
+                    ("SLOTS", slots),
                 ],
                 Some(1.0 / (e as f64).sqrt()),
             )
@@ -224,7 +234,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .collect(),
             grid: [groups, (rows * splits) as u32, 1],
             buffers: vec![
-                ("state", State { pos: pos as u32, rows: rows as u32, ..State::default() }.words()),
+                ("state", State { pos: pos as u32, rows: rows as u32, slot: slot as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(rows * stride, size))),
                 ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
                 ("qkn", if normed { words(&Random::new("norm").f32s(512, 2.0)) } else { vec![POISON; 512] }),
@@ -232,7 +242,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("ml", untouched(rows * splits * h * 2)),
             ]
             .into_iter()
-            .chain(cache(variant, random, (g, cap, e), live, UNTOUCHED))
+            .chain(cache(variant, random, i, (g, cap, e), live, UNTOUCHED))
             .collect(),
             outputs: [("po", close), ("ml", close)].into_iter().chain(cache_compare(variant)).collect(),
         }
@@ -325,23 +335,24 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).filter(|(s, _)| class == Some(width_axis(s.2)));
     // Eight bits become halves on their way, rounded to the nearest or towards zero.
     let close = if variant.axis("kv") == Some("q8") { Compare::F32(2e-3) } else { F32 };
-    let cases = all.map(|((h, g, e, cap, pos, t, size), layer)| {
+    let cases = all.enumerate().map(|(i, ((h, g, e, cap, pos, t, size), layer))| {
+        let (slots, slot) = slots(i);
         let kb = usize::div_ceil(h * e, 32);
         let stride = (h + 2 * g) * e + 8;
         Case {
             name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}", layer.name()),
-            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb)], Some(1.0 / (e as f64).sqrt()))
+            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb), ("SLOTS", slots)], Some(1.0 / (e as f64).sqrt()))
                 .into_iter()
                 .chain(layer.overrides())
                 .collect(),
             grid: [h as u32, (t as u32).div_ceil(variant.tile[1]), 1],
             buffers: vec![
-                ("state", State { pos: pos as u32, rows: t as u32, ..State::default() }.words()),
+                ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(t * stride, size))),
                 ("y", untouched((t + 1) * kb * 32)),
             ]
             .into_iter()
-            .chain(cache(variant, random, (g, cap, e), layer.live(pos, t), POISON))
+            .chain(cache(variant, random, i, (g, cap, e), layer.live(pos, t), POISON))
             .collect(),
             outputs: vec![("y", close)],
         }

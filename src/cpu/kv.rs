@@ -11,13 +11,15 @@ use crate::blocks::decode::BLOCK;
 /// The largest half: what is stored beyond it saturates.
 const MAX_HALF: f32 = 65504.0;
 
-/// Keys or values of all heads, `[G][CAP][E padded]`; position p stands in slot p % capacity.
+/// Keys or values of all heads of a sequence in `[SLOTS][G][CAP][E padded]`; position p stands in row p % capacity.
 pub struct Cache<'a> {
     kv: &'static str,
     words: RefMut<'a, Vec<u32>>,
     scales: Option<RefMut<'a, Vec<u32>>>,
     capacity: usize,
     width: usize,
+    /// Heads of the sequences before.
+    first_head: usize,
 }
 
 impl<'a> Cache<'a> {
@@ -25,13 +27,20 @@ impl<'a> Cache<'a> {
     pub fn of(call: &'a Call, which: &str) -> Self {
         let kv = call.axis("kv");
         let scales = (kv == "q8").then(|| call.write(&format!("{which}s")));
-        let mut cache = Self { kv, words: call.write(&format!("{which}c")), scales, capacity: 0, width: call.usize("E") };
+        let mut cache = Self {
+            kv,
+            words: call.write(&format!("{which}c")),
+            scales,
+            capacity: 0,
+            width: call.usize("E"),
+            first_head: call.state().slot as usize * call.usize("G"),
+        };
         let per_word = match kv {
             "q8" => 4,
             "f16" => 2,
             _ => 1,
         };
-        cache.capacity = cache.words.len() * per_word / (call.usize("G") * cache.padded());
+        cache.capacity = cache.words.len() * per_word / (call.usize("SLOTS") * call.usize("G") * cache.padded());
         cache
     }
 
@@ -42,7 +51,7 @@ impl<'a> Cache<'a> {
 
     /// Where the row of `position` begins, in elements.
     fn row(&self, head: usize, position: usize) -> usize {
-        (head * self.capacity + position % self.capacity) * self.padded()
+        ((self.first_head + head) * self.capacity + position % self.capacity) * self.padded()
     }
 
     /// A head's row at a position.

@@ -1,6 +1,5 @@
 //! The engine's GPU memory and its recorded plans; growth of the states.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytemuck::{bytes_of, cast_slice};
@@ -48,7 +47,7 @@ pub struct Session {
     /// Whether the plan of a decode step has what penalties, bias and log probabilities need: once somebody has asked for one of them.
     extras: bool,
     /// The plans that are compiled: prefill and decode, and once somebody has had time the passes of fewer rows.
-    encoded: BTreeMap<Pass, Vec<Encoded>>,
+    encoded: [Option<Vec<Encoded>>; Pass::ALL.len()],
     pub(super) staging: Vec<Buffer>,
     /// Where passes of prefill tell that they have run.
     pub(super) fences: [Buffer; 2],
@@ -77,7 +76,7 @@ pub struct SelfTest {
 
 /// A plan for each pass, and the buffers they need after the weights. `extras`: with what penalties, bias and log probabilities need.
 pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, extras: bool) -> Result<Plans> {
-    let mut of = |pass| Ok((pass, build_plan(model, layout, select, sizes, pass, extras)?));
+    let mut of = |pass| build_plan(model, layout, select, sizes, pass, extras);
     // States are reserved by whoever comes first, as large as a prefill pass wants them.
     Ok(Plans::new([of(Pass::Prefill)?, of(Pass::Short)?, of(Pass::Few)?, of(Pass::Decode)?]))
 }
@@ -96,9 +95,9 @@ pub(super) fn build_plan(model: &dyn Model, layout: &mut Layout, select: &Select
 }
 
 impl Session {
-    /// The sizes that plans are made for at first: passes of `rows` rows, states of `start` positions, both `context` at most.
-    pub(crate) fn sizes_of(rows: u32, context: u32, start: u32) -> Sizes {
-        Sizes { rows: rows.min(context), capacity: start.min(context).next_multiple_of(64), slots: 1, ring: MOST }
+    /// The sizes that plans are made for at first: passes of `rows` rows, states of `start` positions, both `context` at most, of `slots` sequences.
+    pub(crate) fn sizes_of(rows: u32, context: u32, start: u32, slots: u32) -> Sizes {
+        Sizes { rows: rows.min(context), capacity: start.min(context).next_multiple_of(64), slots, ring: MOST }
     }
 
     /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used, `sizes` what there is
@@ -121,7 +120,7 @@ impl Session {
             context,
             plans: Plans::default(),
             extras: false,
-            encoded: BTreeMap::new(),
+            encoded: Default::default(),
             staging,
             self_tested: false,
             ms_a_token: None,
@@ -149,11 +148,10 @@ impl Session {
     fn plan(&mut self) -> Result<()> {
         self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.extras)?;
         self.make_buffers()?;
-        let compiled: Vec<Pass> =
-            Pass::ALL.into_iter().filter(|pass| matches!(pass, Pass::Prefill | Pass::Decode) || self.encoded.contains_key(pass)).collect();
+        let compiled: Vec<Pass> = Pass::ALL.into_iter().filter(|pass| matches!(pass, Pass::Prefill | Pass::Decode) || self.has(*pass)).collect();
         for pass in compiled {
             let encoded = self.encode(&self.plans[pass])?;
-            self.encoded.insert(pass, encoded);
+            self.encoded[pass as usize] = Some(encoded);
         }
         Ok(())
     }
@@ -231,12 +229,12 @@ impl Session {
 
     /// The steps of a pass that is compiled; none of one that is not.
     pub(super) fn steps(&self, pass: Pass) -> &[Encoded] {
-        self.encoded.get(&pass).map_or(&[], Vec::as_slice)
+        self.encoded[pass as usize].as_deref().unwrap_or_default()
     }
 
     /// Whether a pass is compiled.
     pub fn has(&self, pass: Pass) -> bool {
-        self.encoded.contains_key(&pass)
+        self.encoded[pass as usize].is_some()
     }
 
     /// Plans again, with what the selector has learnt; the buffers stay.
@@ -252,11 +250,11 @@ impl Session {
         }
         for pass in &later {
             let encoded = self.encode(&self.plans[*pass])?;
-            self.encoded.insert(*pass, encoded);
+            self.encoded[*pass as usize] = Some(encoded);
         }
         let test = if self.self_tested { self.self_test().await } else { Ok(SelfTest::default()) };
         if !matches!(&test, Ok(test) if test.wrong.is_empty()) {
-            self.encoded.retain(|pass, _| !later.contains(pass));
+            later.iter().for_each(|pass| self.encoded[*pass as usize] = None);
         }
         test.map(drop)
     }
@@ -271,7 +269,7 @@ impl Session {
         let started = now_ms();
         self.self_tested = true;
         let mut variants: Vec<&'static Variant> = Vec::new();
-        for step in self.encoded.keys().flat_map(|pass| &self.plans[*pass].steps) {
+        for step in Pass::ALL.into_iter().filter(|pass| self.has(*pass)).flat_map(|pass| &self.plans[pass].steps) {
             if !variants.contains(&step.variant) && !self.select.known().proven.contains(&step.variant.to_string()) {
                 variants.push(step.variant);
             }
@@ -411,7 +409,7 @@ impl Session {
         let mut encoder = self.gpu.encoder("warm up");
         {
             let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in self.encoded.values().flatten() {
+            for step in self.encoded.iter().flatten().flatten() {
                 self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
             }
         }

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::load::{CACHE_START, PREFILL_ROWS, check, context_of, describe, gpu_options, reserve, selector};
+use super::load::{check, context_of, describe, gpu_options, reserve, selector, sizes_of};
 use super::{Engine, Info, LoadOptions, SelfTestInfo};
-use crate::decode::{self, Session};
+use crate::decode;
 use crate::error::Result;
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
@@ -121,7 +121,7 @@ async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &Lo
     let select = selector(checkpoint, options, options.lane, gpu.caps())?;
     let (mut layout, model) = reserve(checkpoint, options, Some(tokens), gpu.caps()).await?;
     let context = context_of(options, model.config())?;
-    let sizes = Session::sizes_of(options.prefill_rows.unwrap_or(PREFILL_ROWS), context, options.cache_start.unwrap_or(CACHE_START));
+    let sizes = sizes_of(options, context);
     let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, false)?;
     select.finish()?;
     let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();

@@ -10,15 +10,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::gpu::{Gpu, GpuOptions};
 use crate::kernels::{Caps, Variant};
-use crate::layout::Layout;
+use crate::layout::{Layout, Sizes};
 use crate::model::{self, Reserve};
 use crate::plan::{Lane, Selector};
 use crate::weights::{self, LoadTimes};
 
 /// Rows of a prefill pass where the caller does not say.
-pub(super) const PREFILL_ROWS: u32 = 512;
+const PREFILL_ROWS: u32 = 512;
 /// Positions that the cache holds at first where the caller does not say.
-pub(super) const CACHE_START: u32 = 512;
+const CACHE_START: u32 = 512;
 
 /// Checks what can be checked before any byte is read.
 pub fn check(options: &LoadOptions) -> Result<()> {
@@ -29,7 +29,8 @@ pub fn check(options: &LoadOptions) -> Result<()> {
     range("context", options.context, 1, 1 << 24)?;
     range("chunk", options.chunk, 1, 32)?;
     range("prefill rows", options.prefill_rows, 1, 4096)?;
-    range("cache start", options.cache_start, 1, 1 << 24)
+    range("cache start", options.cache_start, 1, 1 << 24)?;
+    range("slots", options.slots, 1, 64)
 }
 
 /// What the model is called.
@@ -188,8 +189,7 @@ async fn plan_session(
 async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>, select: Selector) -> Result<Session> {
     let (layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
     let context = context_of(options, model.config())?;
-    let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
-    let sizes = Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START));
+    let sizes = sizes_of(options, context);
     let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes)?;
     let most = super::fit::most_positions(session.layout(), session.sizes(), gpu.caps(), context);
     if most < context && options.context.is_some() || most == 0 {
@@ -221,6 +221,12 @@ pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, toke
 }
 
 /// The positions that the caller wants, or else the model's.
+/// The sizes that plans are made for at first.
+pub(super) fn sizes_of(options: &LoadOptions, context: u32) -> Sizes {
+    let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
+    Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START), options.slots.unwrap_or(1))
+}
+
 pub(super) fn context_of(options: &LoadOptions, config: &model::ModelConfig) -> Result<u32> {
     match options.context {
         Some(n) if n > config.context => {

@@ -31,6 +31,8 @@ pub struct LoadOptions {
     pub prefill_rows: Option<u32>,
     /// Positions that the cache holds at first, before it doubles; 512 if `None`.
     pub cache_start: Option<u32>,
+    /// Conversations that have what they remember where kernels work at one time; others are copied out and in. 1 if `None`.
+    pub slots: Option<u32>,
     /// How matrices are quantized while they are loaded, where they are not yet.
     pub quantize: Option<Recipe>,
     /// Cap on the bytes of one binding, below the device's own.

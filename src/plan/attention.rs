@@ -62,7 +62,8 @@ impl Builder<'_> {
         };
         let key_bytes = u64::from(cached.heads) * cached.row;
         let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
-        let sizes = [("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", row as f64)];
+        let mut sizes = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", row as f64)];
+        sizes.extend((self.sizes.slots > 1).then_some(("SLOTS", f64::from(self.sizes.slots))));
         let rotation = [("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
         let mut scores = vec![("SCALE", scale)];
         scores.extend((softcap != 0.0).then_some(("SOFTCAP", softcap)));

@@ -1,6 +1,5 @@
 //! Which pass a plan is for, and what its steps are part of.
 
-use std::collections::BTreeMap;
 use std::ops::Index;
 
 use serde::{Deserialize, Serialize};
@@ -93,17 +92,17 @@ impl Stage {
 
 /// A plan for each pass.
 #[derive(Debug, Clone, Default)]
-pub struct Plans(BTreeMap<Pass, Plan>);
+pub struct Plans(Vec<Plan>);
 
 impl Plans {
-    /// From a plan of each.
-    pub fn new(plans: impl IntoIterator<Item = (Pass, Plan)>) -> Self {
-        Self(plans.into_iter().collect())
+    /// From a plan of each, in the order of [`Pass::ALL`].
+    pub fn new(plans: [Plan; Pass::ALL.len()]) -> Self {
+        Self(plans.into())
     }
 
     /// In the order of [`Pass::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Pass, &Plan)> {
-        self.0.iter().map(|(pass, plan)| (*pass, plan))
+        Pass::ALL.into_iter().zip(&self.0)
     }
 }
 
@@ -113,6 +112,6 @@ impl Index<Pass> for Plans {
     /// # Panics
     /// Where nobody has planned for that pass.
     fn index(&self, pass: Pass) -> &Plan {
-        &self.0[&pass]
+        &self.0[pass as usize]
     }
 }

@@ -14,7 +14,7 @@ mod history;
 mod kinds;
 mod saved;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::error::{Error, Result};
@@ -63,16 +63,16 @@ struct Sequence {
     /// How many tokens the recurrent states have read; `None` where nobody knows.
     at: Option<u32>,
     /// Where the recurrent states can go back to, the oldest first.
-    checkpoints: VecDeque<Checkpoint>,
+    checkpoints: Vec<Checkpoint>,
     /// The same within the generation under way.
-    marks: VecDeque<Checkpoint>,
+    marks: Vec<Checkpoint>,
     /// When it last got a slot, or was used in it.
     used: u64,
 }
 
 impl Sequence {
     fn new(history: History) -> Self {
-        let (checkpoints, marks) = (VecDeque::new(), VecDeque::new());
+        let (checkpoints, marks) = (Vec::new(), Vec::new());
         Self { history, written: 0, long: false, slot: None, place: Place::Nowhere, at: None, checkpoints, marks, used: 0 }
     }
 
@@ -192,7 +192,7 @@ impl States {
         }
         sequence.at = Some(p);
         let mut encoder = self.gpu.encoder("go back");
-        match sequence.checkpoints.back().filter(|_| !fresh) {
+        match sequence.checkpoints.last().filter(|_| !fresh) {
             Some(checkpoint) => checkpoint.put_back(&mut encoder, &self.parts, slot),
             None => self.parts.iter().for_each(|part| part.clear(&mut encoder, slot)),
         }
@@ -237,9 +237,9 @@ impl States {
         self.gpu.submit(encoder);
         let kept = &mut self.get_mut(id)?.checkpoints;
         kept.retain(|c| c.position != at);
-        kept.push_back(checkpoint);
+        kept.push(checkpoint);
         if kept.len() > CHECKPOINTS {
-            kept.pop_front();
+            kept.remove(0);
         }
         Ok(())
     }
@@ -252,7 +252,7 @@ impl States {
         // One at the end of each chunk under way, and one at the end of the last that was read.
         while self.get(id)?.marks.len() < ahead + 1 {
             let room = Checkpoint::new(&self.gpu, &self.parts)?;
-            self.get_mut(id)?.marks.push_back(room);
+            self.get_mut(id)?.marks.push(room);
         }
         let (slot, at) = (self.slot_of(id)?, self.get(id)?.at);
         let mut encoder = self.gpu.encoder("mark");
@@ -265,9 +265,12 @@ impl States {
     pub fn mark(&mut self, id: SequenceId, encoder: &mut wgpu::CommandEncoder, slot: Slot, position: u32) -> Result<()> {
         let parts = &self.parts;
         let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
-        if let Some(mut oldest) = sequence.marks.pop_front() {
-            oldest.take(encoder, parts, slot, position);
-            sequence.marks.push_back(oldest);
+        if !sequence.marks.is_empty() {
+            // The oldest becomes the youngest.
+            sequence.marks.rotate_left(1);
+        }
+        if let Some(mark) = sequence.marks.last_mut() {
+            mark.take(encoder, parts, slot, position);
         }
         Ok(())
     }

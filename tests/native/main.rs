@@ -8,6 +8,7 @@ mod common;
 mod conversation;
 mod decode_loop;
 mod device_lost;
+mod documents;
 mod families;
 mod format;
 mod fuzz;

@@ -230,7 +230,14 @@ fn stop_texts_in_the_middle_of_a_chunk_leave_nothing_behind() {
 
 #[test]
 fn forks_and_released_ones_do_not_disturb_one_another() {
-    let mut engine = load(&exact(Some(4)));
+    for slots in [None, Some(2), Some(3)] {
+        forks(&LoadOptions { slots, ..exact(Some(4)) });
+    }
+}
+
+/// Conversations that take turns: with fewer slots than there are of them they are copied out and in, with as many they lie side by side.
+fn forks(options: &LoadOptions) {
+    let mut engine = load(options);
     let start = ids(40, 6);
     ended_after(&mut engine, &ask(&start, 30), 3);
     let forks = [0, engine.fork(0).unwrap(), engine.fork(0).unwrap()];
