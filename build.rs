@@ -25,10 +25,10 @@ fn main() {
 
 fn build(shaders: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
     let mut table = Vec::new();
-    let (variants, templates) = assemble::variants(shaders)?;
+    let assemble::Shaders { variants, templates, numbers } = assemble::assemble(shaders)?;
     for assembled in variants {
         let reflection = reflect::reflect(&assembled)?;
         table.push((assembled, reflection));
     }
-    emit::write(&table, &templates, out)
+    emit::write(&table, &templates, &numbers, out)
 }

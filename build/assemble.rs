@@ -35,6 +35,18 @@ struct Kernel {
     rows: Option<PerAxis<u32>>,
 }
 
+/// A number that shaders and Rust share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Number {
+    pub is: u32,
+    /// What it counts, a sentence.
+    pub what: String,
+}
+
+/// In the order of variants.toml.
+pub type Numbers = Vec<(String, Number)>;
+
 /// A value of the whole kernel, or one for each value of an axis.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -122,11 +134,25 @@ impl Assembled {
 /// Names, relative to shaders/, and texts.
 pub type Templates = Vec<(String, String)>;
 
-/// Every variant of every kernel, in the order of variants.toml, and the templates they are rendered from, without their comments.
-pub fn variants(shaders: &Path) -> Result<(Vec<Assembled>, Templates), String> {
+/// What shaders/ holds.
+pub struct Shaders {
+    /// Every variant of every kernel, in the order of variants.toml.
+    pub variants: Vec<Assembled>,
+    /// The templates that they are rendered from, without their comments.
+    pub templates: Templates,
+    pub numbers: Numbers,
+}
+
+/// Renders every variant.
+pub fn assemble(shaders: &Path) -> Result<Shaders, String> {
     let path = shaders.join("variants.toml");
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    let numbers: toml::Table = table.remove("numbers").and_then(|n| n.try_into().ok()).ok_or("variants.toml: there is no table [numbers]")?;
+    let numbers: Numbers = numbers
+        .into_iter()
+        .map(|(name, number)| Ok((name.clone(), number.try_into().map_err(|e| format!("variants.toml: [numbers] {name}: {e}"))?)))
+        .collect::<Result<_, String>>()?;
     let mut templates = templates(shaders)?;
     templates.sort();
     for (_, text) in &mut templates {
@@ -138,17 +164,37 @@ pub fn variants(shaders: &Path) -> Result<(Vec<Assembled>, Templates), String> {
     for (name, text) in &templates {
         env.add_template(name, text).map_err(|e| format!("shaders/{name}: {e:#}"))?;
     }
-    let mut all = Vec::new();
-    for (name, value) in table {
+    for (name, number) in &numbers {
+        env.add_global(name.clone(), number.is);
+    }
+    let mut variants = Vec::new();
+    for (name, mut value) in table {
+        resolve(&mut value, &numbers).map_err(|wanted| format!("variants.toml: [{name}]: there is no {wanted} in [numbers]"))?;
         let kernel: Kernel = value.try_into().map_err(|e| format!("variants.toml: [{name}]: {e}"))?;
         // Cargo tells build scripts of features so.
         let there = |feature: &String| std::env::var_os(format!("CARGO_FEATURE_{}", feature.to_uppercase())).is_some();
         if kernel.feature.as_ref().is_none_or(there) {
-            all.extend(expand(&env, &name, &kernel)?);
+            variants.extend(expand(&env, &name, &kernel)?);
         }
     }
     drop(env);
-    Ok((all, templates))
+    Ok(Shaders { variants, templates, numbers })
+}
+
+/// Puts the number in the place of each "$name"; the name where there is none.
+fn resolve(value: &mut toml::Value, numbers: &Numbers) -> Result<(), String> {
+    match value {
+        toml::Value::String(text) => {
+            if let Some(wanted) = text.strip_prefix('$') {
+                let (_, number) = numbers.iter().find(|(name, _)| name == wanted).ok_or(wanted)?;
+                *value = toml::Value::Integer(number.is.into());
+            }
+            Ok(())
+        }
+        toml::Value::Array(values) => values.iter_mut().try_for_each(|v| resolve(v, numbers)),
+        toml::Value::Table(table) => table.iter_mut().try_for_each(|(_, v)| resolve(v, numbers)),
+        _ => Ok(()),
+    }
 }
 
 /// Template name (path below shaders/, with forward slashes) and text of every .wgsl file.
@@ -261,12 +307,35 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
     Ok(axes)
 }
 
-/// Without comments and blank lines: they are for readers of shaders/, not for every user's download. A template divides by // as well.
+/// Without comments and blank lines: they are for readers of shaders/, not for every user's download. What stands in a template's own
+/// brackets stays: there // divides.
 fn strip(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    // The bracket that closes what is open, over lines too.
+    let mut closing = None;
     for line in text.lines() {
-        let comment = if line.contains("{{") || line.contains("{%") { None } else { line.split_once("//") };
-        let code = comment.map_or(line, |(code, _)| code).trim();
+        let mut end = line.len();
+        let mut at = 0;
+        while at + 1 < line.len() {
+            let two = &line.as_bytes()[at..at + 2];
+            match closing {
+                Some(bracket) if two == bracket => closing = None,
+                None => match two {
+                    b"{{" => closing = Some(b"}}"),
+                    b"{%" => closing = Some(b"%}"),
+                    b"{#" => closing = Some(b"#}"),
+                    b"//" => {
+                        end = at;
+                        break;
+                    }
+                    _ => {}
+                },
+                Some(_) => {}
+            }
+            // Of `{{{`, `//` and the like both bytes are read.
+            at += if matches!(two, b"{{" | b"}}" | b"{%" | b"%}" | b"{#" | b"#}") { 2 } else { 1 };
+        }
+        let code = line[..end].trim();
         if !code.is_empty() {
             out.push_str(code);
             out.push('\n');

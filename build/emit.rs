@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
-use crate::assemble::{Argument, Assembled};
+use crate::assemble::{Argument, Assembled, Numbers, Templates};
 use crate::reflect::Reflection;
 
-pub fn write(table: &[(Assembled, Reflection)], templates: &[(String, String)], out: &Path) -> Result<(), String> {
+pub fn write(table: &[(Assembled, Reflection)], templates: &Templates, numbers: &Numbers, out: &Path) -> Result<(), String> {
     let folder = out.join("wgsl");
     // A variant that no longer exists must not stay behind for tools that read the folder.
     if folder.exists() {
@@ -43,6 +43,14 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &[(String, String)], 
     table.iter().for_each(|(v, _)| (&v.kernel, &v.name, &v.source).hash(&mut hasher));
     let _ = writeln!(code, "/// Differs where any variant's text differs.\npub const EDITION: &str = \"{:016x}\";", hasher.finish());
     let _ = writeln!(code, "static TEMPLATES: &[(&str, &str)] = &{templates:?};");
+    let values: Vec<(&str, u32)> = numbers.iter().map(|(name, number)| (name.as_str(), number.is)).collect();
+    let _ = writeln!(code, "static NUMBERS: &[(&str, u32)] = &{values:?};");
+    let mut constants = String::new();
+    for (name, number) in numbers {
+        let _ = writeln!(constants, "/// {}\npub const {}: u32 = {};", number.what, name.to_uppercase(), number.is);
+    }
+    let path = out.join("numbers.rs");
+    std::fs::write(&path, constants).map_err(|e| format!("{}: {e}", path.display()))?;
     let path = out.join("kernels.rs");
     std::fs::write(&path, code).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -8,13 +8,13 @@
 
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<uniform> params: Sampling;
-@group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;  // [64], from `pick`
+@group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;  // [SLICES], from `pick`
 @group(0) @binding(3) var<storage, read_write> ring: array<u32>;  // [ring_len]
 
-const AFTER_END = 0xffffffffu;     // in the ring: nothing was sampled in this step
-const NOT_A_NUMBER = 0xfffffffeu;  // in the ring: there was no logit to choose from
+const AFTER_END = {{ after_end }}u;     // in the ring: nothing was sampled in this step
+const NOT_A_NUMBER = {{ not_a_number }}u;  // in the ring: there was no logit to choose from
 
-@compute @workgroup_size(64)
+@compute @workgroup_size({{ slices }})
 fn main(@builtin(local_invocation_index) li: u32) {
     let token = best_of(cand[li], li).y;
     if (li != 0u) { return; }
@@ -36,7 +36,7 @@ fn main(@builtin(local_invocation_index) li: u32) {
     state.pos += state.rows;
     state.rows = 1u;
     var done = state.step >= state.limit;
-    for (var i = 0u; i < min(params.n_stop, 16u); i++) {
+    for (var i = 0u; i < min(params.n_stop, {{ max_stop }}u); i++) {
         if (params.stop[i / 4u][i % 4u] == token) { done = true; }
     }
     if (done) { state.done = 1u; }

@@ -1,5 +1,5 @@
 // The largest logit, which `threshold` starts from: part[w] is the maximum of the logits that workgroup w looks at.
-// Grid [64]. Greedy sampling needs none of it and returns at once.
+// Grid [SLICES]. Greedy sampling needs none of it and returns at once.
 {% include "common/state.wgsl" %}
 {% include "common/sampling.wgsl" %}
 {% include "common/ordered.wgsl" %}
@@ -7,18 +7,18 @@ override V: u32;  // logits
 
 @group(0) @binding(1) var<uniform> params: Sampling;
 @group(0) @binding(2) var<storage, read> logits: array<f32>;      // [V]
-@group(0) @binding(3) var<storage, read_write> part: array<f32>;  // [64], the lowest f32 where nothing is greater
+@group(0) @binding(3) var<storage, read_write> part: array<f32>;  // [SLICES], the lowest f32 where nothing is greater
 
 const LOWEST = -3.4028234e38;
 
 var<workgroup> top: atomic<u32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (params.temperature == 0.0) { return; }
     var key = ordered(LOWEST);
-    for (var i = wid.x * 256u + li; i < V; i += grid.x * 256u) { key = max(key, ordered(logits[i])); }
+    for (var i = wid.x * {{ workgroup }}u + li; i < V; i += grid.x * {{ workgroup }}u) { key = max(key, ordered(logits[i])); }
     atomicMax(&top, key);
     workgroupBarrier();
     if (li == 0u) { part[wid.x] = unordered(atomicLoad(&top)); }

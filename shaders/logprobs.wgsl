@@ -1,5 +1,5 @@
 // What log probabilities are made of: the largest logit among the tokens that each workgroup looks at, the sum of exp(logit - largest), and the
-// likeliest of these tokens, as many as are wanted, best first. Grid [64]. NaN counts nowhere.
+// likeliest of these tokens, as many as are wanted, best first. Grid [SLICES]. NaN counts nowhere.
 {% set sum = "f32" %}
 {% set reduce = "wg" %}
 {% include "common/state.wgsl" %}
@@ -11,14 +11,14 @@ override V: u32;  // logits
 
 @group(0) @binding(1) var<uniform> params: Sampling;
 @group(0) @binding(2) var<storage, read> raw: array<f32>;               // [V], from `penalize`
-@group(0) @binding(3) var<storage, read_write> sums: array<vec2<u32>>;  // [64] (key of the largest, f32 sum)
-@group(0) @binding(4) var<storage, read_write> tops: array<vec2<u32>>;  // [64, 20] (key, token id); after the last (0, 0xffffffff)
+@group(0) @binding(3) var<storage, read_write> sums: array<vec2<u32>>;  // [SLICES] (key of the largest, f32 sum)
+@group(0) @binding(4) var<storage, read_write> tops: array<vec2<u32>>;  // [SLICES, {{ max_top_logprobs }}] (key, token id); after the last (0, NO_TOKEN)
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let first = wid.x * 256u + li;
-    let step = grid.x * 256u;
+    let first = wid.x * {{ workgroup }}u + li;
+    let step = grid.x * {{ workgroup }}u;
     var top = 0u;
     for (var i = first; i < V; i += step) { top = max(top, ordered(raw[i])); }
     let largest = best_of(vec2<u32>(top, 0u), li).x;
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 
     // The best of those that come after the last.
     var last = vec2<u32>(0xffffffffu, 0u);
-    for (var n = 0u; n < min(params.top_logprobs, 20u); n++) {
+    for (var n = 0u; n < min(params.top_logprobs, {{ max_top_logprobs }}u); n++) {
         var mine = vec2<u32>(0u, NO_TOKEN);
         for (var i = first; i < V; i += step) {
             let key = ordered(raw[i]);
@@ -42,6 +42,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             if (after && key > mine.x) { mine = vec2<u32>(key, i); }
         }
         last = best_of(mine, li);
-        if (li == 0u) { tops[wid.x * 20u + n] = last; }
+        if (li == 0u) { tops[wid.x * {{ max_top_logprobs }}u + n] = last; }
     }
 }

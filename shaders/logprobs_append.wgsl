@@ -9,12 +9,12 @@
 {% include "common/reduce.wgsl" %}
 
 @group(0) @binding(1) var<uniform> params: Sampling;
-@group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;          // [64], from `pick`
+@group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;          // [SLICES], from `pick`
 @group(0) @binding(3) var<storage, read> raw: array<f32>;                 // [V], from `penalize`
-@group(0) @binding(4) var<storage, read> sums: array<vec2<u32>>;          // [64], from `logprobs`
-@group(0) @binding(5) var<storage, read> tops: array<vec2<u32>>;          // [64, 20], from `logprobs`
-@group(0) @binding(6) var<storage, read_write> ids: array<u32>;           // [ring_len, 20], 0xffffffff where there are no more tokens
-@group(0) @binding(7) var<storage, read_write> logprobs: array<f32>;      // [ring_len, 21]: of the token chosen, of the likeliest
+@group(0) @binding(4) var<storage, read> sums: array<vec2<u32>>;          // [SLICES], from `logprobs`
+@group(0) @binding(5) var<storage, read> tops: array<vec2<u32>>;          // [SLICES, {{ max_top_logprobs }}], from `logprobs`
+@group(0) @binding(6) var<storage, read_write> ids: array<u32>;           // [ring_len, {{ max_top_logprobs }}], NO_TOKEN where there are no more tokens
+@group(0) @binding(7) var<storage, read_write> logprobs: array<f32>;      // [ring_len, 1 + {{ max_top_logprobs }}]: of the token chosen, of the likeliest
 
 // The logarithm of exp(number of key - number of largest).
 fn below(key: u32, largest: u32) -> f32 {
@@ -22,7 +22,7 @@ fn below(key: u32, largest: u32) -> f32 {
     return unordered(key) - unordered(largest);
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     let token = best_of(cand[li], li).y;
@@ -32,19 +32,19 @@ fn main(@builtin(local_invocation_index) li: u32) {
     if (slice.x != 0u) { share = bitcast<f32>(slice.y) * exp(below(slice.x, largest)); }
     let whole = log(workgroup_sum(share, li));
     let slot = state.step % max(params.ring_len, 1u);
-    if (li == 0u && token != NO_TOKEN) { logprobs[slot * 21u] = below(ordered(raw[token]), largest) - whole; }
+    if (li == 0u && token != NO_TOKEN) { logprobs[slot * {{ max_top_logprobs + 1 }}u] = below(ordered(raw[token]), largest) - whole; }
 
     // Each slice's are in order: the best of their heads is the next.
     var head = 0u;
-    let wanted = min(params.top_logprobs, 20u);
+    let wanted = min(params.top_logprobs, {{ max_top_logprobs }}u);
     for (var n = 0u; n < wanted; n++) {
         var mine = vec2<u32>(0u, NO_TOKEN);
-        if (head < wanted) { mine = tops[li * 20u + head]; }
+        if (head < wanted) { mine = tops[li * {{ max_top_logprobs }}u + head]; }
         let best = best_of(mine, li);
         if (mine.y == best.y) { head++; }
         if (li == 0u) {
-            ids[slot * 20u + n] = best.y;
-            if (best.y != NO_TOKEN) { logprobs[slot * 21u + 1u + n] = below(best.x, largest) - whole; }
+            ids[slot * {{ max_top_logprobs }}u + n] = best.y;
+            if (best.y != NO_TOKEN) { logprobs[slot * {{ max_top_logprobs + 1 }}u + 1u + n] = below(best.x, largest) - whole; }
         }
     }
 }

@@ -3,11 +3,11 @@
 {% set across = tile[0] // 16 %}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
+{% include "common/activations.wgsl" %}
 {% if act == "q8" %}
-@group(0) @binding(3) var<storage, read> xq: array<vec4<u32>>;   // [T][KB][2]
-@group(0) @binding(4) var<storage, read> xs: array<vec2<f32>>;   // [T][KB]
-{% set halves = weight == "q6_k" %}
-{% set mins = weight in ["q4_k", "q5_k"] %}
+{% import "common/weight_" ~ weight ~ ".wgsl" as type with context %}
+{% set halves = type.halves_scale %}
+{% set mins = type.has_min %}
 const SPAN = {{ tile[0] }}u;
 var<workgroup> wt: array<vec4<u32>, SPAN * 4u>;   // [2 blocks][2 halves][SPAN n]: 16 int8 each
 var<workgroup> xt: array<vec4<u32>, 256>;         // [2 blocks][2 halves][64 t]
@@ -16,8 +16,6 @@ var<workgroup> wd: array<{{ "vec2<f32>" if halves or mins else "f32" }}, SPAN * 
 var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, 128>;                    // [2 blocks][64]: scales{% if mins %}, and scales times sums{% endif %}
 
 {% else %}
-@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [T][KB * 8]
-fn x4(j: u32) -> vec4<f32> { return x[j]; }
 var<workgroup> wt: array<vec4<f32>, 256>;   // [4][64 n]: 4 values of k each
 var<workgroup> xt: array<vec4<f32>, 256>;   // [4][64 t]
 {% endif %}

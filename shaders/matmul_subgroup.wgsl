@@ -24,14 +24,15 @@ var<workgroup> xt: array<f16, {{ tile[1] }}u * STRIDE>;   // [t][k]
 
 // Four halves of block b of w; what is beyond the largest half saturates.
 fn w_halves(b: u32, j: u32) -> vec4<f16> {
-{% if weight in ["f32", "f16", "bf16"] %}
+{% import "common/weight_" ~ weight ~ ".wgsl" as type with context %}
+{% if not type.numbers %}
     return saturated(w4(b, j));
 {% else %}
     let d = w_scales(b);
     let q = vec4<f16>(unpack4xI8(w_i8(b, j)));
-{% if weight == "q6_k" %}
+{% if type.halves_scale %}
     return q * f16(select(d.x, d.y, j >= 4u));
-{% elif weight in ["q4_k", "q5_k"] %}
+{% elif type.has_min %}
     return q * f16(d.x) - f16(d.z);
 {% else %}
     return q * f16(d.x);

@@ -11,13 +11,7 @@ override N: u32;         // rows of w in this part
 override ROW0: u32;      // where in a row of y this part begins
 override ADD: u32;       // 1: y is added to, the residual
 override NSTRIDE: u32;   // f32 elements between rows of y
-{% if act == "q8" %}
-@group(0) @binding(3) var<storage, read> xq: array<vec4<u32>>;   // [T][KB][2]
-@group(0) @binding(4) var<storage, read> xs: array<vec2<f32>>;   // [T][KB]
-{% else %}
-@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;    // [T][KB * 8]
-fn x4(j: u32) -> vec4<f32> { return x[j]; }
-{% endif %}
+{% include "common/activations.wgsl" %}
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
 override BIAS: u32 = 0u;   // 1: the bias is added
 @group(0) @binding(6) var<storage, read> bias: array<f32>;       // [>= ROW0 + N], read where BIAS is 1

@@ -6,22 +6,22 @@
 override V: u32;  // logits
 
 @group(0) @binding(1) var<uniform> params: Sampling;
-@group(0) @binding(2) var<storage, read> tallies: array<vec2<u32>>;  // [64, 256], from `tally`
+@group(0) @binding(2) var<storage, read> tallies: array<vec2<u32>>;  // [SLICES, BINS], from `tally`
 @group(0) @binding(3) var<storage, read_write> search: Search;
 {% include "common/search.wgsl" %}
 
-const BINS = 256u;
+const BINS = {{ bins }}u;
 
 var<workgroup> at_least: array<vec2<u32>, BINS>;  // weight of this bin and all above
 var<workgroup> found: Search;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ bins }})
 fn main(@builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (params.temperature == 0.0) { return; }
     if (li == 0u) { found = search; }
     var sum = vec2<u32>(0u);
-    for (var w = 0u; w < 64u; w++) { sum = add64(sum, tallies[w * BINS + li]); }
+    for (var w = 0u; w < {{ slices }}u; w++) { sum = add64(sum, tallies[w * BINS + li]); }
     at_least[li] = sum;
     workgroupBarrier();
     for (var distance = 1u; distance < BINS; distance *= 2u) {

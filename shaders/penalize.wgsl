@@ -1,5 +1,5 @@
 // Penalties and bias, before the token is chosen: of a logit x it makes x / repetition (x * repetition where x is below 0) if the token is in the
-// prompt or in the answer, less frequency times its number in the answer, less presence if it is there, plus its bias. Grid [64].
+// prompt or in the answer, less frequency times its number in the answer, less presence if it is there, plus its bias. Grid [SLICES].
 // The model's own logits stay in `raw`, for log probabilities.
 {% include "common/state.wgsl" %}
 {% include "common/sampling.wgsl" %}
@@ -10,10 +10,10 @@ override V: u32;  // logits
 @group(0) @binding(3) var<storage, read_write> tallies: array<vec2<u32>>;  // [V] (bit 31: in the prompt, and the number in the answer; f32 bias)
 @group(0) @binding(4) var<storage, read_write> raw: array<f32>;            // [V]
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    for (var i = wid.x * 256u + li; i < V; i += grid.x * 256u) {
+    for (var i = wid.x * {{ workgroup }}u + li; i < V; i += grid.x * {{ workgroup }}u) {
         let tally = tallies[i];
         var seen = tally.x;
         // The token of the step before counts from now on.

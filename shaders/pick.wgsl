@@ -1,4 +1,4 @@
-// The best token among those that each workgroup looks at: grid [64], cand[w] = (key of its value, token id).
+// The best token among those that each workgroup looks at: grid [SLICES], cand[w] = (key of its value, token id).
 // Greedy, the value is the logit. Else it is logit / temperature + a Gumbel variate, whose largest is a sample of the softmax
 // (Gumbel-max), over the tokens that `threshold` keeps. Ties go to the lowest id; NaN never wins.
 {% include "common/state.wgsl" %}
@@ -11,9 +11,9 @@ override V: u32;  // logits
 @group(0) @binding(1) var<uniform> params: Sampling;
 @group(0) @binding(2) var<storage, read> logits: array<f32>;            // [V]
 @group(0) @binding(3) var<storage, read> thr: array<u32>;               // [4], from `threshold`
-@group(0) @binding(4) var<storage, read_write> cand: array<vec2<u32>>;  // [64]
+@group(0) @binding(4) var<storage, read_write> cand: array<vec2<u32>>;  // [SLICES]
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     // Key 0 is NaN.
@@ -21,8 +21,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let top_key = thr[1];
     let position = state.pos + state.rows;  // of the token to be chosen
     var best = vec2<u32>(0u, NO_TOKEN);
-    let step = grid.x * 256u;
-    for (var first = wid.x * 256u + li; first < V; first += step * 4u) {
+    let step = grid.x * {{ workgroup }}u;
+    for (var first = wid.x * {{ workgroup }}u + li; first < V; first += step * 4u) {
         // Four under way at once: what takes time is the wait for loads.
         let xs = vec4<f32>(logits[first]{% for c in [1, 2, 3] %}, logits[min(first + step * {{ c }}u, V - 1u)]{% endfor %});
         for (var c = 0u; c < 4u; c++) {

@@ -1,4 +1,4 @@
-// Fills `words` with bits of a hash of their place, for weights that need no download: (hash & keep) | fixed. 16 words an invocation.
+// Fills `words` with bits of a hash of their place, for weights that need no download: (hash & keep) | fixed. {{ streamed }} words an invocation.
 {% include "common/state.wgsl" %}
 struct Fill {
     seed: u32,
@@ -15,12 +15,12 @@ fn mix(v: u32) -> u32 {
     return x ^ (x >> 16u);
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let first = (wid.x + wid.y * grid.x) * 4096u + li;
-    for (var i = 0u; i < 16u; i++) {
-        let at = first + i * 256u;
+    let first = (wid.x + wid.y * grid.x) * {{ workgroup * streamed }}u + li;
+    for (var i = 0u; i < {{ streamed }}u; i++) {
+        let at = first + i * {{ workgroup }}u;
         if (at < arrayLength(&words)) { words[at] = (mix(at + params.seed) & params.keep) | params.fixed; }
     }
 }

@@ -8,7 +8,7 @@ override USED: u32;
 override STRIDE: u32;
 override NORMED: u32;
 
-const MOST = {{ 4 * workgroup }}u;
+const MOST = {{ max_experts }}u;
 var<workgroup> all: array<f32, MOST>;
 var<workgroup> counted: array<f32, MOST>;
 

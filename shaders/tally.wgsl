@@ -1,5 +1,5 @@
 // A round of the search for a threshold (common/search.wgsl): what the tokens weigh together that have each value of the round's eight bits of the
-// key, of those whose higher bits are the prefix. Grid [64]: each workgroup has bins of its own, which `narrow` adds up.
+// key, of those whose higher bits are the prefix. Grid [SLICES]: each workgroup has bins of its own, which `narrow` adds up.
 //
 // Masses are integers, units of 2^-31 of the likeliest token's, summed in 64 bits: the sums, and so the answer, do not depend on the order in which
 // invocations arrive.
@@ -10,12 +10,12 @@ override V: u32;  // logits
 
 @group(0) @binding(1) var<uniform> params: Sampling;
 @group(0) @binding(2) var<storage, read> logits: array<f32>;               // [V]
-@group(0) @binding(3) var<storage, read> part: array<f32>;                 // [64], maxima from `logit_stats`
+@group(0) @binding(3) var<storage, read> part: array<f32>;                 // [SLICES], maxima from `logit_stats`
 @group(0) @binding(4) var<storage, read> search: Search;
-@group(0) @binding(5) var<storage, read_write> tallies: array<vec2<u32>>;  // [64, 256] 64-bit sums
+@group(0) @binding(5) var<storage, read_write> tallies: array<vec2<u32>>;  // [SLICES, BINS] 64-bit sums
 {% include "common/search.wgsl" %}
 
-const BINS = 256u;
+const BINS = {{ bins }}u;
 // Neighbouring invocations add to different copies of a bin: the first bits of most keys are the same.
 const COPIES = 4u;
 
@@ -23,19 +23,19 @@ var<workgroup> top: atomic<u32>;
 var<workgroup> low: array<atomic<u32>, BINS * COPIES>;   // [BINS][COPIES]
 var<workgroup> high: array<atomic<u32>, BINS * COPIES>;  // [BINS][COPIES]: how often `low` overflowed
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (params.temperature == 0.0 || search.round >= rounds()) { return; }
-    if (li < 64u) { atomicMax(&top, ordered(part[li])); }
+    if (li < {{ slices }}u) { atomicMax(&top, ordered(part[li])); }
     workgroupBarrier();
     let top_key = atomicLoad(&top);
     let largest = unordered(top_key);
     let mass = by_mass(search.round);
     let shift = 24u - 8u * (search.round & 3u);
     let least = max(search.floor_key, 1u);  // 0 is NaN
-    let step = grid.x * 256u;
-    for (var first = wid.x * 256u + li; first < V; first += step * 4u) {
+    let step = grid.x * {{ workgroup }}u;
+    for (var first = wid.x * {{ workgroup }}u + li; first < V; first += step * 4u) {
         // Four under way at once: what takes time is the wait for loads.
         let xs = vec4<f32>(logits[first]{% for c in [1, 2, 3] %}, logits[min(first + step * {{ c }}u, V - 1u)]{% endfor %});
         for (var c = 0u; c < 4u; c++) {
@@ -48,7 +48,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
                 weight = 0x80000000u;
                 if (key < top_key) { weight = u32(min(exp((x - largest) / params.temperature), 1.0) * 2147483648.0 + 0.5); }
             }
-            let slot = ((key >> shift) & 255u) * COPIES + li % COPIES;
+            let slot = ((key >> shift) & {{ bins - 1 }}u) * COPIES + li % COPIES;
             let before = atomicAdd(&low[slot], weight);
             if (before + weight < before) { atomicAdd(&high[slot], 1u); }
         }

@@ -6,14 +6,14 @@
 override V: u32;  // logits
 
 @group(0) @binding(1) var<uniform> params: Sampling;
-@group(0) @binding(2) var<storage, read> part: array<f32>;       // [64], maxima from `logit_stats`
+@group(0) @binding(2) var<storage, read> part: array<f32>;       // [SLICES], maxima from `logit_stats`
 @group(0) @binding(3) var<storage, read_write> search: Search;
 @group(0) @binding(4) var<storage, read_write> thr: array<u32>;  // [4]: threshold, key of the maximum, 0, 0
 {% include "common/search.wgsl" %}
 
 var<workgroup> top: atomic<u32>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size({{ slices }})
 fn main(@builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (params.temperature == 0.0) {

@@ -1,5 +1,5 @@
 // The best of (key, token id), one an invocation: the largest key, and of equals the lowest id.
-const NO_TOKEN = 0xffffffffu;
+const NO_TOKEN = {{ after_end }}u;
 
 var<workgroup> best_key: atomic<u32>;
 var<workgroup> best_id: atomic<u32>;

@@ -1,4 +1,5 @@
-// The 32 outputs of a workgroup: a block, quantized where activations are int8.
+// Outputs act(gate) * up, 32 a workgroup: a block, quantized where activations are int8.
+override F: u32;      // outputs
 {% if out == "q8" %}
 @group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [ceil(F / 32)][8]
 @group(0) @binding(6) var<storage, read_write> ys: array<vec2<f32>>;   // [ceil(F / 32)]
@@ -42,3 +43,4 @@ fn write_outputs(block: u32, li: u32) {
     if (li < 8u) { y[block * 8u + li] = v; }
 {% endif %}
 }
+{% include "common/activation.wgsl" %}

@@ -37,8 +37,8 @@ fn add_block(li: u32, first: bool) {
 {% if act == "f32" %}
 fn x4(j: u32) -> vec4<f32> { return residual(j) * nw[j]; }
 {% else %}
-var<workgroup> nq: array<vec2<u32>, 512>;   // [KB][4], KB at most 128: int8 of h * nw, eight each
-var<workgroup> ns: array<vec2<f32>, 128>;   // [KB]: (scale, scale * sum of the int8)
+var<workgroup> nq: array<vec2<u32>, {{ prologue_blocks * 4 }}>;   // [KB][4]: int8 of h * nw, eight each
+var<workgroup> ns: array<vec2<f32>, {{ prologue_blocks }}>;   // [KB]: (scale, scale * sum of the int8)
 var<workgroup> squares: array<f32, {{ workgroup // lanes }}>;   // sums of h^2, by group of lanes
 
 fn prologue(li: u32) {

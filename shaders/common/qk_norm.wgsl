@@ -1,19 +1,19 @@
 // RMSNorm of the four queries and of the new key that a workgroup of attention reads, before they are rotated.
 override QK_NORM: u32 = 0u;   // 1: they are normed
 override EPS: f32 = 0.0;
-// [2][256]: the weights for queries and for keys, read where QK_NORM is 1. A uniform where all storage buffers are taken: lanes that read
+// [2][{{ head_room }}]: the weights for queries and for keys, read where QK_NORM is 1. A uniform where all storage buffers are taken: lanes that read
 // different places of one wait for each other.
 {% if kv == "q8" %}
-@group(0) @binding(9) var<uniform> qkn: array<vec4<f32>, 128>;
+@group(0) @binding(9) var<uniform> qkn: array<vec4<f32>, {{ head_room // 2 }}>;
 fn norm_weight(i: u32) -> f32 { return qkn[i / 4u][i % 4u]; }
 {% else %}
 @group(0) @binding(9) var<storage, read> qkn: array<f32>;
 fn norm_weight(i: u32) -> f32 { return qkn[i]; }
 {% endif %}
 
-// Queries and key times their weights, [HEADS + 1][256], stand in `summands` behind what is appended; behind them the squares.
-const WEIGHTED = 512u;
-const SQUARES = 1792u;
+// Queries and key times their weights, [HEADS + 1][{{ head_room }}], stand in `summands` behind what is appended; behind them the squares.
+const WEIGHTED = {{ 2 * head_room }}u;
+const SQUARES = {{ 7 * head_room }}u;
 struct QkNorm { factor: f32, at: u32 }
 fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
     if (QK_NORM == 0u) { return qkv[base + e]; }
@@ -28,7 +28,7 @@ fn weigh(base: u32, there: bool, li: u32) {
         for (var e = li % 32u; e < E; e += 32u) {
             let x = qkv[base + e];
             squares += x * x;
-            summands[WEIGHTED + part * 256u + e] = x * norm_weight(select(0u, 256u, part == HEADS) + e);
+            summands[WEIGHTED + part * {{ head_room }}u + e] = x * norm_weight(select(0u, {{ head_room }}u, part == HEADS) + e);
         }
     }
 {% if reduce == "sg32" %}
@@ -44,7 +44,7 @@ fn weigh(base: u32, there: bool, li: u32) {
 
 // The norm of query `which`, of the key where it is HEADS, and of what has none beyond.
 fn norm_of(which: u32) -> QkNorm {
-    var norm = QkNorm(1.0, WEIGHTED + which * 256u);
+    var norm = QkNorm(1.0, WEIGHTED + which * {{ head_room }}u);
     if (QK_NORM == 1u && which <= HEADS) {
 {% if reduce == "sg32" %}
         let squares = summands[SQUARES + which];

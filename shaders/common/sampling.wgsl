@@ -12,5 +12,5 @@ struct Sampling {
     frequency: f32,    // 0: off
     repetition: f32,   // 1: off
     top_logprobs: u32, // how many of the likeliest tokens' log probabilities are wanted
-    stop: array<vec4<u32>, 4>,
+    stop: array<vec4<u32>, {{ max_stop // 4 }}>,
 }

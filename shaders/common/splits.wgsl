@@ -1,8 +1,8 @@
 // How the cache is cut for attention of few rows (Rust: src/kernels/splits.rs): keys a workgroup, LEAST or twice that and so on, so that at
 // most FILL workgroups or so run at once; at most MOST, so that one row's are many in a long cache. All rows are cut as the last is.
 override LEAST: u32;          // keys of the smallest split, a power of two
-override MOST: u32 = 128u;    // keys of the largest
-override FILL: u32 = 160u;    // workgroups that fill a GPU
+override MOST: u32 = {{ decode_most_keys }}u;    // keys of the largest
+override FILL: u32 = {{ decode_fill }}u;    // workgroups that fill a GPU
 
 fn keys_a_split(keys: u32, groups: u32) -> u32 {
     var split = LEAST;

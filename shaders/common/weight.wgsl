@@ -10,5 +10,11 @@
 //   w_scales(b)       (scale of elements 0..15, scale of elements 16..31, min): value = scale * int8 - min
 //   W, load_w(b)      all that memory holds of block b, so that many loads can be under way before the first is used
 //   dot_w(w, xa, xb, xs)    its product with an int8 block of activations: xs = (scale, scale * sum of the int8)
+{# Other templates ask for properties of a type, never for its name: {% import "common/weight_" ~ weight ~ ".wgsl" as type with context %}, then
+   type.has_min and so on. Each type's file sets
+     units          pieces of 16 bytes that a block's numbers take in memory
+     numbers        w_i8 and w_scales exist: the type is quantized
+     has_min        the third of w_scales counts
+     halves_scale   the second of w_scales differs from the first #}
 @group(0) @binding(1) var<storage, read> wq: array<vec4<u32>>;
 {% include "common/weight_" ~ weight ~ ".wgsl" %}

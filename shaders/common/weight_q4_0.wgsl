@@ -1,5 +1,6 @@
 // q4_0: 1 vec4 a block, GGUF's own 16 bytes: the low nibbles of word i are elements 4i..4i+3, the high nibbles elements
 // 16+4i..16+4i+3; value = (nibble - 8) * scale.
+{% set units = 1 %}{% set numbers = true %}{% set has_min = false %}{% set halves_scale = false %}
 {% include "common/scales.wgsl" %}
 // Four nibbles, one a byte -> four signed bytes, 8 less each: the top bit keeps a byte's borrow from its neighbour.
 fn minus8(v: u32) -> u32 {
@@ -12,7 +13,7 @@ fn w4(b: u32, j: u32) -> vec4<f32> {
     return vec4<f32>(unpack4xI8(w_i8(b, j))) * w_scale(b);
 }
 {% if act is defined and act == "f32" %}
-const UNITS: u32 = 1u;
+const UNITS: u32 = {{ units }}u;
 struct X { {% for j in range(8) %}x{{ j }}: vec4<f32>, {% endfor %} }
 fn load_x(i: u32) -> X {
     return X({% for j in range(8) %}x4(i * 8u + {{ j }}u), {% endfor %});

@@ -1,4 +1,5 @@
 // q5_0: 1 vec4 of nibbles a block, as q4_0's; value = (number - 16) * scale.
+{% set units = 1 %}{% set numbers = true %}{% set has_min = false %}{% set halves_scale = false %}
 @group(0) @binding(2) var<storage, read> ws: array<vec2<u32>>;   // of block b: the scale as an f32, and the fifth bits
 {% include "common/fifth.wgsl" %}
 // Four numbers below 32, one a byte -> four signed bytes, 16 less each: the top bit keeps a byte's borrow from its neighbour.

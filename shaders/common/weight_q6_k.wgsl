@@ -1,5 +1,6 @@
 // q6_k: blocks in groups of eight: 8 vec4 of nibbles as q4_0's, one a block, then 4 vec4 of high bits, two words a block: bits 2i and 2i+1
 // of byte k of word n belong to element 16n + 4i + k; value = (number - 32) * scale, a scale for each 16 elements.
+{% set units = 1 %}{% set numbers = true %}{% set has_min = false %}{% set halves_scale = true %}
 @group(0) @binding(2) var<storage, read> ws: array<u32>;   // of eight blocks: 16 signed bytes in four words, and their common factor as an f32
 fn w_q(b: u32) -> vec4<u32> { return wq[(b >> 3u) * 12u + (b & 7u)]; }
 fn w_h(b: u32) -> vec2<u32> {

@@ -1,4 +1,5 @@
 // q8_0: 2 vec4 a block, 32 signed bytes in element order; value = byte * scale.
+{% set units = 2 %}{% set numbers = true %}{% set has_min = false %}{% set halves_scale = false %}
 {% include "common/scales.wgsl" %}
 fn w_i8(b: u32, j: u32) -> u32 {
     return wq[b * 2u + (j >> 2u)][j & 3u];
@@ -7,7 +8,7 @@ fn w4(b: u32, j: u32) -> vec4<f32> {
     return vec4<f32>(unpack4xI8(w_i8(b, j))) * w_scale(b);
 }
 {% if act is defined and act == "f32" %}
-const UNITS: u32 = 2u;
+const UNITS: u32 = {{ units }}u;
 struct X { x0: vec4<f32>, x1: vec4<f32>, x2: vec4<f32>, x3: vec4<f32> }
 fn load_x(i: u32) -> X {
     return X(x4(i * 4u), x4(i * 4u + 1u), x4(i * 4u + 2u), x4(i * 4u + 3u));

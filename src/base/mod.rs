@@ -5,6 +5,7 @@ mod clock;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod js;
 mod names;
+pub mod numbers;
 mod progress;
 mod signal;
 

@@ -1,5 +1,6 @@
 use super::random::{Random, untouched, words};
 use super::{Case, Compare};
+use crate::base::numbers::BINS;
 use crate::cpu::sampling::ordered;
 use crate::cpu::threshold::Search;
 use crate::kernels::{State, Variant};
@@ -135,7 +136,7 @@ pub fn tally(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let floor_key = if round < 4 { 0 } else { floor_key };
         let search = Search { round, prefix: prefix.checked_shr(32 - 8 * (round % 4)).unwrap_or(0), floor_key, ..Search::default() };
         let part = maxima(values, random);
-        let buffers = vec![("part", part), ("search", words_of(search)), ("tallies", untouched(2 * 256 * SLICES as usize))];
+        let buffers = vec![("part", part), ("search", words_of(search)), ("tallies", untouched((2 * BINS * SLICES) as usize))];
         (buffers, vec![("tallies", if params.searches_top_k(values.len() as u32) && round < 4 { Compare::Exact } else { Compare::Sums })])
     })
 }
@@ -165,7 +166,7 @@ pub fn narrow(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let weight = |random: &mut Random, bin: u32| {
             if most > 0 && bin < bins { [random.below(most).max(u32::from(most == 1)), random.below(most.min(7))] } else { [0, 0] }
         };
-        let mut tallies: Vec<u32> = (0..256 * SLICES).flat_map(|i| weight(random, i % 256)).collect();
+        let mut tallies: Vec<u32> = (0..BINS * SLICES).flat_map(|i| weight(random, i % BINS)).collect();
         if most < u32::MAX {
             tallies.iter_mut().skip(1).step_by(2).for_each(|high| *high = 0);
         }
@@ -229,8 +230,8 @@ pub fn advance(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         ("ring turns over", State { step: 23, ..state }, OFF, vec![(1, best(6))]),
         ("ties go to the lowest id", state, OFF, vec![(3, best(70)), (9, best(20)), (60, best(30))]),
         ("after a prompt", State { rows: 30, step: 0, pos: 0, ..state }, OFF, vec![(3, best(0))]),
-        ("nothing but NaN", state, stops, (0..64).map(|i| (i, nan)).collect()),
-        ("one candidate", state, stops, (0..64).map(|i| (i, if i == 0 { best(0) } else { nan })).collect()),
+        ("nothing but NaN", state, stops, (0..SLICES as usize).map(|i| (i, nan)).collect()),
+        ("one candidate", state, stops, (0..SLICES as usize).map(|i| (i, if i == 0 { best(0) } else { nan })).collect()),
     ];
     shapes
         .into_iter()
@@ -325,16 +326,16 @@ pub fn logprobs_append(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (how many of the likeliest, slices that have tokens, step)
     let shapes = [(0, 64, 0), (5, 64, 3), (20, 64, 7), (20, 1, 9), (3, 2, 100), (2, 0, 1)];
     let make = |(wanted, slices, step): (usize, usize, u32)| {
-        let raw: Vec<f32> = (0..64 * TOP).map(|_| random.f32() * 8.0).collect();
+        let raw: Vec<f32> = (0..SLICES as usize * TOP).map(|_| random.f32() * 8.0).collect();
         // Slice w has the tokens 20 w to 20 w + 19; those beyond `slices` have none.
         let of = |w: usize| {
             let mut best: Vec<[u32; 2]> = (w * TOP..(w + 1) * TOP).map(|id| [ordered(raw[id]), id as u32]).collect();
             best.sort_unstable_by_key(|&[key, id]| (std::cmp::Reverse(key), id));
             if w < slices { best } else { vec![[0, AFTER_END]; TOP] }
         };
-        let tops: Vec<[u32; 2]> = (0..64).flat_map(of).collect();
-        let sums: Vec<u32> = (0..64).flat_map(|w| [tops[w * TOP][0], if w < slices { (1.0 + w as f32).to_bits() } else { 0 }]).collect();
-        let mut cand = vec![[0, AFTER_END]; 64];
+        let tops: Vec<[u32; 2]> = (0..SLICES as usize).flat_map(of).collect();
+        let sums: Vec<u32> = (0..SLICES as usize).flat_map(|w| [tops[w * TOP][0], if w < slices { (1.0 + w as f32).to_bits() } else { 0 }]).collect();
+        let mut cand = vec![[0, AFTER_END]; SLICES as usize];
         if slices > 0 {
             cand[slices - 1] = [ordered(1.0), ((slices - 1) * TOP) as u32 + 3];
         }

@@ -1,7 +1,7 @@
 use super::Call;
 use super::sampling::params;
 use crate::kernels::State;
-use crate::sample::{AFTER_END, MAX_STOP, NOT_A_NUMBER};
+use crate::sample::{AFTER_END, MAX_STOP, NOT_A_NUMBER, SLICES};
 
 /// Appends the best candidate to the ring and moves the state on; after the end it marks the slot as empty.
 pub fn run(call: &Call) {
@@ -15,7 +15,7 @@ pub fn run(call: &Call) {
     } else {
         let cand = call.view::<[u32; 2]>("cand");
         // The largest key; of equals the lowest id.
-        let best = cand[..64].iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).unwrap_or([0, AFTER_END]);
+        let best = cand[..SLICES as usize].iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).unwrap_or([0, AFTER_END]);
         if best[1] == AFTER_END {
             ring[slot] = NOT_A_NUMBER;
             state.done = 1;

@@ -1,4 +1,5 @@
 use super::{Call, kv, qk_norm, rope};
+use crate::base::numbers::{HEAD_ROOM, HEADS_A_READ};
 use crate::kernels::splits::Rule;
 
 /// Per row: rotates queries and the new key and appends key and value, unless that was done; then, per split of what the row sees and query
@@ -7,7 +8,7 @@ pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let (scale, cap) = (call.f64("SCALE"), call.f64("SOFTCAP"));
     let state = call.state();
-    let groups = g * (h / g).div_ceil(4);
+    let groups = g * (h / g).div_ceil(HEADS_A_READ as usize);
     let half = call.usize("ROT") / 2;
     let table = call.view::<[f32; 2]>("rot");
     let all = call.view::<f32>("qkv");
@@ -25,7 +26,7 @@ pub fn run(call: &Call) {
         let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
         for (i, head) in qkv.chunks_exact_mut(e).take(h + g).enumerate() {
             if call.u32("QK_NORM") == 1 {
-                qk_norm::rms_norm(head, &norms[if i < h { 0 } else { 256 }..], call.f32("EPS"));
+                qk_norm::rms_norm(head, &norms[if i < h { 0 } else { HEAD_ROOM as usize }..], call.f32("EPS"));
             }
             rope::rotate(head, angles, call.u32("INTERLEAVED") != 0);
         }

@@ -1,7 +1,7 @@
 use super::Call;
 use super::sampling::{ordered, params, unordered};
 
-/// part[w] = the largest of the logits that workgroup w looks at: blocks of 256, dealt out in turn.
+/// part[w] = the largest of the logits that workgroup w looks at.
 pub fn run(call: &Call) {
     if params(call).temperature == 0.0 {
         return;
@@ -10,7 +10,7 @@ pub fn run(call: &Call) {
     let groups = call.grid[0] as usize;
     let mut top = vec![ordered(f32::MIN); groups];
     for (i, x) in logits[..call.usize("V")].iter().enumerate() {
-        let w = i / 256 % groups;
+        let w = call.slice(i);
         top[w] = top[w].max(ordered(*x));
     }
     let mut part = call.view_mut::<f32>("part");

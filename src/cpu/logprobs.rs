@@ -4,7 +4,9 @@ use super::Call;
 use super::sampling::{ordered, params, scaled};
 use crate::sample::{AFTER_END, MAX_TOP_LOGPROBS as TOP};
 
-/// Of the tokens that each workgroup looks at (blocks of 256, dealt out in turn) the largest logit, the sum of exp(logit - largest), and the best.
+const SLICES: usize = crate::sample::SLICES as usize;
+
+/// Of the tokens that each workgroup looks at the largest logit, the sum of exp(logit - largest), and the best.
 pub fn run(call: &Call) {
     let wanted = (params(call).top_logprobs as usize).min(TOP);
     let raw = call.view::<f32>("raw");
@@ -14,7 +16,7 @@ pub fn run(call: &Call) {
     let mut slices = vec![Vec::new(); groups];
     for (i, x) in raw[..call.usize("V")].iter().enumerate() {
         if !x.is_nan() {
-            slices[i / 256 % groups].push((ordered(*x), i));
+            slices[call.slice(i)].push((ordered(*x), i));
         }
     }
     for (w, slice) in slices.iter_mut().enumerate() {
@@ -39,15 +41,15 @@ pub fn append(call: &Call) {
     let mut ids = call.write("ids");
     let mut logprobs = call.view_mut::<f32>("logprobs");
     let slot = (call.state().step % params.ring_len.max(1)) as usize;
-    let largest = sums[..64].iter().map(|s| s[0]).max().unwrap_or(0);
+    let largest = sums[..SLICES].iter().map(|s| s[0]).max().unwrap_or(0);
     let number = super::sampling::unordered;
     let whole: f64 =
-        sums[..64].iter().filter(|s| s[0] != 0).map(|s| f64::from(f32::from_bits(s[1])) * scaled(number(s[0]), largest, 1.0).exp()).sum::<f64>().ln();
-    let chosen = cand[..64].iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |c| c[1]);
+        sums[..SLICES].iter().filter(|s| s[0] != 0).map(|s| f64::from(f32::from_bits(s[1])) * scaled(number(s[0]), largest, 1.0).exp()).sum::<f64>().ln();
+    let chosen = cand[..SLICES].iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |c| c[1]);
     if chosen != AFTER_END {
         logprobs[slot * (TOP + 1)] = (scaled(raw[chosen as usize], largest, 1.0) - whole) as f32;
     }
-    let mut best: Vec<[u32; 2]> = (0..64).flat_map(|w| tops[w * TOP..w * TOP + wanted].iter().copied()).collect();
+    let mut best: Vec<[u32; 2]> = (0..SLICES).flat_map(|w| tops[w * TOP..w * TOP + wanted].iter().copied()).collect();
     best.sort_unstable_by_key(|&[key, id]| (std::cmp::Reverse(key), id));
     for (n, [key, id]) in best.into_iter().take(wanted).enumerate() {
         ids[slot * TOP + n] = id;

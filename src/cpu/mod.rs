@@ -89,6 +89,11 @@ impl Call<'_> {
         given.or_else(default).unwrap_or_else(|| panic!("{}: no override {name}", self.variant))
     }
 
+    /// The workgroup that looks at number `i` of many: runs as long as a workgroup are dealt out in turn.
+    pub fn slice(&self, i: usize) -> usize {
+        i / self.variant.workgroup[0] as usize % self.grid[0] as usize
+    }
+
     /// An override of type u32.
     pub fn u32(&self, name: &str) -> u32 {
         self.f64(name) as u32

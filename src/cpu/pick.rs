@@ -2,7 +2,7 @@ use super::Call;
 use super::sampling::{gumbel, hash, ordered, params, scaled};
 use crate::sample::AFTER_END;
 
-/// cand[w] = (key of the best value, token id) of the tokens that workgroup w looks at: blocks of 256, dealt out in turn.
+/// cand[w] = (key of the best value, token id) of the tokens that workgroup w looks at.
 pub fn run(call: &Call) {
     let params = params(call);
     let state = call.state();
@@ -21,7 +21,7 @@ pub fn run(call: &Call) {
             key = ordered((draw + scaled(*x, thr[1], params.temperature)) as f32);
         }
         // Ids ascend, so the first of equals stays.
-        let slot = &mut best[i / 256 % groups];
+        let slot = &mut best[call.slice(i)];
         if key > slot[0] {
             *slot = [key, i as u32];
         }

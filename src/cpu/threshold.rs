@@ -4,10 +4,11 @@ use bytemuck::{Pod, Zeroable};
 
 use super::Call;
 use super::sampling::{ordered, params, scaled, unordered};
+use crate::base::numbers;
 use crate::sample::Sampling;
 
-const BINS: usize = 256;
-const SLICES: usize = 64;
+const BINS: usize = numbers::BINS as usize;
+const SLICES: usize = numbers::SLICES as usize;
 
 /// Where the search stands: the twin of `Search` in common/search.wgsl.
 #[repr(C)]
@@ -58,7 +59,7 @@ fn mass(scaled: f64) -> u64 {
     (scaled.exp() * 2_147_483_648.0).round() as u64
 }
 
-/// What the tokens weigh that have each value of the round's eight bits, of those with the prefix, by workgroup: blocks of 256, dealt out in turn.
+/// What the tokens weigh that have each value of the round's eight bits, of those with the prefix, by workgroup: see [`Call::slice`].
 pub fn tally(call: &Call) {
     let (params, search, v) = (params(call), Search::of(call), call.u32("V"));
     if params.temperature == 0.0 || search.round >= params.filter_rounds(v) {
@@ -73,7 +74,7 @@ pub fn tally(call: &Call) {
             continue;
         }
         let weight = if by_mass(&params, v, search.round) { mass(scaled(*x, top_key, params.temperature)) } else { 1 };
-        sums[i / 256 % groups * BINS + (key >> shift & 255) as usize] += weight;
+        sums[call.slice(i) * BINS + (key >> shift) as usize % BINS] += weight;
     }
     for (to, sum) in call.view_mut::<[u32; 2]>("tallies").iter_mut().zip(sums) {
         *to = pair(sum);

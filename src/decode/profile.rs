@@ -8,6 +8,7 @@ use serde::Serialize;
 use bytemuck::bytes_of;
 
 use super::session::{Encoded, Session};
+use crate::base::numbers::STREAMED;
 use crate::base::{Cancel, now_ms};
 use crate::error::Result;
 use crate::kernels::State;
@@ -306,7 +307,7 @@ impl Session {
         let words = bytes / 16;
         let buffers = [("state", state), ("data", data), ("sums", out)];
         let bound = self.gpu.bind("stream", variant, &[("WORDS", words as f64)], &buffers)?;
-        let groups = u32::try_from(words / 256 / 16).unwrap_or(u32::MAX);
+        let groups = u32::try_from(words / u64::from(variant.workgroup[0] * STREAMED)).unwrap_or(u32::MAX);
         let encoded = Encoded { stage: Stage::Embed, bound, grid: Grid::folded(groups) };
         let mut best = 0.0_f64;
         for _ in 0..3 {

@@ -3,6 +3,7 @@
 use bytemuck::{bytes_of, cast_slice};
 
 use super::session::Session;
+use crate::base::numbers::STREAMED;
 use crate::blocks::WeightType;
 use crate::error::Result;
 use crate::kernels::{self, State};
@@ -52,7 +53,7 @@ impl Session {
             let mut encoder = self.gpu.encoder("random");
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.gpu.dispatch(&mut pass, &bound, Grid::folded(buffer.bytes().div_ceil(4096 * 4) as u32).at(1));
+                self.gpu.dispatch(&mut pass, &bound, Grid::folded(buffer.bytes().div_ceil(u64::from(variant.workgroup[0] * STREAMED) * 4) as u32).at(1));
             }
             self.gpu.submit(encoder);
         }

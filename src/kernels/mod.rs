@@ -88,6 +88,9 @@ fn templates() -> &'static Environment<'static> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
+        for (name, number) in NUMBERS {
+            environment.add_global(*name, *number);
+        }
         for (name, text) in TEMPLATES {
             // One that does not parse did not build; were it missing, rendering would say so.
             let _ = environment.add_template(name, text);

@@ -2,6 +2,7 @@
 //! many keys a workgroup when it is long, so that there is less to merge. It depends on positions and rows only, so that a cache that has
 //! grown gives the same numbers.
 
+use crate::base::numbers::{DECODE_FILL, DECODE_MOST_KEYS};
 use serde::Serialize;
 
 /// The rule of a step.
@@ -18,7 +19,7 @@ pub struct Rule {
 impl Rule {
     /// Of one row: workgroups that have enough to do, and in a long cache as many as there are.
     pub const fn decode(least: u32) -> Self {
-        Self { least, most: 128, fill: 160 }
+        Self { least, most: DECODE_MOST_KEYS, fill: DECODE_FILL }
     }
 
     /// Of several rows, each of which has workgroups of its own.

@@ -2,6 +2,7 @@
 
 use super::keys::{Keys, MOST};
 use super::rope::{Rope, Scaling};
+use crate::base::numbers::{HEAD_ROOM, MAX_EXPERTS};
 use crate::error::{Error, Result};
 use crate::plan::{Activation, Heads, Routing};
 
@@ -258,8 +259,8 @@ impl ModelConfig {
         if !h.is_multiple_of(g) {
             return wrong(format!("{h} query heads cannot share {g} kv heads"));
         }
-        if !e.is_multiple_of(4) || e > 256 {
-            return wrong(format!("head width {e}; this version runs multiples of 4 up to 256"));
+        if !e.is_multiple_of(4) || e > HEAD_ROOM as usize {
+            return wrong(format!("head width {e}; this version runs multiples of 4 up to {HEAD_ROOM}"));
         }
         if !self.width.is_multiple_of(4) {
             return wrong(format!("width {}; this version runs multiples of 4", self.width));
@@ -275,16 +276,13 @@ impl ModelConfig {
             }
         }
         if let Some(Routing { count, used, .. }) = self.experts
-            && (used == 0 || used > count || count > MOST_EXPERTS)
+            && (used == 0 || used > count || count > MAX_EXPERTS as usize)
         {
-            return wrong(format!("{used} of {count} experts; this version runs up to {MOST_EXPERTS}"));
+            return wrong(format!("{used} of {count} experts; this version runs up to {MAX_EXPERTS}"));
         }
         self.ropes.iter().try_for_each(|rope| rope.check(e))
     }
 }
-
-/// Most experts that `route` chooses among.
-const MOST_EXPERTS: usize = 256;
 
 /// The activation that transformers calls `name`.
 pub fn activation(name: &str) -> Result<Activation> {

@@ -1,6 +1,7 @@
 //! The operations of which an architecture's forward pass is made: each appends the steps of one operation, for a prefill pass or a decode step.
 
 use super::{Act, Chosen, Extent, Grid, Lane, Mlp, Norm, Overrides, Pass, Plan, Room, Selector, Stage, Step, Value};
+use crate::base::numbers;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::{State, Variant};
@@ -74,8 +75,8 @@ pub struct Builder<'a> {
 /// Rows from which there are enough to fill any GPU with one group of lanes each.
 const MANY_ROWS: usize = 16_384;
 
-/// Most blocks of a row that a product with a norm of its own has room for (shaders/common/normed.wgsl). Wider models take a norm dispatch.
-const PROLOGUE_BLOCKS: usize = 128;
+/// Most blocks of a row that a product with a norm of its own has room for. Wider models take a norm dispatch.
+const PROLOGUE_BLOCKS: usize = numbers::PROLOGUE_BLOCKS as usize;
 
 /// Rows of a matrix from which on a prefill workgroup covers 128 of them: below, there would be too few workgroups.
 const WIDE_ROWS: usize = 8192;

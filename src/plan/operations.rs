@@ -2,6 +2,7 @@
 
 use super::Value;
 use super::builder::Operands;
+use crate::base::numbers::HEAD_ROOM;
 use crate::layout::BufferId;
 use crate::weights::Matrix;
 
@@ -201,4 +202,4 @@ pub struct Experts<'a> {
 }
 
 /// Where a norm of single heads has its weights for keys: as shaders/common/qk_norm.wgsl reads them.
-pub const QK_NORM_ROOM: usize = 256;
+pub const QK_NORM_ROOM: usize = HEAD_ROOM as usize;

@@ -2,6 +2,7 @@
 
 use super::builder::Operands;
 use super::{Builder, Extent, Grid, Stage, Value};
+use crate::base::numbers::BINS;
 use crate::error::Result;
 use crate::layout::{Control, Scratch};
 use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
@@ -43,7 +44,7 @@ impl Builder<'_> {
         let part = self.made(part);
 
         let search = self.layout.reserve(Control::Search, 32);
-        let bins = self.layout.reserve(Scratch::Bins, u64::from(SLICES) * 256 * 8);
+        let bins = self.layout.reserve(Scratch::Bins, u64::from(SLICES * BINS) * 8);
         for round in 0..FILTER_ROUNDS {
             self.stage(Stage::Search(round));
             let chosen = self.select.choose("tally", &[])?;
@@ -53,7 +54,7 @@ impl Builder<'_> {
             let tallies = self.made(bins);
             let chosen = self.select.choose("narrow", &[])?;
             let bindings: Operands = vec![("params", params.into()), ("tallies", tallies.into()), ("search", search.into())];
-            self.push(&format!("sample.narrow.{round}"), chosen, v.clone(), bindings, one, u64::from(SLICES) * 256 * 8);
+            self.push(&format!("sample.narrow.{round}"), chosen, v.clone(), bindings, one, u64::from(SLICES * BINS) * 8);
         }
 
         self.stage(Stage::Threshold);

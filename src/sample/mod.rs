@@ -19,22 +19,19 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::base::numbers;
 use crate::error::{Error, Result};
 
-/// In the ring of sampled tokens: the generation had ended before this step.
-pub const AFTER_END: u32 = 0xffff_ffff;
-/// In the ring of sampled tokens: every logit was NaN, so there was nothing to choose; the generation ended.
-pub const NOT_A_NUMBER: u32 = 0xffff_fffe;
+pub use crate::base::numbers::{AFTER_END, NOT_A_NUMBER, SLICES};
+
 /// How many stop ids fit.
-pub const MAX_STOP: usize = 16;
+pub const MAX_STOP: usize = numbers::MAX_STOP as usize;
 /// Most tokens whose log probabilities come with each sampled one.
-pub const MAX_TOP_LOGPROBS: usize = 20;
+pub const MAX_TOP_LOGPROBS: usize = numbers::MAX_TOP_LOGPROBS as usize;
 /// In a tally: the token is in the prompt.
 pub const IN_PROMPT: u32 = 1 << 31;
 /// Most rounds of the search for what survives top-k and top-p: four each.
 pub const FILTER_ROUNDS: u32 = 8;
-/// Workgroups of the kernels that look at all logits, which is the length of `part` and `cand`.
-pub const SLICES: u32 = 64;
 
 /// What a caller may ask for.
 #[derive(Debug, Clone, Copy, PartialEq)]

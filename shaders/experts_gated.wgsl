@@ -1,0 +1,27 @@
+// y[t][u][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]) for the expert e that row t has chosen as its u-th, where this part holds it: grid
+// [ceil(F / 32), T USED]. Only the chosen experts are read.
+{% extends "matvec.wgsl" %}
+{% set experts = true %}
+{% block input %}
+{% include "common/int8.wgsl" %}
+const SPLIT = 1u;
+{% include "common/activations.wgsl" %}
+{% endblock %}
+{% block output %}
+{% include "common/gated.wgsl" %}
+{% include "common/experts.wgsl" %}
+{% endblock %}
+{% block rows %}
+    let first = wid.x * 32u;
+    let t = wid.y / USED;
+    if (t >= state.rows) { return; }
+    let expert = chosen[wid.y].x;
+    if (expert < FIRST || expert - FIRST >= COUNT) { return; }
+    let w0 = (expert - FIRST) * 2u * F * KB;
+    let x0 = t * KB;
+    let y0 = wid.y * ((F + 31u) / 32u);
+{% include "common/gated_rows.wgsl" %}
+{% endblock %}
+{% block finish %}
+{% include "common/gated_finish.wgsl" %}
+{% endblock %}

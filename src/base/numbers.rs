@@ -1,0 +1,3 @@
+//! Numbers that shaders and Rust share, from `[numbers]` of shaders/variants.toml.
+
+include!(concat!(env!("OUT_DIR"), "/numbers.rs"));
