@@ -3,7 +3,7 @@ override QK_NORM: u32 = 0u;   // 1: they are normed
 override EPS: f32 = 0.0;
 // [2][{{ head_room }}]: the weights for queries and for keys, read where QK_NORM is 1. A uniform where all storage buffers are taken: lanes that read
 // different places of one wait for each other.
-{% if kv == "q8" %}
+{% if cache_type.crowded %}
 @group(0) @binding(9) var<uniform> qkn: array<vec4<f32>, {{ head_room // 2 }}>;
 fn norm_weight(i: u32) -> f32 { return qkn[i / 4u][i % 4u]; }
 {% else %}

@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Operand, Operands};
 use super::{Act, Attention, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, QK_NORM_ROOM, Room, SHORT, Value};
+use crate::base::numbers::HEADS_A_READ;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::splits::Rule;
@@ -9,7 +10,7 @@ use crate::layout::{Form, Name, Rows, Scratch, StateShape};
 use crate::weights::Matrix;
 
 /// Query heads that share a workgroup of decode attention, and with it each read of the cache.
-const HEADS: usize = 4;
+const HEADS: usize = HEADS_A_READ as usize;
 
 /// The `width` axis of attention for heads of `e` elements.
 pub(crate) const fn width_axis(e: usize) -> &'static str {

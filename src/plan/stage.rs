@@ -5,6 +5,7 @@ use std::ops::Index;
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
+use crate::base::numbers::FEW_ROWS;
 use crate::layout::Sizes;
 
 /// What a plan is for.
@@ -22,7 +23,7 @@ pub enum Pass {
 }
 
 /// Most rows of [`Pass::Few`].
-pub const FEW: u32 = 8;
+pub const FEW: u32 = FEW_ROWS;
 /// Most rows of [`Pass::Short`].
 pub const SHORT: u32 = 64;
 
