@@ -11,8 +11,7 @@
 {% set keys = tile[0] %}{% set rounds = keys // 32 %}
 {% set units = width // 64 %}{% set columns = width // 32 %}
 {% set pairs = 2 if columns == 2 else 4 %}
-{% set vectors = columns // pairs %}
-{% set V = "vec" ~ pairs ~ "<f32>" %}
+{% set vectors = columns // pairs %}{% set V = "vec" ~ pairs ~ "<f32>" %}
 {% import "common/cache_" ~ kv ~ ".wgsl" as cache_type with context %}
 {% import "common/scores_" ~ ("workgroup" if reduce == "wg" else "subgroup") ~ ".wgsl" as scores with context %}
 {% import "common/attention_keys.wgsl" as keys_of with context %}
