@@ -28,4 +28,5 @@ mod shards;
 mod states;
 mod templates;
 mod tokenizer;
+mod toolchain;
 mod tuner;
