@@ -1,4 +1,4 @@
-//! Assembles `shaders/` into the kernel table that `src/kernels` includes: every variant of every kernel is rendered from
+//! Makes the structs of options.toml (build/options.rs), and assembles `shaders/` into the kernel table that `src/kernels` includes: every variant of every kernel is rendered from
 //! its template, validated with naga and reflected, so that a wrong binding or override is a build error and not a surprise
 //! on somebody's GPU.
 
@@ -6,6 +6,8 @@
 mod assemble;
 #[path = "build/emit.rs"]
 mod emit;
+#[path = "build/options.rs"]
+mod options;
 #[path = "build/reflect.rs"]
 mod reflect;
 
@@ -15,9 +17,10 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build");
     println!("cargo:rerun-if-changed=shaders");
+    println!("cargo:rerun-if-changed=options.toml");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR for build scripts"));
-    if let Err(message) = build(&root.join("shaders"), &out) {
+    if let Err(message) = options::write(&root.join("options.toml"), &out).and_then(|()| build(&root.join("shaders"), &out)) {
         eprintln!("{message}");
         std::process::exit(1);
     }

@@ -1,10 +1,11 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
 import type { DeviceEvent } from './protocol.ts';
+import type { BenchRows } from './options.generated.ts';
 import type {
-  CustomFetch,
   EngineInfo,
+  FetchingOptions,
+  GenerateOptions,
   GenerateResult,
-  Lane,
   LoadOptions,
   LoadPlan,
   Message,
@@ -23,56 +24,21 @@ export interface WasmModelFile {
   data: Blob;
 }
 
-/** How a model is fetched. */
-export interface WasmFetching {
-  verify?: boolean;
-  connections?: number;
-  shardBytes?: number;
-  token?: string;
-  fetch?: CustomFetch;
-}
-
-export interface WasmDownloadOptions extends WasmFetching {
+export interface WasmDownloadOptions extends Omit<FetchingOptions, 'download'> {
   model: string;
 }
 
-export interface WasmLoadOptions extends WasmFetching {
+/** What the page itself looks after does not come here. */
+export interface WasmLoadOptions
+  extends Omit<LoadOptions, 'model' | 'onProgress' | 'signal' | 'download' | 'tune' | 'worker'> {
   model: string | { files: WasmModelFile[] };
-  lane?: Lane;
-  kv?: LoadOptions['kv'];
-  context?: number;
-  chunk?: number;
-  adapter?: string;
-  kernels?: Record<string, string>;
-  subgroups?: boolean;
-  cache?: boolean;
 }
 
-export interface WasmRequest {
+export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTokens' | 'signal'> {
   prompt?: string;
   messages?: Message[];
   tokens?: number[];
-  tools?: object[];
-  maxTokens?: number;
-  temperature?: number;
-  topK?: number;
-  topP?: number;
-  minP?: number;
-  seed?: number;
-  presencePenalty?: number;
-  frequencyPenalty?: number;
-  repetitionPenalty?: number;
-  logitBias?: Readonly<Record<number, number>>;
-  logprobs?: number;
-  stop?: string[];
-  ignoreEos?: boolean;
-  logits?: boolean;
-  logitsFrom?: number;
-  profile?: boolean;
-  overflow?: 'error' | 'shift';
-  reuse?: boolean;
   conversation?: number;
-  templateOptions?: Record<string, unknown>;
 }
 
 /** Pauses downloads. */
@@ -192,31 +158,11 @@ export interface KernelReport {
 export function kernelCheck(filter: string, quick: boolean, onRow: (row: KernelRow) => void): Promise<KernelReport>;
 
 /** What `bench` measures; speeds in tokens a second, times in ms. */
-export interface BenchOptions {
+export interface BenchOptions
+  extends BenchRows,
+    Pick<LoadOptions, 'lane' | 'kv' | 'context' | 'chunk' | 'adapter' | 'quantize' | 'kernels' | 'subgroups'> {
   /** A model instead of random weights in a shape. */
   model?: string;
-  /** Positions at which to compare the model's lane with the exact one, instead of speed. */
-  quality?: number;
-  /** Whether to compare every variant that a step could run with its twin and to measure it. */
-  kernelBench?: boolean;
-  /** Of `kernelBench`: only kernels with this in their names. */
-  kernelFilter?: string;
-  shape?: string;
-  quant?: string;
-  prompt?: number;
-  gen?: number;
-  runs?: number;
-  lane?: string;
-  context?: number;
-  chunk?: number;
-  adapter?: string;
-  profile?: boolean;
-  tune?: boolean;
-  /** Whether to measure the second turn of a conversation, too. */
-  secondTurn?: boolean;
-  kv?: string;
-  subgroups?: boolean;
-  kernels?: Record<string, string>;
 }
 
 /** How far a bench has come. `loaded` of `total`: bytes or pipelines while it loads, then runs or operations that are done. */

@@ -1,11 +1,9 @@
-// Checks what callers pass, before anything starts: an option that is not understood is an error, never ignored.
-import { closest, distance } from 'fastest-levenshtein';
-import { DownloadControl } from './control.ts';
-import { MillraceError } from './errors.ts';
+// Checks what callers pass, before anything starts, and makes of it what the Worker gets.
+import { bad, check, isObject, wrongOf, type Check, type Row } from './check.ts';
+import { FETCHING, GENERATE, LOAD, PLAN } from './options.generated.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
 import type {
   DownloadOptions,
-  FetchingOptions,
   GenerateOptions,
   Input,
   LoadOptions,
@@ -16,114 +14,24 @@ import type {
   PlanOptions,
 } from './types.ts';
 
-/** Says what is wrong with a value, or null. */
-type Check = (value: unknown) => string | null;
+const TEXT: Row = { kind: 'text' };
+const CALLS: Row = { kind: 'objects' };
+const MODELS: Record<keyof ModelsOptions, Row> = { onProgress: { kind: 'callback' }, signal: { kind: 'signal' } };
+const ALL_OF_LOAD = { ...FETCHING, ...LOAD };
 
-const integer =
-  (least: number, most = Number.MAX_SAFE_INTEGER): Check =>
-  (value) =>
-    Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most
-      ? null
-      : `must be a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}`;
-const number =
-  (least: number, most: number): Check =>
-  (value) =>
-    typeof value === 'number' && value >= least && value <= most ? null : `must be a number from ${least} to ${most}`;
-const oneOf =
-  (...names: string[]): Check =>
-  (value) =>
-    names.includes(value as string) ? null : `must be one of ${names.join(', ')}`;
-const boolean: Check = (value) => (typeof value === 'boolean' ? null : 'must be true or false');
-const text: Check = (value) => (typeof value === 'string' && value !== '' ? null : 'must be a text that is not empty');
-const callback: Check = (value) => (typeof value === 'function' ? null : 'must be a function');
-const signal: Check = (value) => (value instanceof AbortSignal ? null : 'must be an AbortSignal');
-const plainObject: Check = (value) => (isObject(value) ? null : 'must be an object');
-const anything: Check = () => null;
-const listOf =
-  (item: Check, what: string): Check =>
-  (value) =>
-    Array.isArray(value) && value.every((one) => item(one) === null) ? null : `must be ${what}`;
-
-type Schema<T> = { [K in keyof Required<T>]: Check };
-
-const FETCHING: Schema<FetchingOptions> = {
-  verify: boolean,
-  connections: integer(1, 16),
-  shardBytes: integer(65_536, 67_108_864),
-  token: text,
-  fetch: callback,
-  download: (value) => (value instanceof DownloadControl ? null : 'must be a DownloadControl'),
-};
-
-const MODELS: Schema<ModelsOptions> = { onProgress: callback, signal };
-
-const NOT_HERE =
-  'may be false only in a dedicated Worker, whose thread then runs the engine: call Engine.load there, or leave the option out';
-
-const LOAD: Schema<LoadOptions> = {
-  ...FETCHING,
-  model: anything,
-  onProgress: callback,
-  signal,
-  lane: oneOf('exact', 'f16', 'fast'),
-  kv: oneOf('f32', 'f16', 'q8'),
-  context: integer(1, 2 ** 31),
-  chunk: integer(1, 32),
-  adapter: text,
-  quantize: oneOf('q4_0', 'q4_k', 'q8_0', 'f16'),
-  kernels: (value) =>
-    isObject(value) && Object.values(value).every((name) => text(name) === null)
-      ? null
-      : 'must map operations to names of variants',
-  subgroups: boolean,
-  cache: boolean,
-  tune: boolean,
-  worker: (value) => boolean(value) ?? (value || 'DedicatedWorkerGlobalScope' in globalThis ? null : NOT_HERE),
-};
-
-const GENERATE: Schema<GenerateOptions> = {
-  onProgress: callback,
-  signal,
-  maxTokens: integer(1),
-  temperature: number(0, 100),
-  topK: integer(0),
-  topP: number(0, 1),
-  minP: number(0, 1),
-  seed: integer(0),
-  presencePenalty: number(-2, 2),
-  frequencyPenalty: number(-2, 2),
-  repetitionPenalty: (value) =>
-    typeof value === 'number' && value > 0 && value < Infinity ? null : 'must be a number above 0',
-  logitBias: (value) =>
-    isObject(value) && Object.entries(value).every(([id, bias]) => /^\d+$/.test(id) && number(-100, 100)(bias) === null)
-      ? null
-      : 'must map token ids to numbers from -100 to 100',
-  logprobs: integer(0, 20),
-  onTokens: callback,
-  stop: (value) => (text(value) === null ? null : listOf(text, 'a text or a list of texts')(value)),
-  ignoreEos: boolean,
-  overflow: oneOf('error', 'shift'),
-  reuse: boolean,
-  tools: listOf(plainObject, 'a list of objects'),
-  templateOptions: plainObject,
-  logits: boolean,
-  profile: boolean,
-  logitsFrom: integer(0),
-};
-
-const MESSAGE: Schema<Message> = {
-  role: oneOf('system', 'user', 'assistant', 'tool'),
+const MESSAGE: Record<keyof Message, Row | Check> = {
+  role: { kind: 'name', names: ['system', 'user', 'assistant', 'tool'] },
   content: (value) =>
     value === null || typeof value === 'string' ? null : 'must be a text, or null beside tool_calls',
-  name: text,
-  tool_calls: listOf(plainObject, 'a list of tool calls'),
-  tool_call_id: text,
-  reasoning_content: text,
+  name: TEXT,
+  tool_calls: CALLS,
+  tool_call_id: TEXT,
+  reasoning_content: TEXT,
 };
 
 /** Checks the options of `Engine.load` and makes of them what the Worker gets. */
 export function checkLoad(options: LoadOptions): WasmLoadOptions {
-  check('Engine.load', options, LOAD);
+  check('Engine.load', options, ALL_OF_LOAD);
   const {
     onProgress: _,
     signal: __,
@@ -144,7 +52,7 @@ export function checkPlan(options: PlanOptions): WasmLoadOptions & { memory?: nu
   if (options?.model instanceof Response)
     throw bad('Engine.plan: model: a Response can be read only once: give its URL');
   const { memory, ...load } = options;
-  if (memory !== undefined) check('Engine.plan', { memory }, { memory: integer(1) });
+  if (memory !== undefined) check('Engine.plan', { memory }, { ...PLAN });
   return { ...checkLoad(load), ...(memory === undefined ? {} : { memory }) };
 }
 
@@ -183,24 +91,25 @@ function responseUrl(response: Response): string {
 
 /** Checks the name of a saved conversation. */
 export function checkName(where: string, name: unknown): void {
-  const wrong = text(name);
+  const wrong = wrongOf(TEXT, name);
   if (wrong) throw bad(`${where}: the name ${wrong}`);
 }
 
 /** Checks the arguments of `engine.generate` and makes of them what the Worker gets. */
 export function checkGenerate(input: Input, options: GenerateOptions): WasmRequest {
   check('engine.generate', options, GENERATE);
-  const { signal: _, onProgress: __, onTokens: ___, stop, tools, seed, temperature = 0.7, ...rest } = options;
-  if (rest.logitsFrom !== undefined && !rest.logits) throw bad('engine.generate: logitsFrom needs logits: true');
+  const { signal: _, onProgress: __, onTokens: ___, stop, tools, seed, ...rest } = options;
   return {
     ...rest,
     ...promptOf(input),
-    temperature,
     ...(stop === undefined ? {} : { stop: typeof stop === 'string' ? [stop] : [...stop] }),
     ...(tools === undefined ? {} : { tools: [...tools] }),
     seed: seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!,
   };
 }
+
+const isIds = (list: unknown): boolean =>
+  Array.isArray(list) && list.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32);
 
 function promptOf(input: Input): Pick<WasmRequest, 'prompt' | 'messages' | 'tokens'> {
   if (typeof input === 'string') return { prompt: input };
@@ -209,7 +118,9 @@ function promptOf(input: Input): Pick<WasmRequest, 'prompt' | 'messages' | 'toke
     return { messages: input.map(checkMessage) };
   }
   if (isObject(input) && 'tokens' in input) {
-    check('engine.generate: the prompt', input, { tokens: listOf(integer(0, 2 ** 32 - 1), 'a list of token ids') });
+    check('engine.generate: the prompt', input, {
+      tokens: (list) => (isIds(list) ? null : 'must be a list of token ids'),
+    });
     return { tokens: [...(input as { tokens: number[] }).tokens] };
   }
   throw bad('engine.generate: the prompt must be a text, a list of messages, or { tokens: [ids] }');
@@ -248,38 +159,7 @@ function modelFile(where: string, file: ModelFile): WasmModelFile {
     // A chosen folder's files carry its name in front; a model's files are named from inside it.
     return { name: file.webkitRelativePath.split('/').slice(1).join('/') || file.name, data: file };
   }
-  if (isObject(file) && text(file.name) === null && file.data instanceof Blob)
+  if (isObject(file) && wrongOf(TEXT, file.name) === null && file.data instanceof Blob)
     return { name: file.name, data: file.data };
   throw bad(`${where}: each file of the model must be a File, or { name, data } with a Blob`);
-}
-
-/** Throws BAD_OPTION for the first option that is unknown or wrong. Options that are undefined count as absent. */
-function check(where: string, options: unknown, schema: Record<string, Check>): void {
-  if (!isObject(options)) throw bad(`${where}: the options must be an object`);
-  for (const [name, value] of Object.entries(options)) {
-    const wrong = Object.hasOwn(schema, name)
-      ? value === undefined
-        ? null
-        : schema[name]!(value)
-      : unknown(name, Object.keys(schema));
-    if (wrong) throw bad(`${where}: ${name} ${wrong}`, { option: name });
-  }
-}
-
-function unknown(name: string, known: string[]): string {
-  const plain = (one: string): string => one.toLowerCase().replaceAll('_', '');
-  const near = closest(plain(name), known.map(plain));
-  const hint =
-    distance(plain(name), near) <= 2
-      ? `; did you mean ${known.find((one) => plain(one) === near)}?`
-      : ` (known: ${known.join(', ')})`;
-  return `is not an option${hint}`;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> & object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function bad(message: string, data: Record<string, unknown> = {}): MillraceError {
-  return new MillraceError('BAD_OPTION', message, { data });
 }

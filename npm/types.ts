@@ -1,4 +1,6 @@
-import type { DownloadControl } from './control.ts';
+import type { FetchingOptions } from './options.generated.ts';
+
+export type { FetchingOptions, GenerateOptions, LoadOptions, PlanOptions } from './options.generated.ts';
 
 /** How numbers are computed: reference quality, half-precision activations, or int8 activations. */
 export type Lane = 'exact' | 'f16' | 'fast';
@@ -40,22 +42,6 @@ export type CustomFetch = (
   url: string,
   init: { headers: Record<string, string>; signal: AbortSignal },
 ) => Promise<Response>;
-
-/** How a model is fetched and kept. */
-export interface FetchingOptions {
-  /** Whether to compare what is stored with its hashes before it is used. Default false; after a crash it is done anyway. */
-  verify?: boolean;
-  /** Requests at a time, 1 to 16. Default 4. */
-  connections?: number;
-  /** Bytes of a piece that is stored, hashed and fetched again as one, 65536 to 67108864. Default 33554432. */
-  shardBytes?: number;
-  /** Sent as `Authorization: Bearer` to the model's own origin, and never stored. Default: none is sent. */
-  token?: string;
-  /** Takes the place of the browser's `fetch`. */
-  fetch?: CustomFetch;
-  /** Pauses the download and lets it go on. */
-  download?: DownloadControl;
-}
 
 /** Options of what takes its time with stored models. */
 export interface ModelsOptions {
@@ -112,12 +98,6 @@ export interface LoadPlan {
   alternatives: { context: number; kv: 'f32' | 'f16' | 'q8'; total: number }[];
 }
 
-/** Options of {@link Engine.plan}: those of a load, and how much GPU memory it may take, in bytes. */
-export interface PlanOptions extends LoadOptions {
-  /** GPU memory that the model may take, in bytes. Default: no limit but those of the GPU's buffers. */
-  memory?: number;
-}
-
 /** How full the browser's storage is: bytes of models, bytes that can still be written as far as it tells, and whether it promises to keep them. */
 export interface StorageUsage {
   /** Bytes of models. */
@@ -159,52 +139,6 @@ export interface Progress {
   ahead?: number;
 }
 
-/** Options of {@link Engine.load}. */
-export interface LoadOptions extends FetchingOptions {
-  /** A .gguf file (any part of a split one), a folder of safetensors, or a manifest.json. */
-  model: ModelSource;
-  /** Called as loading proceeds. */
-  onProgress?: (progress: Progress) => void;
-  /** Aborts the loading: it rejects with ABORTED. */
-  signal?: AbortSignal;
-  /** Default: the fastest lane that the device has. */
-  lane?: Lane;
-  /**
-   * How the cache holds keys and values: `q8` (int8 with a scale for each 32) takes 56 % of the memory of `f16`. Default: `f32` in lane exact,
-   * `f16` in the others.
-   */
-  kv?: 'f32' | 'f16' | 'q8';
-  /** Positions to allow, prompt and answer together: at most, and by default, what the model was trained for. */
-  context?: number;
-  /** Tokens a readback, 1 to 32. Default: follows the measured speed. */
-  chunk?: number;
-  /** A part of the name of the GPU to use. Default: what the browser takes for fast. NO_ADAPTER where none matches. */
-  adapter?: string;
-  /**
-   * Quantizes weights that are f32, f16 or bf16 while loading, as llama.cpp's quantizer does: `q4_k` is its Q4_K_M. An error where the model is
-   * quantized already. It takes time at every load: convert a model that many will load. Default: as they are.
-   */
-  quantize?: 'q4_0' | 'q4_k' | 'q8_0' | 'f16';
-  /** Kernel variants to force, by operation. UNKNOWN_KERNEL where there is no such one. Default: `info.plan` says of each why it was chosen. */
-  kernels?: Record<string, string>;
-  /** Whether to use subgroup operations where the GPU has them. Default true; false is for finding faults in a driver. */
-  subgroups?: boolean;
-  /** Whether to keep the model in this browser's storage. Default true. */
-  cache?: boolean;
-  /**
-   * Whether to measure variants of kernels in idle time after loading, two seconds at most, and to go on with the fastest. What is found is kept
-   * in this browser's storage for the next load. Another variant may round otherwise: where a seed must give the same text before and after,
-   * switch it off. Default: true, but not on GPUs in software.
-   */
-  tune?: boolean;
-  /**
-   * Whether the engine gets a Worker of its own. Default true. `false` runs it in the thread that calls, which must be a dedicated Worker of yours
-   * (elsewhere BAD_OPTION): for those who generate in a Worker anyhow. Repacking weights, reading a tokenizer and recording steps take their time there.
-   * Engines of one such Worker share the WebAssembly memory, which does not shrink before the Worker ends, and a crash of one ends them all.
-   */
-  worker?: boolean;
-}
-
 /** A kernel of a decode step, as used for one kind of step. */
 export interface ProfileRow {
   /** What it does in a layer, e.g. `qkv`. */
@@ -233,70 +167,6 @@ export interface ProfileRow {
 
 /** What to continue: text exactly as it is, a conversation, or token ids. */
 export type Input = string | readonly Message[] | { tokens: readonly number[] };
-
-/** Options of {@link Engine.generate}. */
-export interface GenerateOptions {
-  /**
-   * Called while others come first, phase `queue`: at once, and whenever `ahead` changes, in order, the last time with 0. Then as the prompt is
-   * read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU device is lost on the way, the phases of loading come as
-   * well.
-   */
-  onProgress?: (progress: Progress) => void;
-  /** Aborts the generation: iteration and promise reject with code ABORTED. */
-  signal?: AbortSignal;
-  /** Tokens to generate at most. Default: what the context has room for. */
-  maxTokens?: number;
-  /** 0 is greedy; at most 100. Default 0.7. */
-  temperature?: number;
-  /** Only the k likeliest tokens; 0, the default, is all of them. */
-  topK?: number;
-  /** Only the likeliest tokens that together reach this probability; 1, the default, is all of them. */
-  topP?: number;
-  /** Only tokens at least this likely relative to the likeliest; 0, the default, is all of them. */
-  minP?: number;
-  /** The same seed gives the same text. Default: a random one. */
-  seed?: number;
-  /** Taken from the logit of each token that is in the answer, -2 to 2; 0, the default, is off. */
-  presencePenalty?: number;
-  /** Taken from the logit of a token for each time that it is in the answer, -2 to 2; 0, the default, is off. */
-  frequencyPenalty?: number;
-  /** Divides the logits of tokens of the prompt and of the answer (multiplies those below 0), above 0; 1, the default, is off. */
-  repetitionPenalty?: number;
-  /** Added to the logits of tokens, by id: -100 forbids, 100 forces. */
-  logitBias?: Readonly<Record<number, number>>;
-  /**
-   * Returns the log probability of each token, and of so many of the likeliest in its place, 0 to 20. They are the model's own, before penalties,
-   * bias and temperature. They arrive with the tokens' ids: there is no further readback.
-   */
-  logprobs?: number;
-  /** Called with each piece of the answer before it is iterated over, with its tokens; pieces of text may be empty. */
-  onTokens?: (piece: TokenPiece) => void;
-  /** Ends the answer before any of these texts. Default: none. */
-  stop?: string | readonly string[];
-  /** Continues past the model's end-of-answer token. Default false. */
-  ignoreEos?: boolean;
-  /**
-   * What happens when prompt and answer fill the context. `error`, the default: a prompt that leaves no room rejects with CONTEXT_FULL, an
-   * answer ends with `length`. `shift`: the older half of what follows the system prompt is left out, and what remains is read again; without
-   * `maxTokens` the answer then goes on until the model ends it.
-   */
-  overflow?: 'error' | 'shift';
-  /**
-   * Default true: what the engine has read of the prompt's beginning for the generation before is not read again. An earlier answer's part of it
-   * was made by decoding and not by reading, which may round otherwise: where a seed must give the same text after any history, use false.
-   */
-  reuse?: boolean;
-  /** Tools (JSON schemas) for the chat template. */
-  tools?: readonly object[];
-  /** Further variables for the chat template. */
-  templateOptions?: Record<string, unknown>;
-  /** Returns the raw logits of the last prompt position. Default false. */
-  logits?: boolean;
-  /** With `logits`: returns those of every prompt position from this one on, as `all_logits`. Default: none of them. */
-  logitsFrom?: number;
-  /** Also measure each kernel of a decode step at the end of the answer. Default false. */
-  profile?: boolean;
-}
 
 /** A token and its log probability. */
 export interface ScoredToken {

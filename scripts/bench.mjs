@@ -2,40 +2,43 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Failure } from './lib/env.mjs';
+import { answerBench, printAnswer } from './lib/answer_bench.mjs';
 import { localModel, openPage } from './lib/headless.mjs';
+import { flagsOf, help, parsed } from './lib/options.mjs';
 import { printStorage, storageBench } from './lib/storage_bench.mjs';
 import { printPrefillProfile, printProfile } from './lib/tables.mjs';
 
+/** The flags that the table of options has; `--kernels` is the bench page's word for one. */
+const FLAGS = [...flagsOf('bench', ['kernelBench']), ...flagsOf('load', ['kernels'])];
+
 const HELP = `npm run bench -- OPTIONS     a model, or random weights in a known model's shape, through the engine's own decode loop, in a headless browser
 
-  --model builtin | PATH | URL     a .gguf file, a folder with safetensors, or a manifest.json, instead of a shape
-  --shape NAME     qwen3-0.6b, gemma-3-270m, gemma-3-1b, llama-3.2-1b (default), qwen2.5-0.5b, qwen2.5-1.5b, llama-3.2-3b, phi-3.5-mini, mistral-7b, llama-3.1-8b
-  --quant NAME     q4_0 (default), q4_k_m, q8_0, f16
-  --prompt N (512)   --gen N (128)   --runs N (5)   --lane exact|f16|fast   --kv f32|f16|q8   --context N   --chunk N   --adapter NAME   --kernel OPERATION=VARIANT
-  --profile        also GPU time, bytes and busy threads of each kernel
-  --kernels        also every variant that a step could run: compared with its twin, then measured
-  --second-turn    also the time to the first token of a second turn, after a first one of 100 tokens and one of 4,000
-  --no-tune        plan with what is known instead of measuring variants first
-  --quality        instead of speed: the lane's logits against the exact lane's, over --positions N (2000), by default of the model in the box
-  --storage        instead of speed: a model's download into the browser's storage, its loads from there beside plain reads of the same bytes, its
-                   verification; --runs N (3), and --cold empties the system's cache of files before each (Linux, as its administrator)
-  --json           the report as one JSON object on the last line     --out FILE   the report into a file
-  --compare FILE   ratios to an earlier report                        --headed     show the browser
+  --model builtin | PATH | URL         a .gguf file, a folder with safetensors, or a manifest.json, instead of a shape
+  --kernels                            Also compares every variant that a step could run with its twin, and measures it.
+  --kernel OPERATION=VARIANT           Forces a kernel's variant; may be given several times.
+${help(FLAGS)}
+  --quality                            Instead of speed: the lane's logits against the exact lane's, by default of the model in the box.
+  --positions N                        With --quality: positions to compare. [default: 2000]
+  --storage                            Instead of speed: a model's download into the browser's storage, its loads from there beside plain reads of the
+                                       same bytes, its verification; --runs N (3)
+  --cold                               With --storage: empties the system's cache of files before each (Linux, as its administrator).
+  --answer-end                         Instead of speed: how long the end of an answer takes, from its last token on the page to the result; --runs N (20)
+  --json                               The report as one JSON object on the last line.
+  --out FILE                           The report into a file.
+  --compare FILE                       Ratios to an earlier report.
+  --headed                             Show the browser.
 `;
 
-const PAGE_OPTIONS = ['shape', 'quant', 'prompt', 'gen', 'runs', 'lane', 'kv', 'context', 'chunk', 'adapter'];
 const OPTIONS = {
-  ...Object.fromEntries(PAGE_OPTIONS.map((name) => [name, { type: 'string' }])),
+  ...parsed(FLAGS),
   kernel: { type: 'string', multiple: true },
   model: { type: 'string' },
-  profile: { type: 'boolean' },
   kernels: { type: 'boolean' },
-  'no-tune': { type: 'boolean' },
-  'second-turn': { type: 'boolean' },
   quality: { type: 'boolean' },
   positions: { type: 'string' },
   storage: { type: 'boolean' },
   cold: { type: 'boolean' },
+  'answer-end': { type: 'boolean' },
   json: { type: 'boolean' },
   out: { type: 'string' },
   compare: { type: 'string' },
@@ -74,25 +77,28 @@ async function bench(args) {
   }
   const earlier = given.compare === undefined ? null : readReport(given.compare);
   const query = new URLSearchParams();
-  for (const name of PAGE_OPTIONS) if (given[name] !== undefined) query.set(name, given[name]);
+  for (const { name, flag } of FLAGS) {
+    const value = given[flag];
+    if (value !== undefined) query.set(name, value === true ? (flag.startsWith('no-') ? '0' : '1') : value);
+  }
   for (const kernel of given.kernel ?? []) query.append('kernel', kernel);
-  if (given.profile) query.set('profile', '1');
   if (given.kernels) query.set('kernels', '1');
-  if (given['second-turn']) query.set('secondTurn', '1');
-  if (given['no-tune']) query.set('tune', '0');
   if (given.positions !== undefined && !given.quality) throw new BadOption('--positions goes with --quality');
   if (given.quality) query.set('quality', given.positions ?? '2000');
   if (given.cold && !given.storage) throw new BadOption('--cold goes with --storage');
-  if (given.storage && given.model === undefined) throw new BadOption('--storage needs --model PATH | URL');
+  for (const name of ['storage', 'answer-end'])
+    if (given[name] && given.model === undefined) throw new BadOption(`--${name} needs --model PATH | URL`);
   const source = given.model ?? (given.quality ? 'builtin' : undefined);
   const local = source === undefined ? null : localModel(source);
   const { page, model, close } = await openPage({ local, headed: given.headed });
   try {
-    if (given.storage) {
+    if (given.storage || given['answer-end']) {
       const address = new URL(model ?? (source === 'builtin' ? '/models/box.gguf' : source), page.url()).href;
-      const runs = Number(given.runs ?? 3);
+      const runs = Number(given.runs ?? (given.storage ? 3 : 20));
       if (!Number.isInteger(runs) || runs < 1 || runs > 100) throw new BadOption(`--runs ${given.runs}: use 1 to 100`);
-      finish(await storageBench(page, { model: address, runs, cold: given.cold ?? false }), given, printStorage);
+      if (given.storage)
+        finish(await storageBench(page, { model: address, runs, cold: given.cold ?? false }), given, printStorage);
+      else finish(await answerBench(page, { model: address, runs }), given, printAnswer);
       return;
     }
     if (source !== undefined) query.set('model', model ?? (source === 'builtin' ? '/models/box.gguf' : source));

@@ -3,54 +3,33 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Failure } from './lib/env.mjs';
 import { CodedError, localModel, openPage } from './lib/headless.mjs';
+import { flagsOf, help, optionsOf, parsed } from './lib/options.mjs';
 import { printProfile } from './lib/tables.mjs';
+
+/** How to load and how to answer: the flags that the table of options has. */
+const LOAD = flagsOf('load');
+const GENERATE = flagsOf('generate');
 
 const HELP = `npm run generate -- OPTIONS
 
-  --model builtin | PATH | URL   a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
+  --model builtin | PATH | URL         a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
   --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
-  --max-tokens N   --temperature T   --top-k K   --top-p P   --min-p P   --seed S   --stop TEXT   --ignore-eos
-  --presence-penalty P   --frequency-penalty P   --repetition-penalty P   --logit-bias ID=BIAS
-  --overflow error|shift
-  --lane exact|f16|fast   --kv f32|f16|q8   --context N   --adapter NAME   --chunk N   --kernel OPERATION=VARIANT   --headed
-  --json                 one JSON object on the last line
-  --logprobs N           with --json: also the log probability of each token, and of the N likeliest in its place
-  --profile              also GPU time, bytes and busy threads of each kernel of a decode step at the end of the answer
-  --logits FILE.json     the raw logits of the last prompt position
-  --logits-from P        with --logits: those of all prompt positions from P on, too
-`;
+  --headed                             Show the browser.
+  --json                               One JSON object on the last line.
+  --logits FILE.json                   The raw logits of the last prompt position.
+${help(GENERATE)}
+${help(LOAD)}`;
 
 const OPTIONS = {
+  ...parsed([...LOAD, ...GENERATE]),
   model: { type: 'string', default: 'builtin' },
   prompt: { type: 'string' },
   chat: { type: 'string' },
   messages: { type: 'string' },
   tokens: { type: 'string' },
-  'max-tokens': { type: 'string' },
-  temperature: { type: 'string' },
-  'top-k': { type: 'string' },
-  'top-p': { type: 'string' },
-  'min-p': { type: 'string' },
-  seed: { type: 'string' },
-  'presence-penalty': { type: 'string' },
-  'frequency-penalty': { type: 'string' },
-  'repetition-penalty': { type: 'string' },
-  'logit-bias': { type: 'string', multiple: true },
-  logprobs: { type: 'string' },
-  stop: { type: 'string', multiple: true },
-  'ignore-eos': { type: 'boolean' },
-  overflow: { type: 'string' },
-  lane: { type: 'string' },
-  kv: { type: 'string' },
-  context: { type: 'string' },
-  adapter: { type: 'string' },
-  chunk: { type: 'string' },
-  kernel: { type: 'string', multiple: true },
-  profile: { type: 'boolean' },
   headed: { type: 'boolean' },
   json: { type: 'boolean' },
   logits: { type: 'string' },
-  'logits-from': { type: 'string' },
   help: { type: 'boolean' },
 };
 
@@ -110,35 +89,13 @@ function jobOf(given) {
         ? 'nothing to continue: give --prompt, --chat, --messages or --tokens'
         : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`,
     );
-  const load = {
-    lane: given.lane,
-    kv: given.kv,
-    context: number(given, 'context'),
-    adapter: given.adapter,
-    chunk: number(given, 'chunk'),
-    kernels: pairs('kernel', 'OPERATION=VARIANT', given.kernel),
-  };
-  const options = {
-    maxTokens: number(given, 'max-tokens'),
-    temperature: number(given, 'temperature'),
-    topK: number(given, 'top-k'),
-    topP: number(given, 'top-p'),
-    minP: number(given, 'min-p'),
-    seed: number(given, 'seed'),
-    presencePenalty: number(given, 'presence-penalty'),
-    frequencyPenalty: number(given, 'frequency-penalty'),
-    repetitionPenalty: number(given, 'repetition-penalty'),
-    logitBias: pairs('logit-bias', 'ID=BIAS', given['logit-bias'], Number),
-    logprobs: number(given, 'logprobs'),
-    stop: given.stop,
-    ignoreEos: given['ignore-eos'],
-    overflow: given.overflow,
-    logits: given.logits === undefined ? undefined : true,
-    profile: given.profile,
-    logitsFrom: number(given, 'logits-from'),
-  };
   const { input, tools } = inputOf(given);
-  return { load: present(load), input, options: present({ ...options, tools }) };
+  const options = {
+    ...optionsOf(GENERATE, given, bad),
+    ...(tools && { tools }),
+    ...(given.logits && { logits: true }),
+  };
+  return { load: optionsOf(LOAD, given, bad), input, options };
 }
 
 function inputOf(given) {
@@ -163,28 +120,6 @@ function readJson(path) {
   } catch (error) {
     throw bad(`--messages: ${error.message}, ${path}`);
   }
-}
-
-function number(given, name) {
-  const text = given[name];
-  if (text === undefined) return undefined;
-  if (text.trim() === '' || !Number.isFinite(Number(text))) throw bad(`--${name} "${text}" is not a number`);
-  return Number(text);
-}
-
-function pairs(option, form, list, of = String) {
-  if (!list) return undefined;
-  return Object.fromEntries(
-    list.map((text) => {
-      const [name, value, ...rest] = text.split('=');
-      if (!name || !value || rest.length > 0) throw bad(`--${option} "${text}" is not of the form ${form}`);
-      return [name, of(value)];
-    }),
-  );
-}
-
-function present(object) {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
 /** Runs in the page. Errors come back as data: an exception would lose its code on the way. */

@@ -25,7 +25,11 @@ const RUNNERS = {
     ),
   lint: () => check(process.execPath, [biome, 'lint', '--error-on-warnings', root]),
   types: () => check(process.execPath, [tsc, '-p', root]),
-  docs: () => check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
+  docs: async () =>
+    both(
+      await check(process.execPath, [join(root, 'scripts', 'options.mjs'), '--check']),
+      await check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
+    ),
   clippy: () =>
     check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', FEATURES, '--', '-D', 'warnings']),
   native: ({ native, long, more }) =>

@@ -1,5 +1,6 @@
 // What OpenAI's parameters mean here. One that cannot be honoured is an error, never ignored.
 import { MillraceError } from '../errors.ts';
+import { OPENAI, type SharedParams } from '../options.generated.ts';
 import type { GenerateOptions, Input, Message, ToolCall } from '../types.ts';
 import type { ChatCompletionParams, ChatMessage, ChatTool, ChatToolCall, CompletionParams } from './types.ts';
 
@@ -26,16 +27,10 @@ const COMMON = [
   'model',
   'max_tokens',
   'temperature',
-  'top_p',
-  'top_k',
-  'min_p',
+  ...Object.keys(OPENAI),
   'n',
   'stop',
   'seed',
-  'presence_penalty',
-  'frequency_penalty',
-  'repetition_penalty',
-  'logit_bias',
   'logprobs',
   'stream',
   'stream_options',
@@ -115,14 +110,9 @@ function common(
   }
   const options: GenerateOptions = { temperature: temperature! };
   if (limit !== undefined) options.maxTokens = limit!;
-  if (params.top_p !== undefined) options.topP = params.top_p!;
-  if (params.top_k !== undefined) options.topK = params.top_k!;
-  if (params.min_p !== undefined) options.minP = params.min_p!;
   if (seed !== undefined) options.seed = seed!;
-  if (params.presence_penalty !== undefined) options.presencePenalty = params.presence_penalty!;
-  if (params.frequency_penalty !== undefined) options.frequencyPenalty = params.frequency_penalty!;
-  if (params.repetition_penalty !== undefined) options.repetitionPenalty = params.repetition_penalty!;
-  if (params.logit_bias !== undefined) options.logitBias = params.logit_bias!;
+  for (const [name, option] of Object.entries(OPENAI) as [keyof SharedParams, keyof GenerateOptions][])
+    if (params[name] !== undefined) Object.assign(options, { [option]: params[name] });
   if (stop !== undefined && !(Array.isArray(stop) && stop.length === 0))
     options.stop = stop as string | readonly string[];
   return { options, n: n!, stream, usage: about?.include_usage ?? false };

@@ -1,4 +1,5 @@
 // OpenAI's shapes, as far as they can be honoured here. https://platform.openai.com/docs/api-reference
+import type { SharedParams } from '../options.generated.ts';
 import type { GenerateResult, Progress } from '../types.ts';
 
 /** A piece of a message's content. Only text can be read. */
@@ -46,33 +47,19 @@ export interface ChatTool {
 }
 
 /** What chats and plain completions have in common. */
-interface CommonParams {
+interface CommonParams extends SharedParams {
   /** The loaded model's name, as `engine.modelName` says it. Default: that. */
   model?: string;
   /** Ends the answer after as many tokens. */
   max_tokens?: number | null;
   /** 0 is greedy. Default 1. */
   temperature?: number | null;
-  /** Only the likeliest tokens that together reach this probability. Default 1. */
-  top_p?: number | null;
-  /** Only the k likeliest tokens; 0 is all. Not among OpenAI's. */
-  top_k?: number | null;
-  /** Only tokens at least this likely relative to the likeliest. Not among OpenAI's. */
-  min_p?: number | null;
   /** Answers to the same prompt, one after the other. Default 1. */
   n?: number | null;
   /** Texts that end the answer. */
   stop?: string | readonly string[] | null;
   /** The same seed gives the same text; answer i of `n` has seed + i. Default: a random one. */
   seed?: number | null;
-  /** Taken from the logit of each token that is in the answer, -2 to 2. Default 0. */
-  presence_penalty?: number | null;
-  /** Taken from the logit of a token for each time that it is in the answer, -2 to 2. Default 0. */
-  frequency_penalty?: number | null;
-  /** Divides the logits of tokens of the prompt and of the answer, above 0. Default 1. Not among OpenAI's. */
-  repetition_penalty?: number | null;
-  /** Added to the logits of tokens, by id, -100 to 100. */
-  logit_bias?: Record<string, number> | null;
   /** Whether the answer comes in pieces, as a {@link CompletionStream}. Default false. */
   stream?: boolean | null;
   /** `include_usage`: whether a last piece says what the answer cost. Goes with `stream: true`. */

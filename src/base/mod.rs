@@ -6,6 +6,7 @@ mod clock;
 pub(crate) mod js;
 mod names;
 pub mod numbers;
+pub mod options;
 mod progress;
 mod signal;
 

@@ -7,6 +7,7 @@ pub use quality::{Quality, quality};
 
 use serde::Serialize;
 
+use crate::base::options::Options as _;
 use crate::base::{Cancel, Progress, now_ms};
 use crate::decode::{self, Extras, KernelRow, PrefillRow, ProfileRow, RowsTime, Run, Session, Tuned};
 use crate::engine::{LoadOptions, SelfTestInfo, describe, open_empty, open_session};
@@ -22,30 +23,7 @@ use crate::source::Files;
 use crate::state::FIRST;
 use crate::weights::Recipe;
 
-/// What to measure.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// One of [`shapes::SHAPES`]; of no matter where a model is given.
-    pub shape: String,
-    /// q4_0, q4_k_m, q8_0 or f16.
-    pub quant: String,
-    /// Prompt tokens.
-    pub prompt: u32,
-    /// Tokens to decode.
-    pub gen_tokens: u32,
-    /// Measured runs.
-    pub runs: u32,
-    /// Whether to measure each kernel.
-    pub profile: bool,
-    /// Whether to check and measure every variant that a step could run: of kernels with this in their names.
-    pub kernels: Option<String>,
-    /// Whether to measure variants first, as an engine does in idle time.
-    pub tune: bool,
-    /// Whether to measure the second turn of a conversation, too.
-    pub second_turn: bool,
-    /// Lane, adapter, forced kernels, readback chunk.
-    pub load: LoadOptions,
-}
+include!(concat!(env!("OUT_DIR"), "/options/bench.rs"));
 
 /// How far a bench has come.
 #[derive(Debug, Clone, Serialize)]
@@ -230,14 +208,9 @@ const LEAST_WARM_UP_MS: f64 = 300.0;
 pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Report> {
     let progress = &|progress| report(Status::Load(progress));
     let measuring = |phase, loaded, total| report(Status::Measure(Measuring { phase, loaded, total, tokens: None }));
+    options.check()?;
     let shape = shapes::find(&options.shape)?;
     let quant = Recipe::parse(&options.quant)?;
-    let range = |name: &str, n: u32, most: u32| {
-        if (1..=most).contains(&n) { Ok(()) } else { Err(Error::bad_option(format!("{name} {n} is out of range; use 1 to {most}"))) }
-    };
-    range("prompt", options.prompt, 100_000)?;
-    range("gen", options.gen_tokens, 20_000)?;
-    range("runs", options.runs, 100)?;
     let started = now_ms();
     let checkpoint = match model {
         Some(files) => Checkpoint::open(files).await?,
@@ -301,9 +274,11 @@ pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Statu
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
     let prefill_profile = if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
     let few_rows = if options.profile { session.profile_few(options.prompt).await? } else { Vec::new() };
-    let kernels = match &options.kernels {
-        Some(filter) => session.kernel_bench(position, streaming_gb_s, filter, &|done, of| measuring(Phase::Kernels, done, of), cancel).await?,
-        None => Vec::new(),
+    let kernels = if options.kernel_bench {
+        let filter = options.kernel_filter.as_deref().unwrap_or_default();
+        session.kernel_bench(position, streaming_gb_s, filter, &|done, of| measuring(Phase::Kernels, done, of), cancel).await?
+    } else {
+        Vec::new()
     };
     // A model's name, or else that of its first file, and its tensors' types.
     let about = match model {
@@ -521,18 +496,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_before_anything_is_loaded() {
-        let good = Options {
-            shape: "tiny".into(),
-            quant: "q8_0".into(),
-            prompt: 4,
-            gen_tokens: 4,
-            runs: 1,
-            profile: false,
-            kernels: None,
-            tune: true,
-            second_turn: false,
-            load: LoadOptions::default(),
-        };
+        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, ..Options::default() };
         for bad in [
             Options { shape: "x".into(), ..good.clone() },
             Options { quant: "x".into(), ..good.clone() },

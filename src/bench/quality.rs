@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::json;
 
+use super::Options;
+use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::engine::{Engine, LoadOptions, Prompt, Request};
 use crate::error::{Error, Result};
@@ -54,9 +56,7 @@ const CONTINUED: u32 = 64;
 
 /// Compares `options.lane` with the exact lane at `positions` positions. Both are loaded at the same time.
 pub async fn quality(files: &Files, options: &LoadOptions, positions: u32, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Quality> {
-    if !(1..=100_000).contains(&positions) {
-        return Err(Error::bad_option(format!("{positions} positions are out of range; use 1 to 100000")));
-    }
+    Options { quality: Some(positions), ..Options::default() }.check()?;
     let kv = options.kv.unwrap_or(options.lane.kv());
     if options.lane == Lane::Exact && kv == Kv::F32 {
         return Err(Error::bad_option("the exact lane is what others are compared with; choose another lane, or another kv"));

@@ -4,23 +4,9 @@ use crate::base::numbers::BINS;
 use crate::cpu::sampling::ordered;
 use crate::cpu::threshold::Search;
 use crate::kernels::{State, Variant};
-use crate::sample::{AFTER_END, IN_PROMPT, MAX_STOP, MAX_TOP_LOGPROBS as TOP, SLICES, Sampling};
+use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS as TOP, SLICES, Sampling};
 
-const OFF: Sampling = Sampling {
-    temperature: 1.0,
-    top_p: 1.0,
-    min_p: 0.0,
-    top_k: 0,
-    seed_lo: 7,
-    seed_hi: 9,
-    n_stop: 0,
-    ring_len: 8,
-    presence: 0.0,
-    frequency: 0.0,
-    repetition: 1.0,
-    top_logprobs: 0,
-    stop: [0; MAX_STOP],
-};
+const OFF: Sampling = Sampling::OFF;
 
 /// What the logits look like.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use super::recover::Losses;
 use super::{Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs};
+use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::decode::{self, Extras, Logprobs, Outcome, Run, Timings};
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +18,7 @@ impl Engine {
     /// Where the device is lost on the way, the model is loaded again onto another and the answer goes on from where it was, with the same text;
     /// a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
     pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
+        request.check()?;
         let on_event = RefCell::new(on_event);
         let on_event = |event: Event<'_>| (on_event.borrow_mut())(event);
         let progress = |progress| on_event(Event::Progress(progress));
@@ -46,25 +48,12 @@ impl Engine {
             prompt = shifted(&prompt, kept, context as usize);
             shifts += 1;
         }
-        if request.max_tokens == Some(0) {
-            return Err(Error::bad_option("max tokens is 0; ask for at least one token"));
-        }
         let seed = match request.seed {
             Some(seed) => seed,
             None => random_seed()?,
         };
         let stop = if request.ignore_eos { Vec::new() } else { self.tokenizer.eos_ids().to_vec() };
-        let wanted = SamplingOptions {
-            temperature: request.temperature,
-            top_k: request.top_k,
-            top_p: request.top_p,
-            min_p: request.min_p,
-            seed,
-            presence_penalty: request.presence_penalty,
-            frequency_penalty: request.frequency_penalty,
-            repetition_penalty: request.repetition_penalty,
-            top_logprobs: request.logprobs.unwrap_or(0),
-        };
+        let wanted = SamplingOptions { seed, ..request.sampling() };
         let bias = self.bias(request)?;
         let sampling = Sampling::new(&wanted, &stop, decode::RING)?;
         let (logits, all_logits) = loop {
@@ -77,7 +66,7 @@ impl Engine {
         let tokenizer = self.tokenizer.clone();
         let mut out = Output {
             decoder: tokenizer.stream(),
-            scanner: StopScanner::new(&request.stop)?,
+            scanner: StopScanner::new(&request.stop),
             text: String::new(),
             failure: None,
             stop: &stop,
@@ -95,7 +84,7 @@ impl Engine {
             let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
             let limit = wanted.min(room).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX));
             let extras = Extras { bias: &bias, answered: outcome.tokens.len(), logprobs: request.logprobs.is_some() };
-            let run = Run { sequence, prompt: &prompt, sampling, limit, afresh: request.afresh, resumed, extras, chunk: self.options.chunk };
+            let run = Run { sequence, prompt: &prompt, sampling, limit, afresh: !request.reuse, resumed, extras, chunk: self.options.chunk };
             let started = now_ms();
             let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
                 Err(e) if e.kind() == ErrorKind::Aborted => break,
@@ -180,12 +169,9 @@ impl Engine {
     /// The bias of a request, where it can be applied.
     fn bias(&self, request: &Request) -> Result<Vec<(u32, f32)>> {
         let vocab = self.session.model().config().vocab;
-        for (id, bias) in &request.logit_bias {
+        for id in request.logit_bias.keys() {
             if *id as usize >= vocab {
-                return Err(Error::bad_option(format!("logit_bias names token {id}, but the model has only {vocab}")));
-            }
-            if !(-100.0..=100.0).contains(bias) {
-                return Err(Error::bad_option(format!("logit_bias of token {id} is {bias}; it must be between -100 and 100")));
+                return Err(Error::bad_option(format!("logitBias names token {id}, but the model has only {vocab}")));
             }
         }
         Ok(request.logit_bias.iter().map(|(id, bias)| (*id, *bias)).collect())

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::load::{check, context_of, describe, gpu_options, reserve, selector, sizes_of};
+use super::load::{context_of, describe, gpu_options, reserve, selector, sizes_of};
 use super::{Engine, Info, LoadOptions, SelfTestInfo};
+use crate::base::options::Options as _;
 use crate::decode;
 use crate::error::Result;
 use crate::format::Checkpoint;
@@ -174,7 +175,7 @@ impl Engine {
 
     /// The same, and whether it fits this device and, where the caller says how much GPU memory there is, into that many bytes.
     pub async fn plan(files: &Files, options: &LoadOptions, allowed: Option<u64>) -> Result<(Info, Fit)> {
-        check(options)?;
+        options.check()?;
         let checkpoint = Checkpoint::open(files).await?;
         let tokenizer = Tokenizer::open(&checkpoint)?;
         let chat = ChatTemplate::open(&checkpoint, &tokenizer).is_ok();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{LoadOptions, ModelInfo, SelfTestInfo};
+use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress};
 use crate::decode::{Decided, Session};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,19 +20,6 @@ use crate::weights::{self, LoadTimes};
 const PREFILL_ROWS: u32 = 512;
 /// Positions that the cache holds at first where the caller does not say.
 const CACHE_START: u32 = 512;
-
-/// Checks what can be checked before any byte is read.
-pub fn check(options: &LoadOptions) -> Result<()> {
-    let range = |name: &str, value: Option<u32>, from: u32, to: u32| match value {
-        Some(n) if n < from || n > to => Err(Error::bad_option(format!("{name} {n} is out of range; use {from} to {to}"))),
-        _ => Ok(()),
-    };
-    range("context", options.context, 1, 1 << 24)?;
-    range("chunk", options.chunk, 1, 32)?;
-    range("prefill rows", options.prefill_rows, 1, 4096)?;
-    range("cache start", options.cache_start, 1, 1 << 24)?;
-    range("slots", options.slots, 1, 64)
-}
 
 /// What the model is called.
 pub(crate) fn model_name(checkpoint: &Checkpoint) -> Option<String> {
@@ -100,7 +88,7 @@ pub(crate) async fn open_empty(
     progress: &dyn Fn(Progress),
     cancel: &Cancel,
 ) -> Result<(Session, SelfTestInfo)> {
-    check(options)?;
+    options.check()?;
     let gpu = Rc::new(Gpu::open(&gpu_options(options)).await?);
     cancel.check()?;
     compile(checkpoint, options, tokens, gpu, None, progress).await
@@ -127,13 +115,7 @@ pub(super) async fn compile(
 }
 
 pub(super) fn gpu_options(options: &LoadOptions) -> GpuOptions {
-    GpuOptions {
-        adapter: options.adapter.clone(),
-        subgroups: !options.no_subgroups,
-        f16: true,
-        max_binding: options.max_binding,
-        broken: options.broken.clone(),
-    }
+    GpuOptions { adapter: options.adapter.clone(), subgroups: options.subgroups, f16: true, max_binding: options.max_binding, broken: options.broken.clone() }
 }
 
 /// What chooses kernels: with what the caller forces, what was measured on this device, and what the model recommends.
@@ -220,13 +202,13 @@ pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, toke
     }
 }
 
-/// The positions that the caller wants, or else the model's.
 /// The sizes that plans are made for at first.
 pub(super) fn sizes_of(options: &LoadOptions, context: u32) -> Sizes {
     let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
     Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START), options.slots.unwrap_or(1))
 }
 
+/// The positions that the caller wants, or else the model's.
 pub(super) fn context_of(options: &LoadOptions, config: &model::ModelConfig) -> Result<u32> {
     match options.context {
         Some(n) if n > config.context => {

@@ -13,7 +13,6 @@ mod result;
 pub mod stops;
 
 pub use bisect::bisect;
-pub use load::check;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use load::model_name;
 pub(crate) use load::{describe, open_empty, open_session};
@@ -26,6 +25,7 @@ pub use stops::StopScanner;
 
 use std::rc::Rc;
 
+use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::decode::{Session, Tuned};
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ impl Engine {
     /// Opens the files, the device and the model, and uploads the weights.
     pub async fn load(files: &Files, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
         let started = now_ms();
-        check(options)?;
+        options.check()?;
         progress(Progress::new(Phase::Read, 0, 1));
         // Headers, kernels and the device take a second: the disk need not wait for them.
         files.values().for_each(|file| file.will_be_read());

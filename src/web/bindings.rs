@@ -21,10 +21,10 @@ use crate::bench::Status;
 use crate::bench::shapes::SHAPES;
 use crate::check;
 use crate::decode::BUDGET_MS;
-use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info, check as check_options};
+use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
-use crate::store::{DownloadOptions, ModelKey, Storage};
+use crate::store::{ModelKey, Storage};
 use crate::weights::Recipe;
 
 /// A loaded model, in its Worker.
@@ -57,15 +57,14 @@ struct Report {
 
 #[wasm_bindgen]
 impl WasmEngine {
-    /// Loads a model: `{model, lane, kv, context, chunk, adapter, kernels, cache, subgroups, verify, connections, shardBytes, token, fetch}`, a
-    /// function that gets progress, a signal, and what pauses the download.
+    /// Loads a model: `{model, fetch}` and what options.toml has of `fetching` and `load`, a function that gets progress, a signal, and what pauses
+    /// the download.
     #[wasm_bindgen(unchecked_return_type = "Promise<WasmEngine>")]
     pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal, control: &WasmControl) -> Promise {
         let control = control.control.clone();
         promise(async move {
-            let mut load = options::load(&options)?;
+            let mut load = options::load(&options, false)?;
             load.download.control = control;
-            check_options(&load.options)?;
             Gpu::probe().await?;
             let abort = Abort::follow(signal.clone());
             let report = |progress: Progress| tell_progress(&on_progress, &progress);
@@ -317,31 +316,23 @@ pub fn kernel_check(filter: String, quick: bool, on_row: Function) -> Promise {
     })
 }
 
-/// Measures a model, `{model}`, or random weights in a known model's shape, `{shape, quant}`: `{prompt, gen, runs, lane, kv, context, chunk,
-/// profile, kernelBench, kernelFilter, tune}`. With `{quality: N}` it compares the model's lane with the exact one at N positions instead.
+/// Measures a model, `{model}`, or random weights in a known model's shape, with what options.toml has of `bench` and `load`. With `{quality: N}` it
+/// compares the model's lane with the exact one at N positions instead.
 #[wasm_bindgen(unchecked_return_type = "Promise<BenchReport | QualityReport>")]
 pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
-        let mut given = options::bench(&options)?;
-        given.options.load.tuning = tuning::read().await;
+        let (mut given, source) = options::bench(&options)?;
+        given.load.tuning = tuning::read().await;
         let abort = Abort::follow(signal.clone());
         let report = |status: Status| tell_progress(&on_progress, &status);
         let progress = |progress: Progress| report(Status::Load(progress));
-        let files = match given.source {
+        let files = match source {
             Some(source) => {
-                let mut load = Load {
-                    source,
-                    options: given.options.load.clone(),
-                    cache: true,
-                    download: DownloadOptions::default(),
-                    fetch: None,
-                    token: None,
-                    memory: None,
-                };
+                let mut load = Load::new(source);
                 // A model that this browser keeps is read from there. Of another one nothing is kept: its bytes are read once.
                 if let Source::Remote(remote) = &load.source {
                     let stored = store_of(&load, remote, &signal).await.open(&ModelKey::new(remote.url())).await;
-                    load.cache = stored.is_ok_and(|files| files.is_some());
+                    load.page.cache = stored.is_ok_and(|files| files.is_some());
                 }
                 Some(origin(&load, signal).await.files(&progress, &abort.cancel).await?)
             }
@@ -349,9 +340,9 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Pr
         };
         if let Some(positions) = given.quality {
             let files = files.ok_or_else(|| Error::bad_option("bench: quality needs a model; random weights in a shape say nothing"))?;
-            return to_value(&crate::bench::quality(&files, &given.options.load, positions, &progress, &abort.cancel).await?);
+            return to_value(&crate::bench::quality(&files, &given.load, positions, &progress, &abort.cancel).await?);
         }
-        let report = crate::bench::run(&given.options, files.as_ref(), &report, &abort.cancel).await?;
+        let report = crate::bench::run(&given, files.as_ref(), &report, &abort.cancel).await?;
         tuning::write(&report.tuning).await;
         to_value(&report)
     })

@@ -13,7 +13,7 @@ use crate::store::Store;
 /// Where the model is kept, or why it is not.
 pub(super) async fn store_of(load: &Load, remote: &Remote, signal: &AbortSignal) -> Store {
     let opened = match remote {
-        _ if !load.cache => Err(Error::storage("keeping the model is switched off (cache: false)")),
+        _ if !load.page.cache => Err(Error::storage("keeping the model is switched off (cache: false)")),
         Remote::File { url } if url.starts_with("blob:") => {
             Err(Error::storage("blob: addresses end with the page, so there is nothing to keep the model under"))
         }

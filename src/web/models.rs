@@ -43,7 +43,7 @@ impl WasmControl {
 
 /// What makes the requests of a load.
 pub(super) fn transport(load: &Load, remote: &Remote, signal: AbortSignal) -> Rc<FetchTransport> {
-    let token = load.token.clone().and_then(|token| Some((origin_of(&remote.url())?, token)));
+    let token = load.page.token.clone().and_then(|token| Some((origin_of(&remote.url())?, token)));
     Rc::new(FetchTransport::new(Some(signal), load.fetch.clone(), token))
 }
 

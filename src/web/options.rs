@@ -1,24 +1,23 @@
-//! Options from JavaScript, read property by property, so that an error names the one that is wrong. An unknown one is an error.
+//! Options from JavaScript, read property by property as the table's rows say (options.toml), so that an error names the one that is wrong. An
+//! unknown one is an error.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use js_sys::{Array, Function, Object};
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::Blob;
 
 use super::BlobSource;
 use crate::base::js;
+use crate::base::options::{Given, Options};
 use crate::bench;
-use crate::engine::{LoadOptions, Overflow, Prompt, Request};
+use crate::engine::{LoadOptions, Prompt, Request};
 use crate::error::{Error, Result};
-use crate::layout::Kv;
-use crate::plan::Lane;
 use crate::source::{Files, ModelSpec, Remote};
 use crate::store::DownloadOptions;
-use crate::weights::Recipe;
+
+include!(concat!(env!("OUT_DIR"), "/options/page.rs"));
 
 /// An object whose properties are read by name; [`Fields::finish`] complains about the others.
 struct Fields<'a> {
@@ -35,27 +34,44 @@ impl<'a> Fields<'a> {
         Ok(Self { what, object, known: Vec::new() })
     }
 
-    /// The property as it is; `None` where it is missing, undefined or null.
+    /// The property as it is; `None` where it is missing or undefined.
     fn raw(&mut self, name: &'static str) -> Option<JsValue> {
         self.known.push(name);
         let value = js::get(self.object, name);
-        (!value.is_undefined() && !value.is_null()).then_some(value)
+        (!value.is_undefined()).then_some(value)
     }
 
-    fn bad(&self, name: &str, why: impl std::fmt::Display) -> Error {
-        Error::bad_option(format!("{}: {name}: {why}", self.what))
+    fn bad(&self, name: &str, why: &str) -> Error {
+        Error::bad_option(format!("{}: {name} {why}", self.what))
     }
 
-    fn get<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>> {
-        let value = self.raw(name);
-        value.map(|v| serde_wasm_bindgen::from_value(v).map_err(|e| self.bad(name, e))).transpose()
+    /// A property of any kind; of an object what JSON has of it.
+    fn given(&mut self, name: &'static str) -> Option<Given> {
+        self.raw(name).map(|value| given(&value))
     }
 
     /// A value as JSON has it: what JSON leaves out (undefined, functions) is left out.
     fn json(&mut self, name: &'static str) -> Result<Option<Value>> {
-        let Some(value) = self.raw(name) else { return Ok(None) };
-        let text = js_sys::JSON::stringify(&value).map_err(|e| self.bad(name, super::errors::text_of(&e)))?;
-        serde_json::from_str(&String::from(text)).map(Some).map_err(|e| self.bad(name, e))
+        match self.given(name) {
+            None => Ok(None),
+            Some(Given::Json(value)) => Ok(Some(value)),
+            Some(_) => Err(self.bad(name, "must be a list of messages")),
+        }
+    }
+
+    /// All rows of a struct but some.
+    fn read(&mut self, into: &mut dyn Options, but: &[&str]) -> Result<()> {
+        for (i, row) in into.rows().iter().enumerate().filter(|(_, row)| !but.contains(&row.name)) {
+            let Some(given) = self.given(row.name) else { continue };
+            if let Some(wrong) = row.wrong(&given) {
+                return Err(self.bad(row.name, &wrong));
+            }
+            if let Some(other) = row.needs.filter(|other| !js::get(self.object, other).is_truthy()) {
+                return Err(self.bad(row.name, &format!("needs {other}: true")));
+            }
+            into.set(i, given)?;
+        }
+        Ok(())
     }
 
     fn finish(self) -> Result<()> {
@@ -63,6 +79,24 @@ impl<'a> Fields<'a> {
         match keys.iter().filter_map(|k| k.as_string()).find(|k| !self.known.contains(&k.as_str())) {
             Some(key) => Err(Error::bad_option(format!("{}: {key} is not an option; known are {}", self.what, self.known.join(", ")))),
             None => Ok(()),
+        }
+    }
+}
+
+/// What a value is for the table.
+fn given(value: &JsValue) -> Given {
+    if let Some(number) = value.as_f64() {
+        Given::Number(number)
+    } else if let Some(flag) = value.as_bool() {
+        Given::Flag(flag)
+    } else if let Some(text) = value.as_string() {
+        Given::Text(text)
+    } else {
+        let text = if value.is_object() { js_sys::JSON::stringify(value).ok().and_then(|text| text.as_string()) } else { None };
+        match text.and_then(|text| serde_json::from_str(&text).ok()) {
+            Some(json) => Given::Json(json),
+            None if value.is_null() => Given::Other("null".into()),
+            None => Given::Other(value.js_typeof().as_string().unwrap_or_default()),
         }
     }
 }
@@ -79,110 +113,59 @@ pub(super) enum Source {
 pub(super) struct Load {
     pub source: Source,
     pub options: LoadOptions,
-    /// Whether the model may be kept in the browser's storage.
-    pub cache: bool,
     /// How to fetch it.
     pub download: DownloadOptions,
+    /// Whether it may be kept, the server's token, the memory that a plan may take.
+    pub page: PageOptions,
     /// In place of the browser's `fetch`.
     pub fetch: Option<Function>,
-    /// What to say to the model's own server.
-    pub token: Option<String>,
-    /// GPU memory that it may take, bytes: of a plan.
-    pub memory: Option<f64>,
 }
 
-/// Reads the options of `load`.
-pub(super) fn load(object: &JsValue) -> Result<Load> {
-    let mut fields = Fields::new("load", object)?;
-    let model = fields.raw("model").ok_or_else(|| fields.bad("model", "is missing; give a URL or files"))?;
-    let options = load_options(&mut fields)?;
-    let cache = fields.get("cache")?.unwrap_or(true);
-    let (download, fetch, token) = download_options(&mut fields)?;
-    let memory = fields.get("memory")?;
+impl Load {
+    /// A model, and nothing said about it.
+    pub fn new(source: Source) -> Self {
+        Self { source, options: LoadOptions::default(), download: DownloadOptions::default(), page: PageOptions::default(), fetch: None }
+    }
+
+    /// What is fetched, and how. `but`: what a page cannot say here.
+    fn fetched(fields: &mut Fields<'_>, but: &[&str]) -> Result<Self> {
+        let model = fields.raw("model").ok_or_else(|| fields.bad("model", "is missing; give a URL or files"))?;
+        let mut load = Self::new(source(&model)?);
+        fields.read(&mut load.download, &[])?;
+        fields.read(&mut load.page, but)?;
+        if let Some(fetch) = fields.raw("fetch") {
+            load.fetch = Some(fetch.dyn_into().map_err(|_| fields.bad("fetch", "must be a function"))?);
+        }
+        Ok(load)
+    }
+}
+
+/// Reads the options of `load`, or those of `plan`, which has one more.
+pub(super) fn load(object: &JsValue, plan: bool) -> Result<Load> {
+    let mut fields = Fields::new(if plan { "plan" } else { "load" }, object)?;
+    let mut load = Load::fetched(&mut fields, if plan { &[] } else { &["memory"] })?;
+    fields.read(&mut load.options, &[])?;
     fields.finish()?;
-    Ok(Load { source: source(&model)?, options, cache, download, fetch, token, memory })
+    Ok(load)
 }
 
 /// Reads the options of `models.download`.
 pub(super) fn download(object: &JsValue) -> Result<Load> {
     let mut fields = Fields::new("download", object)?;
-    let model = fields.raw("model").ok_or_else(|| fields.bad("model", "is missing; give a URL"))?;
-    let (download, fetch, token) = download_options(&mut fields)?;
+    let load = Load::fetched(&mut fields, &["cache", "memory"])?;
     fields.finish()?;
-    Ok(Load { source: source(&model)?, options: LoadOptions::default(), cache: true, download, fetch, token, memory: None })
+    Ok(load)
 }
 
-type Fetching = (DownloadOptions, Option<Function>, Option<String>);
-
-/// The options of fetching.
-fn download_options(fields: &mut Fields<'_>) -> Result<Fetching> {
-    let defaults = DownloadOptions::default();
-    let options = DownloadOptions {
-        connections: fields.get("connections")?.unwrap_or(defaults.connections),
-        shard: fields.get("shardBytes")?.unwrap_or(defaults.shard),
-        verify: fields.get("verify")?.unwrap_or(false),
-        control: defaults.control,
-    };
-    if !(1..=16).contains(&options.connections) {
-        return Err(fields.bad("connections", "must be 1 to 16"));
-    }
-    if !(65_536..=67_108_864).contains(&options.shard) {
-        return Err(fields.bad("shardBytes", "must be 65536 to 67108864"));
-    }
-    let fetch = match fields.raw("fetch") {
-        Some(fetch) => Some(fetch.dyn_into().map_err(|_| fields.bad("fetch", "must be a function"))?),
-        None => None,
-    };
-    Ok((options, fetch, fields.get("token")?))
-}
-
-/// The options of loading that do not say which model.
-fn load_options(fields: &mut Fields<'_>) -> Result<LoadOptions> {
-    let lane = fields.get::<String>("lane")?.map(|name| Lane::parse(&name)).transpose()?.unwrap_or_default();
-    let kv = fields.get::<String>("kv")?.map(|name| Kv::parse(&name)).transpose()?;
-    let kernels: BTreeMap<String, String> = fields.get("kernels")?.unwrap_or_default();
-    Ok(LoadOptions {
-        lane,
-        kv,
-        context: fields.get("context")?,
-        chunk: fields.get("chunk")?,
-        adapter: fields.get("adapter")?,
-        kernels: kernels.into_iter().collect(),
-        quantize: fields.get::<String>("quantize")?.map(|name| Recipe::parse(&name)).transpose()?,
-        no_subgroups: !fields.get("subgroups")?.unwrap_or(true),
-        ..LoadOptions::default()
-    })
-}
-
-/// What `bench` was given.
-pub(super) struct Bench {
-    pub options: bench::Options,
-    /// A model instead of random weights.
-    pub source: Option<Source>,
-    /// Positions at which to compare the lane with the exact one, instead of measuring speed.
-    pub quality: Option<u32>,
-}
-
-/// Reads the options of `bench`; what is missing has the contract's default.
-pub(super) fn bench(object: &JsValue) -> Result<Bench> {
+/// Reads the options of `bench`, and the model instead of random weights.
+pub(super) fn bench(object: &JsValue) -> Result<(bench::Options, Option<Source>)> {
     let mut fields = Fields::new("bench", object)?;
     let source = fields.raw("model").map(|model| source(&model)).transpose()?;
-    let quality = fields.get("quality")?;
-    let filter = fields.get("kernelFilter")?.unwrap_or_default();
-    let options = bench::Options {
-        shape: fields.get("shape")?.unwrap_or_else(|| "llama-3.2-1b".into()),
-        quant: fields.get("quant")?.unwrap_or_else(|| "q4_0".into()),
-        prompt: fields.get("prompt")?.unwrap_or(512),
-        gen_tokens: fields.get("gen")?.unwrap_or(128),
-        runs: fields.get("runs")?.unwrap_or(5),
-        profile: fields.get("profile")?.unwrap_or(false),
-        kernels: fields.get("kernelBench")?.unwrap_or(false).then_some(filter),
-        tune: fields.get("tune")?.unwrap_or(true),
-        second_turn: fields.get("secondTurn")?.unwrap_or(false),
-        load: load_options(&mut fields)?,
-    };
+    let mut options = bench::Options::default();
+    fields.read(&mut options, &[])?;
+    fields.read(&mut options.load, &[])?;
     fields.finish()?;
-    Ok(Bench { options, source, quality })
+    Ok((options, source))
 }
 
 pub(super) fn source(model: &JsValue) -> Result<Source> {
@@ -202,7 +185,7 @@ pub(super) fn source(model: &JsValue) -> Result<Source> {
     let mut files = Files::new();
     for entry in list.iter() {
         let mut fields = Fields::new("load: model: files", &entry)?;
-        let name: String = fields.get("name")?.unwrap_or_default();
+        let name = fields.raw("name").and_then(|name| name.as_string()).unwrap_or_default();
         let data: Blob = fields.raw("data").and_then(|d| d.dyn_into().ok()).ok_or_else(|| fields.bad(&name, "data must be a Blob or File"))?;
         fields.finish()?;
         if name.is_empty() || files.contains_key(&name) {
@@ -216,62 +199,52 @@ pub(super) fn source(model: &JsValue) -> Result<Source> {
     Ok(Source::Files(files))
 }
 
-/// What is added to logits, by token id: an object, whose keys are always text.
-fn logit_bias(fields: &mut Fields<'_>) -> Result<BTreeMap<u32, f32>> {
-    let given: BTreeMap<String, f32> = fields.get("logitBias")?.unwrap_or_default();
-    let id = |text: &String| text.parse().map_err(|_| fields.bad("logitBias", format!("{text:?} is no token id")));
-    given.iter().map(|(text, bias)| Ok((id(text)?, *bias))).collect()
+/// Ids of tokens.
+fn ids(value: &Value) -> Option<Vec<u32>> {
+    value.as_array()?.iter().map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }
 
 /// Reads a request of `generate`.
 pub(super) fn request(object: &JsValue) -> Result<Request> {
     let mut fields = Fields::new("generate", object)?;
-    let text = fields.get::<String>("prompt")?.map(Prompt::Text);
+    let text = match fields.given("prompt") {
+        None => None,
+        Some(Given::Text(text)) => Some(Prompt::Text(text)),
+        Some(_) => return Err(fields.bad("prompt", "must be a text")),
+    };
     let messages = fields.json("messages")?.map(Prompt::Messages);
-    let tokens = fields.get::<Vec<u32>>("tokens")?.map(Prompt::Tokens);
+    // A list, or a typed array.
+    let tokens = fields.raw("tokens").map(|list| match list.is_object().then(|| given(&Array::from(&list))) {
+        Some(Given::Json(list)) => ids(&list),
+        _ => None,
+    });
+    let tokens = match tokens {
+        Some(None) => return Err(fields.bad("tokens", "must be a list of token ids")),
+        tokens => tokens.flatten().map(Prompt::Tokens),
+    };
     let mut prompts: Vec<Prompt> = [text, messages, tokens].into_iter().flatten().collect();
     let prompt = match prompts.len() {
         1 => prompts.remove(0),
         n => return Err(Error::bad_option(format!("generate: exactly one of prompt, messages and tokens is needed, {n} were given"))),
     };
-    let template = match fields.json("templateOptions")? {
-        None => Map::new(),
-        Some(Value::Object(map)) => map,
-        Some(_) => return Err(fields.bad("templateOptions", "must be an object")),
-    };
-    let defaults = Request::new(prompt);
-    let request = Request {
-        tools: fields.json("tools")?,
-        template,
-        max_tokens: fields.get("maxTokens")?,
-        temperature: fields.get("temperature")?.unwrap_or(defaults.temperature),
-        top_k: fields.get("topK")?.unwrap_or(defaults.top_k),
-        top_p: fields.get("topP")?.unwrap_or(defaults.top_p),
-        min_p: fields.get("minP")?.unwrap_or(defaults.min_p),
-        seed: fields.get("seed")?,
-        presence_penalty: fields.get("presencePenalty")?.unwrap_or(defaults.presence_penalty),
-        frequency_penalty: fields.get("frequencyPenalty")?.unwrap_or(defaults.frequency_penalty),
-        repetition_penalty: fields.get("repetitionPenalty")?.unwrap_or(defaults.repetition_penalty),
-        logit_bias: logit_bias(&mut fields)?,
-        logprobs: fields.get("logprobs")?,
-        stop: fields.get("stop")?.unwrap_or_default(),
-        ignore_eos: fields.get("ignoreEos")?.unwrap_or(false),
-        logits: fields.get("logits")?.unwrap_or(false),
-        profile: fields.get("profile")?.unwrap_or(false),
-        logits_from: fields.get("logitsFrom")?,
-        overflow: fields.get::<String>("overflow")?.map_or(Ok(defaults.overflow), |name| Overflow::parse(&name))?,
-        afresh: !fields.get("reuse")?.unwrap_or(true),
-        conversation: fields.get("conversation")?.unwrap_or(0),
-        ..defaults
-    };
+    let mut request = Request { prompt, ..Request::default() };
+    fields.read(&mut request, &[])?;
+    if let Some(id) = fields.raw("conversation") {
+        let number = id.as_f64().filter(|id| id.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(id));
+        request.conversation = number.ok_or_else(|| fields.bad("conversation", "must be the number of one"))? as u32;
+    }
     fields.finish()?;
     Ok(request)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::engine::Overflow;
     use crate::error::ErrorKind;
+    use crate::plan::Lane;
     use wasm_bindgen_test::wasm_bindgen_test;
 
     fn parse(json: &str) -> JsValue {
@@ -293,7 +266,7 @@ mod tests {
         );
         assert_eq!((r.presence_penalty, r.frequency_penalty, r.repetition_penalty, r.logprobs), (1.0, -1.0, 1.5, Some(3)));
         assert_eq!(r.logit_bias, BTreeMap::from([(7, -100.0), (9, 1.5)]));
-        assert_eq!((r.overflow, r.afresh, r.conversation), (Overflow::Shift, true, 3));
+        assert_eq!((r.overflow, r.reuse, r.conversation), (Overflow::Shift, false, 3));
         assert_eq!(r.template["enable_thinking"], false);
         assert!(matches!(request(&parse(r#"{"tokens":[1,2]}"#)).unwrap().prompt, Prompt::Tokens(t) if t == [1, 2]));
     }
@@ -310,7 +283,9 @@ mod tests {
             (r#"{"prompt":"a","logitBias":{"-1":1}}"#, "-1"),
             (r#"{"prompt":"a","logitBias":{"1":"x"}}"#, "logitBias"),
             (r#"{"prompt":"a","logprobs":true}"#, "logprobs"),
-            (r#"{"prompt":"a","stop":"x"}"#, "stop"),
+            (r#"{"prompt":"a","stop":[""]}"#, "stop"),
+            (r#"{"prompt":"a","stop":null}"#, "stop"),
+            (r#"{"prompt":"a","logitsFrom":2}"#, "needs logits: true"),
             (r#"{"prompt":"a","overflow":"wrap"}"#, "wrap"),
             (r#"{"prompt":"a","tokens":[1]}"#, "2 were given"),
             (r#"{}"#, "0 were given"),
@@ -333,7 +308,7 @@ mod tests {
             (r#"{}"#, "model"),
             (r#"1"#, "object"),
         ] {
-            let error = load(&parse(json)).err().unwrap();
+            let error = load(&parse(json), false).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::BadOption, "{json}");
             assert!(error.message().contains(named), "{json}: {error}");
         }
@@ -341,11 +316,13 @@ mod tests {
 
     #[wasm_bindgen_test]
     fn a_load() {
-        let load =
-            load(&parse(r#"{"model":"https://example.org/a.gguf","lane":"exact","context":64,"kernels":{"attention":"x"},"cache":false,"subgroups":false}"#))
-                .unwrap();
+        let load = load(
+            &parse(r#"{"model":"https://example.org/a.gguf","lane":"exact","context":64,"kernels":{"attention":"x"},"cache":false,"subgroups":false}"#),
+            false,
+        )
+        .unwrap();
         assert!(matches!(load.source, Source::Remote(Remote::File { .. })));
-        assert!(!load.cache && load.options.no_subgroups);
+        assert!(!load.page.cache && !load.options.subgroups);
         assert_eq!((load.options.lane, load.options.context), (Lane::Exact, Some(64)));
         assert_eq!(load.options.kernels, [("attention".to_owned(), "x".to_owned())]);
     }

@@ -11,17 +11,15 @@ use super::load::origin;
 use super::options;
 use super::panic::promise;
 use crate::base::Progress;
-use crate::engine::{Engine, check};
+use crate::engine::Engine;
 
 /// What loading a model would take, from its header alone: takes the options of `load`, `memory`, and a function that gets progress. Nothing is kept.
 #[wasm_bindgen(js_name = planModel, unchecked_return_type = "Promise<LoadPlan>")]
 pub fn plan_model(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
-        let load = options::load(&options)?;
-        check(&load.options)?;
+        let load = options::load(&options, true)?;
         let abort = Abort::follow(signal.clone());
-        let memory = load.memory.map(|bytes| bytes as u64);
         let report = |progress: Progress| tell_progress(&on_progress, &progress);
-        to_value(&Engine::plan_load(&origin(&load, signal).await, &load.options, memory, &report, &abort.cancel).await?)
+        to_value(&Engine::plan_load(&origin(&load, signal).await, &load.options, load.page.memory, &report, &abort.cancel).await?)
     })
 }

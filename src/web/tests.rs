@@ -108,7 +108,8 @@ async fn agrees(options: &[(&str, JsValue)]) {
     for (name, expected, files) in FIXTURES {
         let e: Expected = serde_json::from_slice(expected).unwrap();
         let engine = load(files, options).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
-        let request = [("tokens", tokens(&e.tokens)), ("logitsFrom", e.from.into()), ("maxTokens", 1.into()), ("temperature", 0.into())];
+        let logits = [("logits", true.into()), ("logitsFrom", e.from.into())];
+        let request = [("tokens", tokens(&e.tokens)), logits[0].clone(), logits[1].clone(), ("maxTokens", 1.into()), ("temperature", 0.into())];
         let result = generate(&engine, &request).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let rows: Array = js::get(&result, "all_logits").unchecked_into();
         assert_eq!(rows.length() as usize, e.logits.len(), "{name}: positions");

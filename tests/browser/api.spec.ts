@@ -73,8 +73,8 @@ test.describe('options', () => {
   const cases: [title: string, input: unknown, options: Record<string, unknown>, message: RegExp][] = [
     ['unknown', 'x', { maxtokens: 1 }, /maxtokens is not an option; did you mean maxTokens\?/],
     ['unknown and far from all', 'x', { frobnicate: 1 }, /frobnicate is not an option \(known: /],
-    ['of the wrong type', 'x', { temperature: 'hot' }, /temperature must be a number/],
-    ['out of range', 'x', { topP: 1.5 }, /topP must be a number from 0 to 1/],
+    ['of the wrong type', 'x', { temperature: 'hot' }, /temperature must be a number from 0 to 100, not "hot"/],
+    ['out of range', 'x', { topP: 1.5 }, /topP must be a number above 0, up to 1, not 1.5/],
     ['not whole', 'x', { maxTokens: 1.5 }, /maxTokens must be a whole number/],
     ['contradicting', 'x', { logitsFrom: 1 }, /logitsFrom needs logits/],
     ['no prompt', undefined, {}, /the prompt must be a text/],

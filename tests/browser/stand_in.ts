@@ -30,7 +30,15 @@ declare global {
   var standIn: StandIn;
 }
 
-const BEHAVES: StandIn = { answers: { '': 'An answer.' }, pause: 5, piece: 8, steps: 3, looked: 0, thinks: false, plan: null };
+const BEHAVES: StandIn = {
+  answers: { '': 'An answer.' },
+  pause: 5,
+  piece: 8,
+  steps: 3,
+  looked: 0,
+  thinks: false,
+  plan: null,
+};
 
 const MODULE = `
 import { MillraceError, DownloadControl, models, Generation } from './index.js?real';

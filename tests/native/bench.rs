@@ -12,19 +12,7 @@ use crate::common::data;
 use crate::decode_loop;
 
 fn options(quant: &str) -> Options {
-    let load = LoadOptions::default();
-    Options {
-        shape: "tiny".into(),
-        quant: quant.into(),
-        prompt: 70,
-        gen_tokens: 20,
-        runs: 2,
-        profile: true,
-        kernels: None,
-        tune: true,
-        second_turn: false,
-        load,
-    }
+    Options { shape: "tiny".into(), quant: quant.into(), prompt: 70, gen_tokens: 20, runs: 2, profile: true, ..Options::default() }
 }
 
 fn bench(quant: &str) -> Report {
@@ -69,7 +57,7 @@ fn a_second_turn_reads_what_is_new_and_few_rows_have_a_time() {
 
 #[test]
 fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
-    let options = Options { kernels: Some("embed".into()), profile: false, tune: false, ..options("q8_0") };
+    let options = Options { kernel_bench: true, kernel_filter: Some("embed".into()), profile: false, tune: false, ..options("q8_0") };
     let phases = std::cell::RefCell::new(Vec::new());
     let report = |status| {
         if let Status::Measure(Measuring { phase, loaded, total, tokens: None }) = status {
@@ -84,7 +72,7 @@ fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
 
 #[test]
 fn every_variant_is_compared_with_its_twin_and_then_measured() {
-    let options = Options { kernels: Some(String::new()), profile: false, ..options("q4_k_m") };
+    let options = Options { kernel_bench: true, profile: false, ..options("q4_k_m") };
     let report = pollster::block_on(run(&options, None, &|_| {}, &Cancel::new())).unwrap();
     assert!(report.kernels.len() > 10);
     assert!(report.kernels.iter().all(|r| r.wrong.is_none() && r.us > 0.0), "{:?}", report.kernels);

@@ -46,7 +46,7 @@ fn a_second_turn_reads_only_what_is_new() {
         // The same prompt again: all but its last token is there.
         let again = run(&mut engine, &ask(&second, 12));
         assert_eq!((again.cached_tokens, &again.tokens), (second.len() - 1, &result.tokens));
-        let afresh = run(&mut engine, &Request { afresh: true, ..ask(&second, 12) });
+        let afresh = run(&mut engine, &Request { reuse: false, ..ask(&second, 12) });
         assert_eq!((afresh.cached_tokens, &afresh.tokens), (0, &result.tokens));
         // An earlier turn is edited.
         let mut edited = second.clone();
@@ -194,7 +194,7 @@ fn reading_a_prompt_equals_decoding_it_token_by_token() {
         let mut engine = if n < 511 { load(&exact()) } else { box_model(&exact()) };
         let prompt = ids(n, 11);
         let logits = |engine: &mut Engine, from: u32| {
-            let all = run(engine, &Request { logits_from: Some(from), afresh: true, ..ask(&prompt, 1) }).all_logits.unwrap();
+            let all = run(engine, &Request { logits_from: Some(from), reuse: false, ..ask(&prompt, 1) }).all_logits.unwrap();
             all.last().unwrap().clone()
         };
         let read = logits(&mut engine, n as u32 - 1);

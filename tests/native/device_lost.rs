@@ -73,20 +73,20 @@ fn a_loss_at_any_token_does_not_change_the_text() {
     for (lane, chunk, places) in cases {
         let options = LoadOptions { chunk, cache_start: Some(64), ..often(lane) };
         let mut engine = load(&options);
-        let whole = run(&mut engine, &Request { afresh: true, ..ask(&prompt, 60) });
+        let whole = run(&mut engine, &Request { reuse: false, ..ask(&prompt, 60) });
         assert_eq!((whole.recoveries, whole.tokens.len()), (0, 60));
         for at in places {
-            let result = disturbed(&mut engine, &Request { afresh: true, ..ask(&prompt, 60) }, &[*at]).unwrap();
+            let result = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 60) }, &[*at]).unwrap();
             assert_same(&result, &whole, &format!("lane {}, chunk {chunk:?}, lost at {at}", lane.name()));
             assert!(result.recoveries == 1 || *at > 33 || (chunk != Some(1) && *at > 1), "{chunk:?} {at}");
             let _ = engine.lost().map(|_| block_on(engine.recover(&Cancel::new())).unwrap());
         }
-        let result = disturbed(&mut engine, &Request { afresh: true, ..ask(&prompt, 60) }, &[3, 20, 45]).unwrap();
+        let result = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 60) }, &[3, 20, 45]).unwrap();
         assert_same(&result, &whole, "three losses");
         assert!(result.recoveries == 3 || chunk != Some(1), "{}", result.recoveries);
         let _ = engine.lost().map(|_| block_on(engine.recover(&Cancel::new())).unwrap());
         // After the last token nobody is disturbed; the next one finds out.
-        let last = disturbed(&mut engine, &Request { afresh: true, ..ask(&prompt, 60) }, &[60]).unwrap();
+        let last = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 60) }, &[60]).unwrap();
         assert_eq!((last.recoveries, &last.tokens), (0, &whole.tokens));
         let next = run(&mut engine, &ask(&prompt, 60));
         assert_eq!((next.recoveries, next.cached_tokens, &next.tokens), (1, 39, &whole.tokens));
@@ -144,7 +144,7 @@ fn a_loss_while_the_prompt_is_read_reads_it_again() {
         let mut lost = false;
         let mut phases = Vec::new();
         let result = block_on(engine.generate(
-            &Request { afresh: true, ..ask(&prompt, 20) },
+            &Request { reuse: false, ..ask(&prompt, 20) },
             &mut |event| {
                 let Event::Progress(progress) = event else { return };
                 if progress.phase == Phase::Prompt && progress.loaded >= after && !lost {
@@ -306,7 +306,7 @@ fn shifts_stops_windows_and_long_texts_survive() {
     ];
     for (what, files, options, request) in cases {
         let mut engine = load_from(&files, &options);
-        let request = Request { afresh: true, ..request };
+        let request = Request { reuse: false, ..request };
         let whole = run(&mut engine, &request);
         let n = whole.tokens.len();
         for at in [1, n / 2, n - 1] {
@@ -320,7 +320,7 @@ fn shifts_stops_windows_and_long_texts_survive() {
     let chars: Vec<char> = whole.text.chars().collect();
     let pairs = chars.windows(2).map(|pair| pair.iter().collect::<String>());
     let stop = pairs.max_by_key(|pair| whole.text.find(pair.as_str())).unwrap();
-    let request = Request { stop: vec![stop], afresh: true, ..ask(&ids(10, 8), 60) };
+    let request = Request { stop: vec![stop], reuse: false, ..ask(&ids(10, 8), 60) };
     let whole = run(&mut engine, &request);
     assert!(whole.finish_reason == FinishReason::Stop && whole.tokens.len() > 10, "{}", whole.tokens.len());
     let result = disturbed(&mut engine, &request, &[whole.tokens.len() / 2]).unwrap();
@@ -348,7 +348,7 @@ fn logits_profiles_and_tuning_survive() {
     let tuned = plan(&engine);
     assert!(tuned.iter().any(|(pass, ..)| *pass == "few"));
     let whole = run(&mut engine, &ask(&prompt, 20));
-    let result = disturbed(&mut engine, &Request { afresh: true, ..ask(&prompt, 20) }, &[10]).unwrap();
+    let result = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 20) }, &[10]).unwrap();
     assert_eq!((plan(&engine), result.tokens), (tuned, whole.tokens));
 }
 

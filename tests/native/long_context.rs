@@ -56,7 +56,7 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 
 /// The logits of the last of `prompt`, whose tokens up to `from` are read and whose others are decoded.
 fn logits(engine: &mut Engine, prompt: &[u32], from: usize) -> Vec<f32> {
-    run(engine, &Request { logits_from: Some(from as u32), afresh: true, ..ask(prompt, 1) }).all_logits.unwrap().pop().unwrap()
+    run(engine, &Request { logits_from: Some(from as u32), reuse: false, ..ask(prompt, 1) }).all_logits.unwrap().pop().unwrap()
 }
 
 /// Largest difference over largest |logit|.
@@ -174,13 +174,13 @@ fn three_thousand_tokens_read_equal_three_thousand_decoded() {
         let read = logits(&mut engine, &prompt, 2999);
         let decoded = logits(&mut engine, &prompt, from);
         assert!(apart(&read, &decoded) < 1e-3, "{}", apart(&read, &decoded));
-        let tokens = run(&mut engine, &Request { afresh: true, ..ask(&prompt, 20) }).tokens;
+        let tokens = run(&mut engine, &Request { reuse: false, ..ask(&prompt, 20) }).tokens;
         let mut short = load(&path, &LoadOptions { prefill_rows: Some(64), ..exact() });
         assert_eq!(run(&mut short, &ask(&prompt, 20)).tokens, tokens);
         // A later turn, far into the cache.
         let longer = [&prompt[..], &tokens, &ids(40, 1)].concat();
         let second = run(&mut engine, &ask(&longer, 20));
-        assert_eq!((second.cached_tokens, &second.tokens), (3019, &run(&mut short, &Request { afresh: true, ..ask(&longer, 20) }).tokens));
+        assert_eq!((second.cached_tokens, &second.tokens), (3019, &run(&mut short, &Request { reuse: false, ..ask(&longer, 20) }).tokens));
     }
 }
 

@@ -15,6 +15,7 @@ mod fuzz;
 mod kernels;
 mod long_context;
 mod memory;
+mod options;
 mod parity;
 mod penalties;
 mod plans;

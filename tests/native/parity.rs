@@ -151,7 +151,7 @@ fn exact_lane_agrees_with_transformers() {
 
 #[test]
 fn exact_lane_agrees_without_subgroups() {
-    on_gpu(&LoadOptions { lane: Lane::Exact, no_subgroups: true, ..LoadOptions::default() }, &[]);
+    on_gpu(&LoadOptions { lane: Lane::Exact, subgroups: false, ..LoadOptions::default() }, &[]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn short_passes_and_those_of_few_rows_agree() {
         // All but the last four tokens, then the whole: what is new is read in a pass of few rows.
         let n = expected.prompt.len();
         if n > 8 && !expected.logits.iter().any(|row| is_tie(row)) {
-            let begin = Request { ignore_eos: true, max_tokens: Some(1), afresh: true, ..Request::new(Prompt::Tokens(expected.prompt[..n - 4].to_vec())) };
+            let begin = Request { ignore_eos: true, max_tokens: Some(1), reuse: false, ..Request::new(Prompt::Tokens(expected.prompt[..n - 4].to_vec())) };
             block_on(engine.generate(&begin, &mut |_| {}, &Cancel::new())).map_err(words)?;
             let whole = Request { ignore_eos: true, max_tokens: Some(expected.greedy.len() as u32), ..Request::new(Prompt::Tokens(expected.prompt.clone())) };
             let result = block_on(engine.generate(&whole, &mut |_| {}, &Cancel::new())).map_err(words)?;

@@ -168,7 +168,7 @@ fn they_cost_three_dispatches_and_no_readback() {
 fn what_was_said_counts_on_after_growth_a_shift_and_a_loss() {
     let options = LoadOptions { chunk: Some(1), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() };
     let mut engine = load(&options);
-    let request = Request { afresh: true, ..penalized(150) };
+    let request = Request { reuse: false, ..penalized(150) };
     let whole = run(&mut engine, &request);
     let lost = disturbed(&mut engine, &request, &[20, 90]).unwrap();
     assert_eq!((lost.recoveries, &lost.tokens, &lost.logprobs), (2, &whole.tokens, &whole.logprobs));

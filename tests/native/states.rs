@@ -115,7 +115,7 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 /// What an engine says that has read nothing before.
 fn fresh(prompt: &[u32], n: u32) -> Generation {
     thread_local!(static ENGINE: std::cell::RefCell<Engine> = std::cell::RefCell::new(load(&exact(Some(8)))));
-    ENGINE.with_borrow_mut(|engine| run(engine, &Request { afresh: true, ..ask(prompt, n) }))
+    ENGINE.with_borrow_mut(|engine| run(engine, &Request { reuse: false, ..ask(prompt, n) }))
 }
 
 /// That it says what a fresh engine says: the same tokens, as likely.
@@ -303,13 +303,13 @@ fn a_lost_device_changes_nothing() {
     let prompt = ids(40, 1);
     for chunk in [1, 16] {
         let mut engine = load(&exact(Some(chunk)));
-        let whole = run(&mut engine, &Request { afresh: true, ..ask(&prompt, 50) });
+        let whole = run(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) });
         for at in [1, 2, 17, 33] {
-            let result = disturbed(&mut engine, &Request { afresh: true, ..ask(&prompt, 50) }, &[at]).unwrap();
+            let result = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) }, &[at]).unwrap();
             assert_eq!((&result.tokens, &result.logprobs), (&whole.tokens, &whole.logprobs), "chunk {chunk}, lost at {at}: to the last bit");
         }
         // Lost between two turns, of which the first was ended by its caller.
-        let part = ended_after(&mut engine, &Request { afresh: true, ..ask(&prompt, 50) }, 10);
+        let part = ended_after(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) }, 10);
         let next = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
         engine.device().lose();
         let result = run(&mut engine, &ask(&next, 12));

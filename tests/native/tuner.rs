@@ -16,7 +16,7 @@ fn what_is_measured_is_kept_and_the_plan_says_it() {
     let exact = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
     let mut engine = load(&exact);
     // The logits of the decode steps that read a text: the variants add up the same sums in another order.
-    let scored = |engine: &mut Engine| run(engine, &Request { logits_from: Some(0), afresh: true, ..ask(1) }).all_logits.unwrap();
+    let scored = |engine: &mut Engine| run(engine, &Request { logits_from: Some(0), reuse: false, ..ask(1) }).all_logits.unwrap();
     let before = scored(&mut engine);
     let tuned = tune(&mut engine, 60_000.0, &Cancel::new());
     assert!(tuned.measured >= 4 && tuned.left == 0, "{tuned:?}");

@@ -3,12 +3,14 @@
 use clap::Args;
 use millrace::base::{Cancel, Progress};
 use millrace::bench::{self, Options};
+use millrace::engine::LoadOptions;
 use millrace::native;
 use millrace::source::ModelSpec;
 use millrace::{Error, Result};
 use serde::Serialize;
 
-use crate::cli::{How, keep, show_download};
+use crate::cli::{keep, show_download};
+use crate::options::Flags;
 use crate::tables;
 
 #[derive(Args)]
@@ -16,41 +18,16 @@ pub struct Bench {
     /// A model instead of random weights: builtin, or a .gguf file, a folder with safetensors, or a URL of either.
     #[arg(long)]
     model: Option<String>,
-    /// A model's dimensions; a wrong name lists them.
-    #[arg(long, default_value = "llama-3.2-1b")]
-    shape: String,
-    /// q4_0, q4_k_m, q8_0 or f16.
-    #[arg(long, default_value = "q4_0")]
-    quant: String,
-    /// Prompt tokens.
-    #[arg(long, default_value_t = 512)]
-    prompt: u32,
-    /// Tokens to decode.
-    #[arg(long, default_value_t = 128)]
-    r#gen: u32,
-    /// Measured runs.
-    #[arg(long, default_value_t = 5)]
-    runs: u32,
     #[command(flatten)]
-    how: How,
-    /// Also measure each kernel of a decode step and of a prefill pass.
-    #[arg(long)]
-    profile: bool,
-    /// Also compare every variant that a step could run with its twin, and measure it.
-    #[arg(long)]
-    kernel_bench: bool,
+    options: Flags<Options>,
+    #[command(flatten)]
+    how: Flags<LoadOptions>,
     /// Instead of speed: the lane's logits against the exact lane's. Of the model in the box if --model is not given.
     #[arg(long)]
     quality: bool,
     /// With --quality: positions to compare.
     #[arg(long, default_value_t = 2000, requires = "quality")]
     positions: u32,
-    /// Also measure the time to the first token of a second turn, after a first one of 100 tokens and one of 4,000.
-    #[arg(long)]
-    second_turn: bool,
-    /// Do not measure kernels' variants before the runs: plan with what is known.
-    #[arg(long)]
-    no_tune: bool,
     /// One JSON object on the last line.
     #[arg(long)]
     json: bool,
@@ -59,7 +36,7 @@ pub struct Bench {
 impl Bench {
     /// Runs the command.
     pub async fn run(self) -> Result<()> {
-        let load = self.how.options()?;
+        let load = self.how.options();
         let cancel = Cancel::new();
         let progress = |p: Progress| show_download(&p);
         let model = if self.quality { Some(self.model.clone().unwrap_or_else(|| "builtin".into())) } else { self.model.clone() };
@@ -75,18 +52,7 @@ impl Bench {
             println!("top-1        {:.2} % the same", q.top1 * 100.0);
             return self.print_json(&q);
         }
-        let options = Options {
-            shape: self.shape.clone(),
-            quant: self.quant.clone(),
-            prompt: self.prompt,
-            gen_tokens: self.r#gen,
-            runs: self.runs,
-            profile: self.profile,
-            kernels: self.kernel_bench.then(String::new),
-            tune: !self.no_tune,
-            second_turn: self.second_turn,
-            load,
-        };
+        let options = Options { load, ..self.options.0.clone() };
         let status = |status| {
             if let bench::Status::Load(loading) = status {
                 progress(loading);

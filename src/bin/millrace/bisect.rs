@@ -3,12 +3,13 @@
 use clap::Args;
 use millrace::base::{Cancel, Progress};
 use millrace::decode::Compared;
-use millrace::engine::{Prompt, Request, bisect};
+use millrace::engine::{LoadOptions, Prompt, Request, bisect};
 use millrace::source::ModelSpec;
 use millrace::{Error, Result, native};
 use serde_json::json;
 
-use crate::cli::{How, show_download};
+use crate::cli::show_download;
+use crate::options::Flags;
 
 #[derive(Args)]
 pub struct Bisect {
@@ -16,7 +17,7 @@ pub struct Bisect {
     #[arg(long, default_value = "builtin")]
     model: String,
     #[command(flatten)]
-    how: How,
+    how: Flags<LoadOptions>,
     /// Text to read: as many tokens as fit into one pass.
     #[arg(long, group = "input", default_value = "The quick brown fox jumps over the lazy dog.")]
     prompt: String,
@@ -54,7 +55,7 @@ impl Bisect {
             }
             self.all || wrong.is_empty()
         };
-        bisect(&files, &self.how.options()?, &Request::new(prompt), &mut on_step, &cancel).await?;
+        bisect(&files, &self.how.options(), &Request::new(prompt), &mut on_step, &cancel).await?;
         if let Some(first) = wrong.first() {
             return Err(Error::gpu(format!("{first} computes something else than its twin, after {} steps that agree", steps - wrong.len())));
         }

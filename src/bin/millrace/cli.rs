@@ -7,11 +7,9 @@ use std::time::Instant;
 use clap::{Args, Parser, Subcommand};
 use millrace::base::{Cancel, Phase, Progress};
 use millrace::convert;
-use millrace::engine::{Engine, Event, Generation, LoadOptions, Overflow, Prompt, Request};
-use millrace::layout::Kv;
+use millrace::engine::{Engine, Event, Generation, LoadOptions, Prompt, Request};
 use millrace::native;
-use millrace::native::tuning::{read_tuning, write_tuning};
-use millrace::plan::Lane;
+use millrace::native::tuning::write_tuning;
 use millrace::plan::tuning::Tuning;
 use millrace::source::ModelSpec;
 use millrace::weights::Recipe;
@@ -20,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::bisect::Bisect;
+use crate::options::Flags;
 use crate::tables;
 
 /// Runs large language models on the GPU.
@@ -50,33 +49,7 @@ struct Load {
     #[arg(long, default_value = "builtin")]
     model: String,
     #[command(flatten)]
-    how: How,
-}
-
-/// On which GPU a model runs, and how.
-#[derive(Args)]
-pub struct How {
-    /// exact: f32; f16: half activations where the GPU has them; fast: int8 activations and a packed-half cache.
-    #[arg(long, default_value = "fast")]
-    lane: String,
-    /// How the cache holds keys and values: f32, f16 or q8 (int8, half the memory of f16); f32 in lane exact, f16 in the others if not given.
-    #[arg(long, value_parser = Kv::parse)]
-    kv: Option<Kv>,
-    /// Most positions, prompt and answer together; bench: at least those it needs.
-    #[arg(long)]
-    context: Option<u32>,
-    /// Only a GPU whose name contains this.
-    #[arg(long)]
-    adapter: Option<String>,
-    /// Tokens between two readbacks, 1 to 32; follows the measured speed if not given.
-    #[arg(long)]
-    chunk: Option<u32>,
-    /// Quantize F32, F16 and BF16 weights while loading: q4_0, q4_k (also called q4_k_m), q8_0 or f16.
-    #[arg(long, value_name = "T", value_parser = Recipe::parse)]
-    quantize: Option<Recipe>,
-    /// Force a kernel's variant, OP=VARIANT; may be given several times.
-    #[arg(long = "kernel", value_name = "OP=VARIANT")]
-    kernels: Vec<String>,
+    how: Flags<LoadOptions>,
 }
 
 #[derive(Args)]
@@ -95,47 +68,8 @@ struct Generate {
     /// Token ids to continue, 1,2,3.
     #[arg(long, group = "input", value_delimiter = ',')]
     tokens: Option<Vec<u32>>,
-    #[arg(long)]
-    max_tokens: Option<u32>,
-    /// 0 is greedy.
-    #[arg(long, default_value_t = 0.7)]
-    temperature: f32,
-    #[arg(long, default_value_t = 0)]
-    top_k: u32,
-    #[arg(long, default_value_t = 1.0)]
-    top_p: f32,
-    #[arg(long, default_value_t = 0.0)]
-    min_p: f32,
-    /// Same seed, same text; random if not given.
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Makes tokens that are in the answer less likely, -2 to 2.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
-    presence_penalty: f32,
-    /// Makes tokens less likely for each time that they are in the answer, -2 to 2.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
-    frequency_penalty: f32,
-    /// Makes tokens of the prompt and of the answer less likely, above 0; 1 is off.
-    #[arg(long, default_value_t = 1.0)]
-    repetition_penalty: f32,
-    /// Add to a token's logit, ID=BIAS, -100 to 100; may be given several times.
-    #[arg(long, value_name = "ID=BIAS", value_parser = id_bias)]
-    logit_bias: Vec<(u32, f32)>,
-    /// With --json: also the log probability of each token, and of the N likeliest in its place, up to 20.
-    #[arg(long, value_name = "N", requires = "json")]
-    logprobs: Option<u32>,
-    /// A text that ends the answer; may be given several times.
-    #[arg(long)]
-    stop: Vec<String>,
-    /// Go on after the model's end token.
-    #[arg(long)]
-    ignore_eos: bool,
-    /// What happens when the context is full: error, or shift, which leaves out the older half after the system prompt.
-    #[arg(long, default_value = "error", value_parser = Overflow::parse)]
-    overflow: Overflow,
-    /// Also measure each kernel of a decode step at the end of the answer.
-    #[arg(long)]
-    profile: bool,
+    #[command(flatten)]
+    request: Flags<Request>,
     /// Show the browser: only with `npm run generate`.
     #[arg(long)]
     headed: bool,
@@ -145,9 +79,6 @@ struct Generate {
     /// Also write the logits of the prompt's last position, {"logits": [...]}.
     #[arg(long, value_name = "FILE.json")]
     logits: Option<PathBuf>,
-    /// With --logits: also the logits of every prompt position from this one on, {"from", "all": [[...]]}; the later ones come from the decode step.
-    #[arg(long, value_name = "POSITION", requires = "logits")]
-    logits_from: Option<u32>,
 }
 
 #[derive(Args)]
@@ -204,35 +135,9 @@ pub async fn run(cli: Cli) -> Result<()> {
     }
 }
 
-/// `OP=VARIANT` pairs.
-fn forced(kernels: &[String]) -> Result<Vec<(String, String)>> {
-    let pair = |k: &String| match k.split_once('=') {
-        Some((op, variant)) => Ok((op.to_owned(), variant.to_owned())),
-        None => Err(Error::bad_option(format!("--kernel {k} is not OP=VARIANT"))),
-    };
-    kernels.iter().map(pair).collect()
-}
-
-impl How {
-    /// What the engine gets.
-    pub fn options(&self) -> Result<LoadOptions> {
-        Ok(LoadOptions {
-            lane: Lane::parse(&self.lane)?,
-            kv: self.kv,
-            context: self.context,
-            chunk: self.chunk,
-            adapter: self.adapter.clone(),
-            kernels: forced(&self.kernels)?,
-            quantize: self.quantize,
-            tuning: read_tuning(),
-            ..LoadOptions::default()
-        })
-    }
-}
-
 impl Load {
     async fn engine(&self, model: &str) -> Result<Engine> {
-        let options = self.how.options()?;
+        let options = self.how.options();
         let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
         let (engine, _) = Engine::open(&native::origin(&ModelSpec::parse(model)?)?, &options, &progress, &cancel).await?;
@@ -296,32 +201,11 @@ fn request(args: &Generate) -> Result<Request> {
     } else {
         return Err(Error::bad_option("nothing to continue: give --prompt, --chat, --messages or --tokens"));
     };
-    Ok(Request {
-        tools,
-        max_tokens: args.max_tokens,
-        temperature: args.temperature,
-        top_k: args.top_k,
-        top_p: args.top_p,
-        min_p: args.min_p,
-        seed: args.seed,
-        presence_penalty: args.presence_penalty,
-        frequency_penalty: args.frequency_penalty,
-        repetition_penalty: args.repetition_penalty,
-        logit_bias: args.logit_bias.iter().copied().collect(),
-        logprobs: args.logprobs,
-        stop: args.stop.clone(),
-        ignore_eos: args.ignore_eos,
-        overflow: args.overflow,
-        logits: args.logits.is_some(),
-        profile: args.profile,
-        logits_from: args.logits_from,
-        ..Request::new(prompt)
-    })
-}
-
-fn id_bias(text: &str) -> std::result::Result<(u32, f32), String> {
-    let parsed = text.split_once('=').and_then(|(id, bias)| Some((id.parse().ok()?, bias.parse().ok()?)));
-    parsed.ok_or_else(|| format!("{text} is not ID=BIAS, a token's id and a number"))
+    let asked = args.request.0.clone();
+    if asked.logprobs.is_some() && !args.json {
+        return Err(Error::bad_option("--logprobs needs --json"));
+    }
+    Ok(Request { prompt, tools, logits: args.logits.is_some(), ..asked })
 }
 
 async fn generate(args: Generate) -> Result<()> {
@@ -375,7 +259,7 @@ async fn generate(args: Generate) -> Result<()> {
 
 fn write_logits(path: &std::path::Path, args: &Generate, result: &Generation) -> Result<()> {
     let mut object = json!({ "logits": result.logits });
-    if let (Some(from), Some(all)) = (args.logits_from, &result.all_logits) {
+    if let (Some(from), Some(all)) = (args.request.0.logits_from, &result.all_logits) {
         object["from"] = json!(from);
         object["all"] = json!(all);
     }
@@ -421,7 +305,7 @@ async fn convert(args: Convert) -> Result<()> {
 async fn inspect(args: Inspect) -> Result<()> {
     let source = args.source.as_deref().unwrap_or(&args.load.model);
     let files = native::open_parts(&ModelSpec::parse(source)?, &|p| show_download(&p), &Cancel::new()).await?;
-    let info = Engine::inspect(&files, &args.load.how.options()?).await?;
+    let info = Engine::inspect(&files, &args.load.how.options()).await?;
     if args.json {
         return show(&[serde_json::to_string(&info).map_err(|e| Error::internal(e.to_string()))?]);
     }

@@ -3,6 +3,7 @@
 mod bench;
 mod bisect;
 mod cli;
+mod options;
 mod tables;
 
 use std::io::Write as _;

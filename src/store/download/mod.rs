@@ -21,7 +21,7 @@ pub use self::control::Control;
 use self::live::{Live, LiveSource};
 use super::journal::StoredFile;
 use super::medium::Software;
-use super::{Begin, Memory, ModelKey, SHARD, Storage, Store, Work, full, sha256_of, total};
+use super::{Begin, Memory, ModelKey, Storage, Store, Work, full, sha256_of, total};
 use crate::base::{Cancel, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
@@ -37,24 +37,7 @@ const LOOK_EVERY_MS: f64 = 500.0;
 /// How often a paused download looks whether it is aborted, ms.
 const LOOK_FOR_ABORT_MS: f64 = 200.0;
 
-/// How to download.
-#[derive(Clone)]
-pub struct DownloadOptions {
-    /// Requests at a time.
-    pub connections: usize,
-    /// Bytes of a shard.
-    pub shard: u64,
-    /// Whether to compare what is there with its hashes before it is used.
-    pub verify: bool,
-    /// Pauses it.
-    pub control: Control,
-}
-
-impl Default for DownloadOptions {
-    fn default() -> Self {
-        Self { connections: 4, shard: SHARD, verify: false, control: Control::default() }
-    }
-}
+include!(concat!(env!("OUT_DIR"), "/options/fetching.rs"));
 
 /// A file to download.
 struct Target {

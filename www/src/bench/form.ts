@@ -1,41 +1,43 @@
 // The form of the bench page, the page's address, and the options that both stand for. Everything goes through the address: it is the contract.
 import { models } from 'millrace';
 import type { BenchNames, BenchOptions } from 'millrace/wasm';
+import { BENCH, LOAD } from '../../../npm/options.generated.ts';
 import { failure } from '../shared/bench.ts';
 import { choices, choose, get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
 import { BOX, modelName } from '../shared/model_name.ts';
 
-const NUMBERS = ['prompt', 'gen', 'runs', 'context', 'chunk', 'quality'] as const;
-const TEXTS = ['model', 'shape', 'quant', 'lane', 'kv', 'adapter'] as const;
+/** What an address can say: the rows of options.toml. */
+const { lane, kv, context, chunk, adapter, quantize, subgroups } = LOAD;
+const ROWS = Object.entries({ ...BENCH, lane, kv, context, chunk, adapter, quantize, subgroups });
+/** Parameters with other names. */
+const NAMES: Record<string, string> = { kernelBench: 'kernels' };
+const namesOf = (...kinds: string[]): string[] =>
+  ROWS.filter(([, row]) => kinds.includes(row.kind)).map(([name]) => name);
+const NUMBERS = namesOf('whole');
+const TEXTS = ['model', ...namesOf('text', 'name')];
 /** Switches by their parameter: the option, and the value that says something. */
-const SWITCHES = {
-  profile: ['profile', '1'],
-  kernels: ['kernelBench', '1'],
-  secondTurn: ['secondTurn', '1'],
-  tune: ['tune', '0'],
-  subgroups: ['subgroups', '0'],
-} as const;
+const SWITCHES: Record<string, [option: string, value: string]> = Object.fromEntries(
+  ROWS.filter(([, row]) => row.kind === 'flag').map(([name, row]) => [
+    NAMES[name] ?? name,
+    [name, row.default === true ? '0' : '1'],
+  ]),
+);
 const KNOWN: readonly string[] = [...NUMBERS, ...TEXTS, ...Object.keys(SWITCHES), 'report', 'kernel'];
 
 const input = get<HTMLInputElement>;
 const list = get<HTMLSelectElement>;
 const what = list('what');
 /** What the bench does without a word about it. */
-const DEFAULTS: Record<string, string> = {
-  shape: 'llama-3.2-1b',
-  quant: 'q4_0',
-  lane: 'fast',
-  prompt: '512',
-  gen: '128',
-  runs: '5',
-};
+const DEFAULTS: Record<string, string> = Object.fromEntries(
+  ROWS.flatMap(([name, row]) => (row.default === undefined ? [] : [[name, String(row.default)]])),
+);
 
 /** Reads an address. */
 export function options(address: URLSearchParams): BenchOptions {
   for (const name of address.keys())
     if (!KNOWN.includes(name)) throw failure('BAD_OPTION', `${name} is not a parameter; known are ${KNOWN.join(', ')}`);
-  const read: BenchOptions = {};
+  const read: Record<string, unknown> & { model?: string } = {};
   for (const name of TEXTS) if (address.has(name)) read[name] = address.get(name)!;
   for (const name of NUMBERS) {
     const text = address.get(name);
@@ -54,7 +56,7 @@ export function options(address: URLSearchParams): BenchOptions {
   for (const [operation, variant] of kernels)
     if (!operation || !variant) throw failure('BAD_OPTION', `kernel is "${operation}"; write kernel=OPERATION=VARIANT`);
   if (kernels.length > 0) read.kernels = Object.fromEntries(kernels);
-  return read;
+  return read as BenchOptions;
 }
 
 /** Shows an address in the form. */

@@ -1,0 +1,302 @@
+// Made of options.toml by `npm run options`: change that.
+import type { Rows } from './check.ts';
+import type { DownloadControl } from './control.ts';
+import type { CustomFetch, Lane, ModelSource, Progress, TokenPiece } from './types.ts';
+
+/** How a model is fetched and kept. */
+export interface FetchingOptions {
+  /**
+   * Whether to compare what is stored with its hashes before it is used; after a crash it is done anyway. Default
+   * false.
+   */
+  verify?: boolean;
+  /** Requests at a time. 1 to 16. Default 4. */
+  connections?: number;
+  /** Size of a piece that is stored, hashed and fetched again as one. 65536 to 67108864 bytes. Default 33554432. */
+  shardBytes?: number;
+  /** Sent as `Authorization: Bearer` to the model's own origin, and never stored. Default: none is sent. */
+  token?: string;
+  /** Takes the place of the browser's `fetch`. */
+  fetch?: CustomFetch;
+  /** Pauses the download and lets it go on. */
+  download?: DownloadControl;
+}
+
+/** Options of {@link Engine.load}. */
+export interface LoadOptions extends FetchingOptions {
+  /** A .gguf file (any part of a split one), a folder of safetensors, or a manifest.json. */
+  model: ModelSource;
+  /** Called as loading proceeds. */
+  onProgress?: (progress: Progress) => void;
+  /** Aborts the loading: it rejects with ABORTED. */
+  signal?: AbortSignal;
+  /**
+   * How activations are held: f32 in `exact`, half precision where the GPU has it in `f16`, int8 in `fast`. Default
+   * `fast`.
+   */
+  lane?: Lane;
+  /**
+   * How the cache holds keys and values: `q8` (int8 with a scale for each 32) takes 56 % of the memory of `f16`.
+   * Default: `f32` in lane exact, `f16` in the others.
+   */
+  kv?: 'f32' | 'f16' | 'q8';
+  /**
+   * Positions to allow, prompt and answer together. 1 to 16777216 positions. Default: what the model was trained for,
+   * which is also the most.
+   */
+  context?: number;
+  /** Tokens a readback. 1 to 32 tokens. Default: follows the measured speed. */
+  chunk?: number;
+  /** A part of the name of the GPU to use. NO_ADAPTER where none matches. Default: what the browser takes for fast. */
+  adapter?: string;
+  /**
+   * Quantizes weights that are f32, f16 or bf16 while loading, as llama.cpp's quantizer does: `q4_k` is its Q4_K_M,
+   * and has that name, too. An error where the model is quantized already. It takes time at every load: convert a
+   * model that many will load. Default: as they are.
+   */
+  quantize?: 'q4_0' | 'q4_k' | 'q4_k_m' | 'q8_0' | 'f16';
+  /**
+   * Kernel variants to force, by operation. UNKNOWN_KERNEL where there is no such one. Default: `info.plan` says of
+   * each why it was chosen.
+   */
+  kernels?: Record<string, string>;
+  /**
+   * Whether to use subgroup operations where the GPU has them; false is for finding faults in a driver. Default true.
+   */
+  subgroups?: boolean;
+  /** Whether to keep the model in this browser's storage. Default true. */
+  cache?: boolean;
+  /**
+   * Whether to measure variants of kernels in idle time after loading, two seconds at most, and to go on with the
+   * fastest. What is found is kept in this browser's storage for the next load. Another variant may round otherwise:
+   * where a seed must give the same text before and after, switch it off. Default: true, but not on GPUs in software.
+   */
+  tune?: boolean;
+  /**
+   * Whether the engine gets a Worker of its own. `false` runs it in the thread that calls, which must be a dedicated
+   * Worker of yours (elsewhere BAD_OPTION): for those who generate in a Worker anyhow. Repacking weights, reading a
+   * tokenizer and recording steps take their time there. Engines of one such Worker share the WebAssembly memory,
+   * which does not shrink before the Worker ends, and a crash of one ends them all. Default: true.
+   */
+  worker?: boolean;
+}
+
+/** Options of {@link Engine.plan}: those of a load, and how much GPU memory it may take, in bytes. */
+export interface PlanOptions extends LoadOptions {
+  /** GPU memory that the model may take. At least 1. Default: no limit but those of the GPU's buffers. */
+  memory?: number;
+}
+
+/** Options of {@link Engine.generate}. */
+export interface GenerateOptions {
+  /**
+   * Called while others come first, phase `queue`: at once, and whenever `ahead` changes, in order, the last time with
+   * 0. Then as the prompt is read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU
+   * device is lost on the way, the phases of loading come as well.
+   */
+  onProgress?: (progress: Progress) => void;
+  /** Aborts the generation: iteration and promise reject with code ABORTED. */
+  signal?: AbortSignal;
+  /** Tokens to generate at most. At least 1. Default: what the context has room for. */
+  maxTokens?: number;
+  /** Divides the logits; 0 is greedy. 0 to 100. Default 0.7. */
+  temperature?: number;
+  /** Only the k likeliest tokens; 0 is all of them. Default 0. */
+  topK?: number;
+  /** Only the likeliest tokens that together reach this probability; 1 is all of them. Above 0, up to 1. Default 1. */
+  topP?: number;
+  /** Only tokens at least this likely relative to the likeliest; 0 is all of them. 0 to 1. Default 0. */
+  minP?: number;
+  /** The same seed gives the same text. Default: a random one. */
+  seed?: number;
+  /** Taken from the logit of each token that is in the answer; 0 is off. -2 to 2. Default 0. */
+  presencePenalty?: number;
+  /** Taken from the logit of a token for each time that it is in the answer; 0 is off. -2 to 2. Default 0. */
+  frequencyPenalty?: number;
+  /**
+   * Divides the logits of tokens of the prompt and of the answer (multiplies those below 0); 1 is off. Above 0.
+   * Default 1.
+   */
+  repetitionPenalty?: number;
+  /** Added to the logits of tokens, by id: -100 forbids, 100 forces. -100 to 100. */
+  logitBias?: Readonly<Record<number, number>>;
+  /**
+   * Returns the log probability of each token, and of so many of the likeliest in its place. They are the model's own,
+   * before penalties, bias and temperature. They arrive with the tokens' ids: there is no further readback. 0 to 20.
+   * Default: none.
+   */
+  logprobs?: number;
+  /** Called with each piece of the answer before it is iterated over, with its tokens; pieces of text may be empty. */
+  onTokens?: (piece: TokenPiece) => void;
+  /** Ends the answer before any of these texts. Up to 64 of up to 4096 bytes each. Default: none. */
+  stop?: string | readonly string[];
+  /** Continues past the model's end-of-answer token. Default false. */
+  ignoreEos?: boolean;
+  /**
+   * What happens when prompt and answer fill the context. `error`: a prompt that leaves no room rejects with
+   * CONTEXT_FULL, an answer ends with `length`. `shift`: the older half of what follows the system prompt is left out,
+   * and what remains is read again; without `maxTokens` the answer then goes on until the model ends it. Default
+   * `error`.
+   */
+  overflow?: 'error' | 'shift';
+  /**
+   * Whether what the engine has read of the prompt's beginning for the generation before is not read again. An earlier
+   * answer's part of it was made by decoding and not by reading, which may round otherwise: where a seed must give the
+   * same text after any history, use false. Default true.
+   */
+  reuse?: boolean;
+  /** Tools (JSON schemas) for the chat template. */
+  tools?: readonly object[];
+  /** Further variables for the chat template. */
+  templateOptions?: Record<string, unknown>;
+  /** Returns the raw logits of the last prompt position. Default false. */
+  logits?: boolean;
+  /**
+   * With `logits`: returns those of every prompt position from this one on, as `all_logits`. Default: none of them.
+   */
+  logitsFrom?: number;
+  /** Also measure each kernel of a decode step at the end of the answer. Default false. */
+  profile?: boolean;
+}
+
+/** What a bench measures, beside how it loads. @internal */
+export interface BenchRows {
+  /** A model's dimensions, with random weights; a wrong name lists them. Default `llama-3.2-1b`. */
+  shape?: string;
+  /** How a shape's weights are quantized. Default `q4_0`. */
+  quant?: 'q4_0' | 'q4_k' | 'q4_k_m' | 'q8_0' | 'f16';
+  /** Tokens of the prompt. 1 to 100000 tokens. Default 512. */
+  prompt?: number;
+  /** Tokens to decode. 1 to 20000 tokens. Default 128. */
+  gen?: number;
+  /** Runs that are measured. 1 to 100 runs. Default 5. */
+  runs?: number;
+  /** Also measures each kernel of a decode step and of a prefill pass. Default false. */
+  profile?: boolean;
+  /** Also compares every variant that a step could run with its twin, and measures it. Default false. */
+  kernelBench?: boolean;
+  /** Of `kernelBench`: only kernels with this in their names. Default: all. */
+  kernelFilter?: string;
+  /**
+   * Also measures the time to the first token of a second turn, after a first one of 100 tokens and one of 4,000.
+   * Default false.
+   */
+  secondTurn?: boolean;
+  /** Whether to measure kernels' variants before the runs. Default true. */
+  tune?: boolean;
+  /**
+   * Positions at which to compare the model's lane with the exact one, instead of speed. 1 to 100000 positions.
+   * Default: speed is measured.
+   */
+  quality?: number;
+}
+
+/** What OpenAI's shapes call by another name only. */
+export interface SharedParams {
+  /** Only the k likeliest tokens; 0 is all of them. Default 0. Not among OpenAI's. */
+  top_k?: number | null;
+  /** Only the likeliest tokens that together reach this probability; 1 is all of them. Above 0, up to 1. Default 1. */
+  top_p?: number | null;
+  /**
+   * Only tokens at least this likely relative to the likeliest; 0 is all of them. 0 to 1. Default 0. Not among
+   * OpenAI's.
+   */
+  min_p?: number | null;
+  /** Taken from the logit of each token that is in the answer; 0 is off. -2 to 2. Default 0. */
+  presence_penalty?: number | null;
+  /** Taken from the logit of a token for each time that it is in the answer; 0 is off. -2 to 2. Default 0. */
+  frequency_penalty?: number | null;
+  /**
+   * Divides the logits of tokens of the prompt and of the answer (multiplies those below 0); 1 is off. Above 0.
+   * Default 1. Not among OpenAI's.
+   */
+  repetition_penalty?: number | null;
+  /** Added to the logits of tokens, by id: -100 forbids, 100 forces. -100 to 100. */
+  logit_bias?: Readonly<Record<number, number>> | null;
+}
+
+/** @internal */
+export const OPENAI = {
+  top_k: 'topK',
+  top_p: 'topP',
+  min_p: 'minP',
+  presence_penalty: 'presencePenalty',
+  frequency_penalty: 'frequencyPenalty',
+  repetition_penalty: 'repetitionPenalty',
+  logit_bias: 'logitBias',
+} as const satisfies Record<keyof SharedParams, keyof GenerateOptions>;
+
+/** @internal */
+export const FETCHING: Rows<FetchingOptions> = {
+  verify: { kind: 'flag', default: false },
+  connections: { kind: 'whole', least: 1, most: 16, default: 4 },
+  shardBytes: { kind: 'whole', least: 65536, most: 67108864, default: 33554432 },
+  token: { kind: 'text' },
+  fetch: { kind: 'callback' },
+  download: { kind: 'control' },
+};
+
+/** @internal */
+export const LOAD: Rows<Omit<LoadOptions, keyof FetchingOptions>> = {
+  model: { kind: 'model' },
+  onProgress: { kind: 'callback' },
+  signal: { kind: 'signal' },
+  lane: { kind: 'name', names: ['exact', 'f16', 'fast'], default: 'fast' },
+  kv: { kind: 'name', names: ['f32', 'f16', 'q8'] },
+  context: { kind: 'whole', least: 1, most: 16777216 },
+  chunk: { kind: 'whole', least: 1, most: 32 },
+  adapter: { kind: 'text' },
+  quantize: { kind: 'name', names: ['q4_0', 'q4_k', 'q4_k_m', 'q8_0', 'f16'] },
+  kernels: { kind: 'variants' },
+  subgroups: { kind: 'flag', default: true },
+  cache: { kind: 'flag', default: true },
+  tune: { kind: 'flag' },
+  worker: { kind: 'worker' },
+};
+
+/** @internal */
+export const PLAN: Rows<Omit<PlanOptions, keyof LoadOptions>> = {
+  memory: { kind: 'whole', least: 1, most: 9007199254740991 },
+};
+
+/** @internal */
+export const GENERATE: Rows<GenerateOptions> = {
+  onProgress: { kind: 'callback' },
+  signal: { kind: 'signal' },
+  maxTokens: { kind: 'whole', least: 1, most: 4294967295 },
+  temperature: { kind: 'number', least: 0, most: 100, default: 0.7 },
+  topK: { kind: 'whole', least: 0, most: 4294967295, default: 0 },
+  topP: { kind: 'number', above: 0, most: 1, default: 1 },
+  minP: { kind: 'number', least: 0, most: 1, default: 0 },
+  seed: { kind: 'whole', least: 0, most: 9007199254740991 },
+  presencePenalty: { kind: 'number', least: -2, most: 2, default: 0 },
+  frequencyPenalty: { kind: 'number', least: -2, most: 2, default: 0 },
+  repetitionPenalty: { kind: 'number', above: 0, default: 1 },
+  logitBias: { kind: 'biases', least: -100, most: 100 },
+  logprobs: { kind: 'whole', least: 0, most: 20 },
+  onTokens: { kind: 'callback' },
+  stop: { kind: 'texts', most: 64, bytes: 4096 },
+  ignoreEos: { kind: 'flag', default: false },
+  overflow: { kind: 'name', names: ['error', 'shift'], default: 'error' },
+  reuse: { kind: 'flag', default: true },
+  tools: { kind: 'objects' },
+  templateOptions: { kind: 'object' },
+  logits: { kind: 'flag', default: false },
+  logitsFrom: { kind: 'whole', least: 0, most: 4294967295, needs: 'logits' },
+  profile: { kind: 'flag', default: false },
+};
+
+/** @internal */
+export const BENCH: Rows<BenchRows> = {
+  shape: { kind: 'text', default: 'llama-3.2-1b' },
+  quant: { kind: 'name', names: ['q4_0', 'q4_k', 'q4_k_m', 'q8_0', 'f16'], default: 'q4_0' },
+  prompt: { kind: 'whole', least: 1, most: 100000, default: 512 },
+  gen: { kind: 'whole', least: 1, most: 20000, default: 128 },
+  runs: { kind: 'whole', least: 1, most: 100, default: 5 },
+  profile: { kind: 'flag', default: false },
+  kernelBench: { kind: 'flag', default: false },
+  kernelFilter: { kind: 'text' },
+  secondTurn: { kind: 'flag', default: false },
+  tune: { kind: 'flag', default: true },
+  quality: { kind: 'whole', least: 1, most: 100000 },
+};
