@@ -3,9 +3,10 @@
 //   npm run build -- --quick         quick to compile, into .cache/pkg-quick/: what `npm start` and `npm run dev` serve
 //   npm run build -- --dev           with debug assertions, into .cache/pkg-dev/: what the tests use
 import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
-import { setupBuild } from './setup.mjs';
+import { setupBuild, WASM } from './setup.mjs';
 
 /** The ways to build: Cargo's profile and where the package goes. */
 export const BUILDS = {
@@ -45,13 +46,19 @@ const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory'];
 async function wasm(profile, out, env, bind) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
-  const smaller = profile === 'web' ? ['--', '-C', 'llvm-args=-inline-threshold=5 -inlinehint-threshold=180'] : [];
+  // Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic.
+  const crates = join(process.env.CARGO_HOME || join(homedir(), '.cargo'), 'registry', 'src');
+  const short = ['--config', `target.${WASM}.rustflags=${JSON.stringify([`--remap-path-prefix=${crates}=crates`])}`];
+  const smaller = ['--', '-C', 'llvm-args=-inline-threshold=0 -inlinehint-threshold=60'];
   await run(
     cargo,
-    ['rustc', '--quiet', '--locked', '--lib', '--target', 'wasm32-unknown-unknown', '--profile', profile, ...smaller],
+    [
+      ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile],
+      ...(profile === 'web' ? [...short, ...smaller] : []),
+    ],
     { env },
   );
-  const module = join(targetDir, 'wasm32-unknown-unknown', profile, 'millrace.wasm');
+  const module = join(targetDir, WASM, profile, 'millrace.wasm');
   const tool = await bind;
   const hash = hashOf([
     module,

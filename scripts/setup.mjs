@@ -21,7 +21,7 @@ import {
   tools,
 } from './lib/env.mjs';
 
-const WASM = 'wasm32-unknown-unknown';
+export const WASM = 'wasm32-unknown-unknown';
 const windows = process.platform === 'win32';
 
 /** What a build needs. Returns the environment for Cargo when it builds for wasm, and what will be the path of the tool that binds. */
