@@ -6,6 +6,8 @@
 mod assemble;
 #[path = "build/emit.rs"]
 mod emit;
+#[path = "build/lines.rs"]
+mod lines;
 #[path = "build/options.rs"]
 mod options;
 #[path = "build/reflect.rs"]
@@ -28,7 +30,15 @@ fn main() {
 
 fn build(shaders: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
     let mut table = Vec::new();
-    let assemble::Shaders { variants, templates, numbers } = assemble::assemble(shaders)?;
+    // Cargo tells build scripts of features so.
+    let feature = |name: &str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
+    let wanted = assemble::Wanted { feature: &feature, matrices: false, emulated: false };
+    let assemble::Shaders { variants, mut templates, numbers } = assemble::assemble(shaders, &wanted)?;
+    // Who works on shaders wants to read where a line comes from; users' downloads hold no more than they run.
+    if !feature("lab") {
+        templates.retain(|(name, _)| name != "common/shuffles_emulated.wgsl");
+        templates.iter_mut().for_each(|(_, text)| *text = lines::strip(text));
+    }
     for assembled in variants {
         let reflection = reflect::reflect(&assembled)?;
         table.push((assembled, reflection));

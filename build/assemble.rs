@@ -6,6 +6,8 @@ use std::path::Path;
 use minijinja::{Environment, UndefinedBehavior, Value};
 use serde::Deserialize;
 
+use crate::lines::{blame, mark, marked, strip};
+
 /// One table of variants.toml.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +111,8 @@ pub struct Assembled {
     pub context: Vec<(&'static str, Argument)>,
     /// WGSL without `enable` lines, comments and blank lines.
     pub source: String,
+    /// The same lines, each with a comment that says where in shaders/ it stands.
+    pub marked: String,
 }
 
 /// A value that a template sees.
@@ -138,13 +142,23 @@ pub type Templates = Vec<(String, String)>;
 pub struct Shaders {
     /// Every variant of every kernel, in the order of variants.toml.
     pub variants: Vec<Assembled>,
-    /// The templates that they are rendered from, without their comments.
+    /// The templates that they are rendered from.
     pub templates: Templates,
     pub numbers: Numbers,
 }
 
+/// Which texts are rendered.
+pub struct Wanted<'a> {
+    /// Whether Cargo's feature of that name is on.
+    pub feature: &'a dyn Fn(&str) -> bool,
+    /// With subgroup matrices where there are some: naga does not know them.
+    pub matrices: bool,
+    /// With emulated subgroups.
+    pub emulated: bool,
+}
+
 /// Renders every variant.
-pub fn assemble(shaders: &Path) -> Result<Shaders, String> {
+pub fn assemble(shaders: &Path, wanted: &Wanted) -> Result<Shaders, String> {
     let path = shaders.join("variants.toml");
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -155,14 +169,12 @@ pub fn assemble(shaders: &Path) -> Result<Shaders, String> {
         .collect::<Result<_, String>>()?;
     let mut templates = templates(shaders)?;
     templates.sort();
-    for (_, text) in &mut templates {
-        *text = strip(text);
-    }
+    let with_marks: Vec<String> = templates.iter().map(|(name, text)| mark(name, text)).collect();
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    for (name, text) in &templates {
-        env.add_template(name, text).map_err(|e| format!("shaders/{name}: {e:#}"))?;
+    for ((name, _), text) in templates.iter().zip(&with_marks) {
+        env.add_template(name, text).map_err(|e| blame(&e))?;
     }
     for (name, number) in &numbers {
         env.add_global(name.clone(), number.is);
@@ -171,10 +183,8 @@ pub fn assemble(shaders: &Path) -> Result<Shaders, String> {
     for (name, mut value) in table {
         resolve(&mut value, &numbers).map_err(|wanted| format!("variants.toml: [{name}]: there is no {wanted} in [numbers]"))?;
         let kernel: Kernel = value.try_into().map_err(|e| format!("variants.toml: [{name}]: {e}"))?;
-        // Cargo tells build scripts of features so.
-        let there = |feature: &String| std::env::var_os(format!("CARGO_FEATURE_{}", feature.to_uppercase())).is_some();
-        if kernel.feature.as_ref().is_none_or(there) {
-            variants.extend(expand(&env, &name, &kernel)?);
+        if kernel.feature.as_ref().is_none_or(|feature| (wanted.feature)(feature)) {
+            variants.extend(expand(&env, &name, &kernel, wanted)?);
         }
     }
     drop(env);
@@ -215,7 +225,7 @@ fn templates(shaders: &Path) -> Result<Templates, String> {
     Ok(found)
 }
 
-fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assembled>, String> {
+fn expand(env: &Environment, name: &str, kernel: &Kernel, wanted: &Wanted) -> Result<Vec<Assembled>, String> {
     let axes = axes(name, kernel)?;
     let template = env.get_template(&kernel.source).map_err(|e| format!("variants.toml: [{name}]: {e:#}"))?;
     let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
@@ -245,9 +255,12 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
         context.extend(numbers.into_iter().filter_map(|(key, value)| Some((key, Argument::Number(value?)))));
         context.extend(tile.map(|tile| ("tile", Argument::Pair(tile))));
         let mut values: BTreeMap<&str, Value> = context.iter().map(|(key, value)| (*key, value.into())).collect();
-        values.insert("matrices", false.into());
-        let source = template.render(values).map_err(|e| format!("{label}: {e:#}"))?;
-        let source = strip(&source);
+        values.insert("matrices", (kernel.matrices && wanted.matrices).into());
+        if wanted.emulated {
+            values.insert("emulated", "_emulated".into());
+        }
+        let marked = marked(&template.render(values).map_err(|e| format!("{}; in {label}", blame(&e)))?);
+        let source = strip(&marked);
         if let Some(twin) = seen.insert(source.clone(), variant.clone()) {
             return Err(format!("kernel {name}: variants {twin} and {variant} have the same text: an axis does nothing"));
         }
@@ -261,6 +274,7 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel) -> Result<Vec<Assemble
             template: kernel.source.clone(),
             context,
             source,
+            marked,
         });
     }
     if out.is_empty() {
@@ -305,41 +319,4 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
         }
     }
     Ok(axes)
-}
-
-/// Without comments and blank lines: they are for readers of shaders/, not for every user's download. What stands in a template's own
-/// brackets stays: there // divides.
-fn strip(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    // The bracket that closes what is open, over lines too.
-    let mut closing = None;
-    for line in text.lines() {
-        let mut end = line.len();
-        let mut at = 0;
-        while at + 1 < line.len() {
-            let two = &line.as_bytes()[at..at + 2];
-            match closing {
-                Some(bracket) if two == bracket => closing = None,
-                None => match two {
-                    b"{{" => closing = Some(b"}}"),
-                    b"{%" => closing = Some(b"%}"),
-                    b"{#" => closing = Some(b"#}"),
-                    b"//" => {
-                        end = at;
-                        break;
-                    }
-                    _ => {}
-                },
-                Some(_) => {}
-            }
-            // Of `{{{`, `//` and the like both bytes are read.
-            at += if matches!(two, b"{{" | b"}}" | b"{%" | b"%}" | b"{#" | b"#}") { 2 } else { 1 };
-        }
-        let code = line[..end].trim();
-        if !code.is_empty() {
-            out.push_str(code);
-            out.push('\n');
-        }
-    }
-    out
 }

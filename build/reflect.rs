@@ -4,6 +4,7 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Expression, Literal, Module, ScalarKind, StorageAccess, TypeInner};
 
 use crate::assemble::Assembled;
+use crate::lines::origin;
 
 /// What WebGPU's default limits allow.
 const MAX_STORAGE_BUFFERS: usize = 8;
@@ -23,13 +24,13 @@ pub struct Reflection {
     pub f16: bool,
 }
 
-/// Parses and validates a variant; every error names it and quotes the lines.
+/// Parses and validates a variant; every error names it and the template's line, and quotes the lines.
 pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
     let f16 = variant.count("f16") > 0;
-    let source = format!("{}const NATIVE_HALVES = true;\n{}", if f16 { "enable f16;\n" } else { "" }, variant.source);
-    let module = naga::front::wgsl::parse_str(&source).map_err(|e| format!("{}: {}", variant.label(), e.emit_to_string(&source)))?;
+    let source = format!("{}const NATIVE_HALVES = true;\n{}", if f16 { "enable f16;\n" } else { "" }, variant.marked);
+    let module = naga::front::wgsl::parse_str(&source).map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::SHADER_FLOAT16_IN_FLOAT32);
-    let info = validator.validate(&module).map_err(|e| format!("{}: {}", variant.label(), e.emit_to_string(&source)))?;
+    let info = validator.validate(&module).map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
     let fail = |what: String| Err(format!("{}: {what}", variant.label()));
 
     let [entry] = &module.entry_points[..] else { return fail(format!("{} entry points, expected one", module.entry_points.len())) };
@@ -100,6 +101,12 @@ pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
     }
     let subgroups = variant.source.split(|c: char| !c.is_alphanumeric()).any(|w| w.starts_with("subgroup"));
     Ok(Reflection { bindings, overrides, workgroup: entry.workgroup_size, workgroup_bytes, subgroups, f16 })
+}
+
+/// naga's message after the place in shaders/ that it is about, so that an editor finds it.
+fn refused(variant: &Assembled, source: &str, location: Option<naga::SourceLocation>, message: &str) -> String {
+    let place = location.and_then(|l| origin(source, l.line_number as usize)).unwrap_or("shaders");
+    format!("{place}: {}: {message}", variant.label())
 }
 
 /// An override's default, where it has one and naga has reduced it to a literal.

@@ -154,8 +154,14 @@ export interface KernelReport {
   skipped: number;
 }
 
-/** Runs every kernel whose name contains `filter` against its twin. */
+/** Runs every kernel variant whose whole name, `matvec=q4_0-q8-sg32`, contains a word of `filter` against its twin. */
 export function kernelCheck(filter: string, quick: boolean, onRow: (row: KernelRow) => void): Promise<KernelReport>;
+
+/**
+ * Puts templates of shaders, [name, text] each, in the place of the build's, and resolves to the names of the variants that `filter` lets
+ * through and whose text has changed. Only in builds with the feature `lab`.
+ */
+export const kernelTemplates: undefined | ((templates: [string, string][], filter: string) => Promise<string[]>);
 
 /** What `bench` measures; speeds in tokens a second, times in ms. */
 export interface BenchOptions

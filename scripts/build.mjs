@@ -11,8 +11,9 @@ import { setupBuild, WASM } from './setup.mjs';
 /** The ways to build: Cargo's profile and where the package goes. */
 export const BUILDS = {
   release: { profile: 'web', out: join(root, 'pkg') },
-  quick: { profile: 'quick', out: join(root, '.cache', 'pkg-quick') },
-  dev: { profile: 'wasm-dev', out: join(root, '.cache', 'pkg-dev') },
+  // Both with what those who work on shaders need (Cargo.toml).
+  quick: { profile: 'quick', features: 'lab', out: join(root, '.cache', 'pkg-quick') },
+  dev: { profile: 'wasm-dev', features: 'lab', out: join(root, '.cache', 'pkg-dev') },
 };
 
 /** Which build a script should use: MILLRACE_BUILD=release|quick|dev, else what the script prefers. */
@@ -25,10 +26,10 @@ export function chosenBuild(preferred) {
 /** Builds what has changed. Returns the package's folder. `ready`: what set-up found, where it has been asked before. */
 export async function build(name = 'release', ready = setupBuild()) {
   const { env, bind } = await ready;
-  const { profile, out } = BUILDS[name];
+  const { profile, features = '', out } = BUILDS[name];
   mkdirSync(out, { recursive: true });
   // A tool that cannot be built is told of at once.
-  await Promise.all([wasm(profile, out, env, bind), bind]);
+  await Promise.all([wasm({ profile, features }, out, env, bind), bind]);
   await buildJavaScript(out);
   return out;
 }
@@ -43,7 +44,7 @@ export async function buildJavaScript(out) {
 const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory'];
 
 /** Cargo, the tool that `bind` will be the path of and, for release, wasm-opt. */
-async function wasm(profile, out, env, bind) {
+async function wasm({ profile, features }, out, env, bind) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
   // Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic.
@@ -53,7 +54,7 @@ async function wasm(profile, out, env, bind) {
   await run(
     cargo,
     [
-      ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile],
+      ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile, '--features', features],
       ...(profile === 'web' ? [...short, ...smaller] : []),
     ],
     { env },

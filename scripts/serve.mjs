@@ -1,4 +1,6 @@
 // Serves the pages, the package and, where a script asks for it, files of this machine. Byte ranges, types and validators come from `send`.
+import { createHash } from 'node:crypto';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { Failure, root } from './lib/env.mjs';
@@ -21,6 +23,7 @@ export async function serve({ port = 0, pkg, mounts = {}, before } = {}) {
       return;
     }
     const path = new URL(request.url, 'http://localhost').pathname;
+    if (path === '/shaders') return shaders(request, response);
     const [prefix, folder] = folders.find(([prefix]) => path.startsWith(prefix));
     // no-cache: a rebuilt package must never meet an old page; validators make it cheap.
     send(request, `/${path.slice(prefix.length)}`, { root: folder, dotfiles: 'deny', cacheControl: false })
@@ -52,6 +55,18 @@ export function chosenPort() {
   if (!Number.isInteger(port) || port < 1 || port > 65535)
     throw new Failure(`PORT is "${process.env.PORT}"; it must be a number from 1 to 65535`);
   return port;
+}
+
+/** The templates of shaders/ as they are now, `[name, text]` each, for the kernel page. */
+function shaders(request, response) {
+  const folder = join(root, 'shaders');
+  const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.wgsl'));
+  const seen = names.map((name) => `${name} ${statSync(join(folder, name)).mtimeMs}`).join();
+  const tag = `"${createHash('sha256').update(seen).digest('hex').slice(0, 16)}"`;
+  const headers = { ETag: tag, 'Cache-Control': 'no-cache', 'Content-Type': 'application/json' };
+  if (request.headers['if-none-match'] === tag) return response.writeHead(304, headers).end();
+  const templates = names.map((name) => [name.replaceAll('\\', '/'), readFileSync(join(folder, name), 'utf8')]);
+  response.writeHead(200, headers).end(JSON.stringify(templates));
 }
 
 /** Fails where a port is taken: better before the minutes of a build than after them. */

@@ -11,7 +11,8 @@ import { cargoTool, setupTest } from './setup.mjs';
 import { askLowLevel } from './wasm-pack.mjs';
 
 const reports = join(root, 'test-results');
-const WASM_TESTS = 'test --locked --no-fail-fast --lib --target wasm32-unknown-unknown --profile wasm-dev'.split(' ');
+const WASM_TESTS =
+  'test --locked --no-fail-fast --lib --target wasm32-unknown-unknown --profile wasm-dev --features lab'.split(' ');
 /** The command line, and the layer that only tests have. */
 const FEATURES = 'cli,toy';
 const biome = join(root, 'node_modules', '@biomejs', 'biome', 'bin', 'biome');

@@ -32,7 +32,7 @@ override QSTRIDE: u32 = 0u;      // f32 a row of qkv
 @group(0) @binding(4) var<storage, read_write> po: array<f32>;         // [T][splits][H][E]
 @group(0) @binding(5) var<storage, read_write> ml: array<vec2<f32>>;   // [T][splits][H]
 
-const THREADS = 256u;
+const THREADS = {{ workgroup }}u;
 const KEYS = {{ keys }}u;   // keys of a tile
 const LANES = 8u;           // lanes that share a key
 const HEADS = {{ heads_a_read }}u;           // query heads that share a read
@@ -51,7 +51,7 @@ var<workgroup> summands: array<f32, 2048>;               // [8][heads at once][{
 {% include "common/heads.wgsl" %}
 {% include "common/cache.wgsl" %}
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     let room = grid.y / state.rows;
@@ -89,7 +89,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let heads = min(HEADS, shared_by - h0);
     let head = kv_head * shared_by + h0;
 {% include "common/append.wgsl" %}
-
     // The score that this lane finishes: of round own_round and head own_head.
     let own_head = lane % HEADS;
     let own_round = lane / HEADS;

@@ -26,6 +26,8 @@ const PARTS = {{ workgroup }}u / COLUMNS;
 const LOWEST = -3.4028234e38;
 
 {% if sg %}
+{% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import exchange, most, sum with context %}
+{{ exchange() }}
 var<workgroup> values: array<vec4<f32>, COLUMNS>;
 {% else %}
 var<workgroup> sums: array<vec4<f32>, {{ workgroup }}>;  // [PARTS][COLUMNS]
@@ -74,16 +76,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     }
 {% if sg %}
     let m_own = m;
-{% for x in [1, 2, 4, 8] %}
-    m = max(m, subgroupShuffleXor(m, {{ x }}u));
-{% endfor %}
+{{ most("m", 16) }}
     let weight = exp(m_own - m);
     l *= weight;
     sum *= weight;
-{% for x in [1, 2, 4, 8] %}
-    l += subgroupShuffleXor(l, {{ x }}u);
-    sum += subgroupShuffleXor(sum, {{ x }}u);
-{% endfor %}
+{{ sum("l", 16) }}
+{{ sum("sum", 16, "vec4") }}
     if (part == 0u) { values[column] = select(vec4<f32>(), sum / l, i < width); }
     workgroupBarrier();
     let at = li % COLUMNS;
@@ -92,15 +90,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (li < COLUMNS) { y[block * COLUMNS + at] = {{ stored('value') }}; }
 {% else %}
     var largest = largest4(value);
-{% for x in [1, 2, 4] %}
-    largest = max(largest, subgroupShuffleXor(largest, {{ x }}u));
-{% endfor %}
+{{ most("largest", 8) }}
     let d = largest / 127.0;
     let packed = quantize4(value, d);
     var total = total4(packed);
-{% for x in [1, 2, 4] %}
-    total += subgroupShuffleXor(total, {{ x }}u);
-{% endfor %}
+{{ sum("total", 8, "i32") }}
     if (li < COLUMNS) { yq[block * COLUMNS + at] = packed; }
     if (li == 0u) { ys[block] = vec2<f32>(d, d * f32(total)); }
 {% endif %}

@@ -8,6 +8,7 @@ override F: u32;      // outputs
 {% endif %}
 var<workgroup> outputs: array<f32, 32>;
 
+{% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import most, sum with context %}
 // Writes `outputs` as block `block`. All of the workgroup call it.
 fn write_outputs(block: u32, li: u32) {
     workgroupBarrier();
@@ -17,15 +18,11 @@ fn write_outputs(block: u32, li: u32) {
 {% if out == "q8" %}
 {% if reduce != "wg" and lanes >= 8 %}
     var largest = largest4(v);
-{% for x in [1, 2, 4] %}
-    largest = max(largest, subgroupShuffleXor(largest, {{ x }}u));
-{% endfor %}
+{{ most("largest", 8) }}
     let d = largest / 127.0;
     let packed = quantize4(v, d);
     var sum = total4(packed);
-{% for x in [1, 2, 4] %}
-    sum += subgroupShuffleXor(sum, {{ x }}u);
-{% endfor %}
+{{ sum("sum", 8, "i32") }}
 {% else %}
     if (li >= 8u) { return; }
     var largest = 0.0;

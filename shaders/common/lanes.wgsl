@@ -14,13 +14,13 @@ fn lane_sum(v: f32, li: u32) -> f32 {
     return sum;
 }
 {% else %}
+{% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import exchange, sum with context %}
+{{ exchange() }}
 // Needs subgroups of at least as many invocations, and that neighbours by local index are neighbours in a subgroup: so it is on every
 // device known, and the load self-test would notice.
 fn lane_sum(v: f32, li: u32) -> f32 {
     var sum = v;
-{% for i in [1, 2, 4, 8, 16] %}{% if i < lanes %}
-    sum += subgroupShuffleXor(sum, {{ i }}u);
-{% endif %}{% endfor %}
+{{ sum("sum", lanes) }}
     return sum;
 }
 {% endif %}

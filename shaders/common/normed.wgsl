@@ -34,6 +34,7 @@ fn add_block(li: u32, first: bool) {
     }
 }
 
+{% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import most, sum with context %}
 {% if act == "f32" %}
 fn x4(j: u32) -> vec4<f32> { return residual(j) * nw[j]; }
 {% else %}
@@ -71,13 +72,11 @@ fn prologue(li: u32) {
         let v1 = h1 * nw[j * 2u + 1u];
         sq += select(0.0, dot(h0, h0) + dot(h1, h1), inside);
         var largest = max(largest4(v0), largest4(v1));
-        largest = max(largest, subgroupShuffleXor(largest, 1u));
-        largest = max(largest, subgroupShuffleXor(largest, 2u));
+{{ most("largest", 4) }}
         let d = largest / 127.0;
         let q = vec2<u32>(quantize4(v0, d), quantize4(v1, d));
         var total = total4(q.x) + total4(q.y);
-        total += subgroupShuffleXor(total, 1u);
-        total += subgroupShuffleXor(total, 2u);
+{{ sum("total", 4, "i32") }}
         if (inside) {
             nq[j] = q;
             if (j % 4u == 0u) { ns[j / 4u] = vec2<f32>(d, d * f32(total)); }

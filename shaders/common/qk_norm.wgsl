@@ -20,6 +20,7 @@ fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
     return summands[norm.at + e] * norm.factor;
 }
 
+{% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import sum with context %}
 // 32 lanes for each of the four queries and the key: `base` is where that of lane li stands in qkv, if it is there. All lanes call it.
 fn weigh(base: u32, there: bool, li: u32) {
     let part = li / 32u;
@@ -31,10 +32,8 @@ fn weigh(base: u32, there: bool, li: u32) {
             summands[WEIGHTED + part * {{ head_room }}u + e] = x * norm_weight(select(0u, {{ head_room }}u, part == HEADS) + e);
         }
     }
-{% if reduce == "sg32" %}
-{% for x in [1, 2, 4, 8, 16] %}
-    squares += subgroupShuffleXor(squares, {{ x }}u);
-{% endfor %}
+{% if lanes == 32 %}
+{{ sum("squares", 32) }}
     if (li % 32u == 0u) { summands[SQUARES + part] = squares; }
 {% else %}
     summands[SQUARES + li] = squares;
@@ -46,7 +45,7 @@ fn weigh(base: u32, there: bool, li: u32) {
 fn norm_of(which: u32) -> QkNorm {
     var norm = QkNorm(1.0, WEIGHTED + which * {{ head_room }}u);
     if (QK_NORM == 1u && which <= HEADS) {
-{% if reduce == "sg32" %}
+{% if lanes == 32 %}
         let squares = summands[SQUARES + which];
 {% else %}
         var squares = 0.0;

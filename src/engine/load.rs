@@ -115,7 +115,14 @@ pub(super) async fn compile(
 }
 
 pub(super) fn gpu_options(options: &LoadOptions) -> GpuOptions {
-    GpuOptions { adapter: options.adapter.clone(), subgroups: options.subgroups, f16: true, max_binding: options.max_binding, broken: options.broken.clone() }
+    GpuOptions {
+        adapter: options.adapter.clone(),
+        subgroups: options.subgroups,
+        f16: true,
+        max_binding: options.max_binding,
+        broken: options.broken.clone(),
+        ..GpuOptions::default()
+    }
 }
 
 /// What chooses kernels: with what the caller forces, what was measured on this device, and what the model recommends.

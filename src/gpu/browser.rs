@@ -116,6 +116,7 @@ pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _feature
         max_invocations: limits.max_compute_invocations_per_workgroup,
         software,
         native_halves: false,
+        emulated: Default::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use super::loss::{Loss, Lost};
 use super::pipeline::PipelineKey;
 use super::platform;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::Caps;
+use crate::kernels::{Caps, Emulated};
 
 /// What to ask for when opening a device.
 #[derive(Debug, Clone)]
@@ -28,11 +28,13 @@ pub struct GpuOptions {
     pub max_binding: Option<u64>,
     /// (kernel, variant) pairs that compute nothing, as on a GPU with a faulty driver: for tests.
     pub broken: Vec<(String, String)>,
+    /// Which variants run with emulated subgroups, in builds with the feature `lab`: for tests.
+    pub emulated: Emulated,
 }
 
 impl Default for GpuOptions {
     fn default() -> Self {
-        Self { adapter: None, subgroups: true, f16: true, max_binding: None, broken: Vec::new() }
+        Self { adapter: None, subgroups: true, f16: true, max_binding: None, broken: Vec::new(), emulated: Emulated::Nothing }
     }
 }
 
@@ -84,6 +86,11 @@ impl Gpu {
             max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
             max_compute_invocations_per_workgroup: has.max_compute_invocations_per_workgroup.clamp(256, 512),
             max_compute_workgroup_size_x: has.max_compute_workgroup_size_x.clamp(256, 512),
+            // What emulates subgroups takes more of it than any device's variant.
+            max_compute_workgroup_storage_size: match options.emulated {
+                Emulated::Nothing => wgpu::Limits::default().max_compute_workgroup_storage_size,
+                _ => has.max_compute_workgroup_storage_size,
+            },
             ..wgpu::Limits::default()
         };
         let descriptor = wgpu::DeviceDescriptor { label: Some("millrace"), required_features: features, required_limits: limits, ..Default::default() };
@@ -115,6 +122,7 @@ impl Gpu {
         let mut gpu = Self { device, queue, caps, counters: Rc::default(), faults, lost, broken: options.broken.clone(), pipelines: RefCell::default() };
         #[cfg(target_arch = "wasm32")]
         gpu.require_adapter(options)?;
+        gpu.caps.emulated = options.emulated;
         gpu.caps.native_halves = gpu.keeps_subnormal_halves().await?;
         Ok(gpu)
     }

@@ -56,6 +56,7 @@ pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features:
         max_invocations: limits.max_compute_invocations_per_workgroup,
         software: info.device_type == wgpu::DeviceType::Cpu,
         native_halves: false,
+        emulated: Default::default(),
     }
 }
 

@@ -137,7 +137,7 @@ impl Gpu {
             bind_group_layouts: &[Some(&layout)],
             immediate_size: 0,
         });
-        let mut source = variant.wgsl(cfg!(target_arch = "wasm32"), self.caps().native_halves)?;
+        let mut source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
         if self.broken.iter().any(|(kernel, name)| *kernel == variant.kernel && *name == variant.name) {
             source = source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1);
         }

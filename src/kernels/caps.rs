@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::Variant;
+
 /// The feature by which Chromium offers subgroup matrices, behind a flag.
 pub(crate) const MATRICES: &str = "chromium-experimental-subgroup-matrix";
 
@@ -32,6 +34,21 @@ pub struct Caps {
     pub software: bool,
     /// Whether `unpack2x16float` keeps subnormal halves, as seen when the device was opened; kernels do it by hand where it does not.
     pub native_halves: bool,
+    /// Which variants run with emulated subgroups that need larger ones than the device has.
+    #[serde(skip)]
+    pub emulated: Emulated,
+}
+
+/// Variants that run with emulated subgroups, in builds with the feature `lab`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Emulated {
+    /// None: what needs larger subgroups does not run.
+    #[default]
+    Nothing,
+    /// One of each kernel and number of lanes, for devices that compile slowly.
+    One,
+    /// All.
+    All,
 }
 
 impl Caps {
@@ -51,6 +68,7 @@ impl Caps {
             max_invocations: limits.max_compute_invocations_per_workgroup,
             software: false,
             native_halves: false,
+            emulated: Emulated::Nothing,
         }
     }
     /// Whether kernels may use subgroup operations.
@@ -60,6 +78,16 @@ impl Caps {
     /// Invocations of the smallest subgroup that kernels may rely on: at least 4 by the standard where there are subgroups, else 0.
     pub fn least_subgroup(&self) -> u32 {
         if self.subgroups() { self.subgroup[0].max(4) } else { 0 }
+    }
+    /// Whether a variant runs here with emulated subgroups: one that needs larger ones than there are.
+    #[cfg(feature = "lab")]
+    pub fn emulates(&self, variant: &Variant) -> bool {
+        self.least_subgroup() < variant.lanes && super::lab::emulates(self.emulated, variant)
+    }
+    /// Whether a variant runs here with emulated subgroups: not in this build.
+    #[cfg(not(feature = "lab"))]
+    pub fn emulates(&self, _: &Variant) -> bool {
+        false
     }
     /// Whether kernels may use `f16`.
     pub fn f16(&self) -> bool {

@@ -10,16 +10,21 @@
 //! test. To add a weight type: `shaders/common/weight_TYPE.wgsl`, its name in the axes, its branch in [`crate::blocks::decode`].
 
 mod caps;
+#[cfg(feature = "lab")]
+pub mod lab;
+#[cfg(feature = "lab")]
+#[path = "../../build/lines.rs"]
+#[allow(dead_code, reason = "some are the build's")]
+mod lines;
 pub mod splits;
 mod state;
 
-pub use caps::Caps;
 #[cfg(target_arch = "wasm32")]
 pub(crate) use caps::MATRICES;
+pub use caps::{Caps, Emulated};
 pub use state::State;
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
@@ -81,16 +86,23 @@ impl From<&Argument> for Value {
     }
 }
 
+/// What templates are rendered in, but for the templates themselves.
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    for (name, number) in NUMBERS {
+        environment.add_global(*name, *number);
+    }
+    environment
+}
+
 /// The templates of shaders/, as the build rendered and checked them.
+#[cfg(not(feature = "lab"))]
 fn templates() -> &'static Environment<'static> {
-    static ENVIRONMENT: OnceLock<Environment<'static>> = OnceLock::new();
+    static ENVIRONMENT: std::sync::OnceLock<Environment<'static>> = std::sync::OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        for (name, number) in NUMBERS {
-            environment.add_global(*name, *number);
-        }
+        let mut environment = environment();
         for (name, text) in TEMPLATES {
             // One that does not parse did not build; were it missing, rendering would say so.
             let _ = environment.add_template(name, text);
@@ -98,6 +110,8 @@ fn templates() -> &'static Environment<'static> {
         environment
     })
 }
+#[cfg(feature = "lab")]
+use lab::templates;
 
 /// One text of a kernel and its interface.
 #[derive(Debug, PartialEq)]
@@ -138,20 +152,29 @@ impl Variant {
     /// # Errors
     /// [`crate::ErrorKind::Internal`] where the template does not render: the build did render it.
     pub fn wgsl(&self, browser: bool, native_halves: bool) -> Result<String> {
-        let subgroups = if self.subgroups && browser { "enable subgroups;\n" } else { "" };
+        self.render(browser, native_halves, false)
+    }
+
+    /// As [`Variant::wgsl`]; `emulated`: with subgroups emulated in workgroup memory, which only builds with the feature `lab` can.
+    pub(crate) fn render(&self, browser: bool, native_halves: bool, emulated: bool) -> Result<String> {
+        let subgroups = if self.subgroups && browser && !emulated { "enable subgroups;\n" } else { "" };
         let f16 = if self.f16 { "enable f16;\n" } else { "" };
         let matrices = if self.matrices && browser { "enable subgroups;\nenable chromium_experimental_subgroup_matrix;\n" } else { "" };
         let mut context: BTreeMap<&str, Value> = self.context.iter().map(|(key, value)| (*key, value.into())).collect();
         context.insert("matrices", (self.matrices && browser).into());
-        let source = templates().get_template(self.template).and_then(|t| t.render(context)).map_err(|e| Error::internal(format!("{self}: {e:#}")))?;
+        if emulated {
+            context.insert("emulated", "_emulated".into());
+        }
+        let source = templates().get_template(self.template).and_then(|t| t.render(context)).map_err(|e| failed(self, &e))?;
         Ok(format!("{subgroups}{f16}{matrices}const NATIVE_HALVES = {native_halves};\n{source}"))
     }
 
     /// What a device lacks to run this variant.
     pub fn lacks(&self, caps: &Caps) -> Option<&'static str> {
-        if self.subgroups && !caps.subgroups() {
+        let subgroups = self.subgroups && !caps.emulates(self);
+        if subgroups && !caps.subgroups() {
             Some("subgroups")
-        } else if self.subgroups && caps.least_subgroup() < self.lanes {
+        } else if subgroups && caps.least_subgroup() < self.lanes {
             Some("subgroups as large as this variant's groups of lanes")
         } else if self.workgroup.iter().product::<u32>() > caps.max_invocations {
             Some("workgroups as large as this variant's")
@@ -199,6 +222,14 @@ impl Variant {
             None => Ok(()),
         }
     }
+}
+
+fn failed(variant: &Variant, error: &minijinja::Error) -> Error {
+    #[cfg(feature = "lab")]
+    let message = format!("{}; in {variant}", lines::blame(error));
+    #[cfg(not(feature = "lab"))]
+    let message = format!("{variant}: {error:#}");
+    Error::internal(message)
 }
 
 impl std::fmt::Display for Variant {

@@ -24,6 +24,9 @@ use crate::decode::BUDGET_MS;
 use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
+#[cfg(feature = "lab")]
+use crate::kernels;
+use crate::kernels::{Emulated, Variant};
 use crate::store::{ModelKey, Storage};
 use crate::weights::Recipe;
 
@@ -298,21 +301,40 @@ fn watch(shared: &Rc<RefCell<State>>) {
     });
 }
 
-/// Runs every kernel whose name contains `filter` against its twin in this browser, with one case a variant where `quick`; `on_row` gets each
-/// case's result.
+/// Whether a variant's whole name, `matvec=q4_0-q8-sg32`, contains one of the words of `filter`, or there are none.
+fn named(variant: &Variant, filter: &str) -> bool {
+    let name = variant.to_string();
+    filter.trim().is_empty() || filter.split_whitespace().any(|word| name.contains(word))
+}
+
+/// Runs every kernel variant whose whole name contains a word of `filter` against its twin in this browser, with one case a variant where
+/// `quick`; `on_row` gets each case's result. Builds with the feature `lab` emulate subgroups where they are too small, of each kernel once where
+/// `quick`.
 #[wasm_bindgen(js_name = kernelCheck, unchecked_return_type = "Promise<KernelReport>")]
 pub fn kernel_check(filter: String, quick: bool, on_row: Function) -> Promise {
     promise(async move {
-        let gpu = Gpu::open(&GpuOptions::default()).await?;
+        let (selection, emulated) = if quick { (check::Selection::One, Emulated::One) } else { (check::Selection::All, Emulated::All) };
+        let gpu = Gpu::open(&GpuOptions { emulated, ..GpuOptions::default() }).await?;
         let row = |row: &check::Row| {
             if let Ok(value) = to_value(row) {
                 tell(&on_row, &value);
             }
         };
-        let report =
-            check::check(&gpu, |variant| variant.kernel.contains(&filter), if quick { check::Selection::One } else { check::Selection::All }, row).await;
+        let report = check::check(&gpu, |variant| named(variant, &filter), selection, row).await;
         gpu.destroy();
         to_value(&report?)
+    })
+}
+
+/// Puts these templates, an array of [name below shaders/, text], in the place of the build's. Resolves to the names of the variants that
+/// `filter` lets through, as [`kernel_check`] does, and whose text has changed.
+#[cfg(feature = "lab")]
+#[wasm_bindgen(js_name = kernelTemplates, unchecked_return_type = "Promise<string[]>")]
+pub fn kernel_templates(templates: JsValue, filter: String) -> Promise {
+    promise(async move {
+        let templates: Vec<(String, String)> = serde_wasm_bindgen::from_value(templates).map_err(|e| Error::bad_option(format!("templates: {e}")))?;
+        let changed = kernels::lab::replace(&templates, |variant| named(variant, &filter))?;
+        to_value(&changed.iter().map(ToString::to_string).collect::<Vec<_>>())
     })
 }
 

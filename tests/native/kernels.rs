@@ -1,32 +1,130 @@
-//! Every kernel and variant against its twin on the native GPU. A missing adapter is a failure, not a reason to skip.
+//! Every kernel and variant against its twin on the native GPU. A missing adapter is a failure, not a reason to skip. Variants for subgroups
+//! larger than the device's run with emulated ones.
 
-use millrace::check::{Report, Row, Selection, Status, check};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use millrace::check::{Row, Selection, Status, check};
 use millrace::gpu::{Gpu, GpuOptions};
-use millrace::kernels::Variant;
+use millrace::kernels::{self, Caps, Emulated, Variant, lab};
 
-fn run(options: &GpuOptions, filter: impl Fn(&Variant) -> bool) -> Report {
-    let gpu = pollster::block_on(Gpu::open(options)).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers");
-    let mut failed = Vec::new();
-    let report = pollster::block_on(check(&gpu, filter, Selection::All, |row: &Row| {
-        if row.status == Status::Fail {
-            failed.push(format!("{}={} {}: {}", row.kernel, row.variant, row.case, row.message.as_deref().unwrap_or_default()));
-        }
-    }))
-    .expect("every kernel has cases");
-    assert!(failed.is_empty(), "{} of {} on {}:\n{}", failed.len(), report.passed + report.failed, gpu.caps().name, failed.join("\n"));
-    report
+use super::common;
+
+/// What ran and what did not.
+#[derive(Default)]
+struct Ran {
+    /// Variants with a case that passed.
+    variants: BTreeSet<String>,
+    /// Reason -> variants that were left out.
+    left_out: BTreeMap<String, usize>,
+    failed: Vec<String>,
+}
+
+impl Ran {
+    fn run(&mut self, gpu: &Gpu, filter: impl Fn(&Variant) -> bool, selection: Selection) {
+        let began = Instant::now();
+        let report = pollster::block_on(check(gpu, filter, selection, |row: &Row| {
+            let (name, message) = (format!("{}={}", row.kernel, row.variant), row.message.clone().unwrap_or_default());
+            if row.ms > 2000.0 {
+                eprintln!("{name} {}: {:.0} ms", row.case, row.ms);
+            }
+            match row.status {
+                Status::Pass => drop(self.variants.insert(name)),
+                Status::Fail => self.failed.push(format!("{name} {}: {message}", row.case)),
+                Status::Skip => *self.left_out.entry(message).or_default() += 1,
+            }
+        }))
+        .expect("every kernel has cases");
+        eprintln!("{report:?} in {:.0} s", began.elapsed().as_secs_f64());
+    }
+}
+
+fn open(options: &GpuOptions) -> Gpu {
+    pollster::block_on(Gpu::open(options)).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers")
+}
+
+/// What is left out on which device, by reason.
+fn table() -> BTreeMap<String, BTreeMap<String, usize>> {
+    serde_json::from_slice(&common::bytes("kernels_left_out.json")).unwrap()
+}
+
+/// Every variant that needs no emulated subgroups, and of those that do one of each kernel and number of lanes; the others have a test of their own.
+fn all_cases(gpu: &Gpu) -> impl Fn(&Variant) -> bool {
+    let few = Caps { emulated: Emulated::One, ..gpu.caps().clone() };
+    move |v| !gpu.caps().emulates(v) || few.emulates(v)
 }
 
 #[test]
 fn every_kernel_agrees_with_its_twin() {
-    let report = run(&GpuOptions::default(), |_| true);
-    assert!(report.passed > 0);
+    let gpu = open(&GpuOptions { emulated: Emulated::All, ..GpuOptions::default() });
+    let mut ran = Ran::default();
+    ran.run(&gpu, all_cases(&gpu), Selection::All);
+    assert!(ran.failed.is_empty(), "{} on {}:\n{}", ran.failed.len(), gpu.caps().name, ran.failed.join("\n"));
+    let expected = kernels::all().iter().filter(|v| all_cases(&gpu)(v)).count();
+    assert_eq!(ran.variants.len() + ran.left_out.values().sum::<usize>(), expected, "every variant has passed or is left out for a reason");
+    let allowed = &table()["llvmpipe"];
+    if gpu.caps().software {
+        assert_eq!(ran.left_out, *allowed, "tests/data/kernels_left_out.json says what may be left out, and why");
+    } else {
+        // Another device may have more, and lack nothing else.
+        let unknown: Vec<_> = ran.left_out.iter().filter(|(reason, n)| allowed.get(*reason).is_none_or(|most| *n > most)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}
+
+/// What large GPUs run and small subgroups cannot, with emulated ones: one case each, as a sibling of the same lanes runs all of them.
+#[test]
+fn kernels_for_larger_subgroups_agree_with_emulated_ones() {
+    let gpu = open(&GpuOptions { emulated: Emulated::All, ..GpuOptions::default() });
+    let mut ran = Ran::default();
+    ran.run(&gpu, |v| !all_cases(&gpu)(v), Selection::One);
+    assert!(ran.failed.is_empty(), "{} on {}:\n{}", ran.failed.len(), gpu.caps().name, ran.failed.join("\n"));
+    assert_eq!(ran.left_out, BTreeMap::new());
+    let emulated = |v: &&Variant| gpu.caps().emulates(v);
+    let expected: BTreeSet<String> = kernels::all().iter().filter(emulated).filter(|v| !all_cases(&gpu)(v)).map(ToString::to_string).collect();
+    assert_eq!(ran.variants, expected);
+    if gpu.caps().software {
+        assert_eq!(kernels::all().iter().filter(emulated).count(), table()["variants"]["emulated on llvmpipe"]);
+    }
 }
 
 /// The variants that reduce without subgroups run on devices without the feature: no other variant may be needed there.
 #[test]
 fn kernels_without_subgroups_agree_on_a_device_without_them() {
-    let report = run(&GpuOptions { subgroups: false, ..GpuOptions::default() }, |v| v.axis("reduce").is_some() && !v.subgroups);
-    assert!(report.passed > 0);
-    assert_eq!(report.skipped, 0);
+    let without = |v: &Variant| v.axis("reduce").is_some() && !v.subgroups;
+    let gpu = open(&GpuOptions { subgroups: false, ..GpuOptions::default() });
+    let mut ran = Ran::default();
+    ran.run(&gpu, without, Selection::All);
+    assert!(ran.failed.is_empty(), "{} on {}:\n{}", ran.failed.len(), gpu.caps().name, ran.failed.join("\n"));
+    let expected: BTreeSet<String> = kernels::all().iter().filter(|v| without(v)).map(ToString::to_string).collect();
+    assert_eq!(ran.variants, expected);
+}
+
+/// What no device of the tests runs natively is compared all the same: a mistake in it is found.
+#[test]
+fn a_mistake_that_only_larger_subgroups_would_show_is_found() {
+    let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let files = ["", "common/"].into_iter().flat_map(|folder| fs::read_dir(shaders.join(folder)).unwrap().map(move |e| (folder, e.unwrap())));
+    let wgsl = files.filter(|(_, e)| e.path().extension().is_some_and(|x| x == "wgsl"));
+    let templates: Vec<(String, String)> =
+        wgsl.map(|(folder, e)| (format!("{folder}{}", e.file_name().display()), fs::read_to_string(e.path()).unwrap())).collect();
+    let gpu = open(&GpuOptions { emulated: Emulated::All, ..GpuOptions::default() });
+    for (file, from, to, variant) in [
+        ("common/scores_subgroup.wgsl", r#"xor("l", 16)"#, r#"xor("l", 8)"#, "attention=f16-one-e64-sg32"),
+        ("common/qk_norm.wgsl", r#"sum("squares", 32)"#, r#"sum("squares", 16)"#, "attention=f16-one-e64-sg32"),
+        ("common/gated.wgsl", r#"most("largest", 8)"#, r#"most("largest", 4)"#, "norm_gated=q8_0-q8-q8-sg32"),
+        ("merge.wgsl", r#"sum("l", 16)"#, r#"sum("l", 8)"#, "merge=f32-sg16"),
+        ("common/normed.wgsl", r#"sum("total", 4, "i32")"#, r#"sum("total", 2, "i32")"#, "norm_matvec=q4_0-q8-sg32"),
+    ] {
+        let edit = |(name, text): &(String, String)| (name.clone(), if name == file { text.replace(from, to) } else { text.clone() });
+        let broken: Vec<_> = templates.iter().map(edit).collect();
+        assert_ne!(broken, templates, "{file} has no {from}");
+        lab::replace(&broken, |v| v.to_string() == variant).unwrap();
+        let mut ran = Ran::default();
+        ran.run(&gpu, |v| v.to_string() == variant, Selection::All);
+        lab::replace(&templates, |v| v.to_string() == variant).unwrap();
+        assert!(!ran.failed.is_empty(), "{variant} passes with {to} in {file}");
+    }
 }

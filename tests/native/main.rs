@@ -12,6 +12,7 @@ mod documents;
 mod families;
 mod format;
 mod fuzz;
+#[cfg(feature = "lab")]
 mod kernels;
 mod long_context;
 mod memory;

@@ -1,12 +1,14 @@
-// The kernel page: every shader variant in this browser, first compared with its twin, then timed. `?filter=NAME` limits it to kernels of that
-// name, `?quick` to one case a variant, `?all` says that all cases are meant; any of them begins at once. `&shape=NAME&quant=NAME&prompt=TOKENS`
-// times the variants of that shape's decode step when the comparison has ended.
+// The kernel page: every shader variant in this browser, first compared with its twin, then timed. `?filter=NAME` limits it to variants with that
+// in their names (`matvec=q4_0-q8-sg32`), `?quick` to one case a variant, `?all` says that all cases are meant; any of them begins at once.
+// `&shape=NAME&quant=NAME&prompt=TOKENS` times the variants of that shape's decode step when the comparison has ended. `?shaders` renders the
+// shaders from the server's shaders/ instead, and compares what an edit has changed as soon as it is saved.
 import type { BenchOptions, KernelBenchRow, KernelReport, KernelRow } from 'millrace/wasm';
 import { Bench, failure, failureOf, gpu, needsGpu, phase, type Failure } from './shared/bench.ts';
 import { bar, choices, choose, copy, get, make, markdown, row } from './shared/dom.ts';
 import { day } from './shared/format.ts';
 import './shared/offline.ts';
 import * as watch from './shared/watch.ts';
+import type { Asked } from './kernels-worker.ts';
 
 type FromWorker = { row: KernelRow } | { report: KernelReport } | { failure: Failure };
 
@@ -29,6 +31,9 @@ const groups = new Map<string, { rows: KernelRow[]; head: HTMLTableSectionElemen
 /** Of the measurement at hand: where it ran, and in which shape. */
 let timed = { about: '', rows: [] as KernelBenchRow[] };
 let stop: ((reason: Failure) => void) | null = null;
+let worker: Worker | null = null;
+/** Whether edits of shaders are followed. */
+let following = false;
 
 /** For tests: what has been seen, `done` once all is compared, `ended` once all is timed as well. */
 const results = {
@@ -69,6 +74,7 @@ get('form').addEventListener('submit', (event) => {
   void run(address());
 });
 cancel.addEventListener('click', () => {
+  following = false;
   bench.cancel();
   stop?.(failure('ABORTED', 'the check was cancelled'));
 });
@@ -114,7 +120,9 @@ async function run(query: URLSearchParams): Promise<void> {
     needsGpu();
     const filter = query.get('filter') ?? '';
     watch.busy('Comparing kernels with their twins');
-    await check(filter, query.has('quick'));
+    if (query.has('shaders')) return await follow(filter, query.has('quick'));
+    await check({ filter, quick: query.has('quick') });
+    end();
     results.done = true;
     summarize();
     if (query.has('shape')) await time(query, filter);
@@ -123,6 +131,7 @@ async function run(query: URLSearchParams): Promise<void> {
       count.fail === 0,
     );
   } catch (error) {
+    end();
     const reason = failureOf(error);
     results.failure = `${reason.code}: ${reason.message}`;
     summarize();
@@ -148,25 +157,60 @@ function clear(): void {
 }
 
 /** Compares variants with their twins. */
-async function check(filter: string, quick: boolean): Promise<void> {
-  const worker = new Worker(new URL('./kernels-worker.js', import.meta.url), { type: 'module' });
+async function check(asked: Asked): Promise<void> {
+  worker ??= new Worker(new URL('./kernels-worker.js', import.meta.url), { type: 'module' });
+  const checker = worker;
   try {
     await new Promise<void>((resolve, reject) => {
       stop = reject;
-      worker.addEventListener('error', (event) =>
-        reject(failure('INTERNAL', `the kernels could not be run: ${event.message || 'the Worker did not load'}`)),
-      );
-      worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+      checker.onerror = (event) =>
+        reject(failure('INTERNAL', `the kernels could not be run: ${event.message || 'the Worker did not load'}`));
+      checker.onmessage = ({ data }: MessageEvent<FromWorker>) => {
         if ('row' in data) showRow(data.row);
         else if ('failure' in data) reject(data.failure);
         else resolve();
-      });
-      worker.postMessage({ filter, quick });
+      };
+      checker.postMessage(asked);
     });
   } finally {
     stop = null;
-    worker.terminate();
   }
+}
+
+function end(): void {
+  worker?.terminate();
+  worker = null;
+}
+
+/** Compares variants whose shaders are the server's, and again what has changed, until it is cancelled. */
+async function follow(filter: string, quick: boolean): Promise<void> {
+  let tag = '';
+  following = true;
+  while (following) {
+    const response = await fetch('/shaders', { cache: 'no-store', headers: tag ? { 'If-None-Match': tag } : {} });
+    if (response.status === 404)
+      throw failure('BAD_OPTION', 'this server has no shaders to edit: start it with npm run dev');
+    if (response.ok) {
+      tag = response.headers.get('ETag') ?? '';
+      clear();
+      const began = performance.now();
+      try {
+        await check({ filter, quick, templates: (await response.json()) as [string, string][] });
+        const seconds = ((performance.now() - began) / 1000).toFixed(1);
+        watch.done(`${summary()}, in ${seconds} s; waiting for shaders/ to change`, count.fail === 0);
+      } catch (error) {
+        const reason = failureOf(error);
+        if (reason.code !== 'BAD_OPTION' || !reason.message.includes('shaders/')) throw error;
+        // A mistake in a template: the next edit may mend it.
+        results.failure = reason.message;
+        watch.failed(reason, HELP);
+      }
+      summarize();
+      results.ended = true;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 150));
+  }
+  throw failure('ABORTED', 'the check was cancelled');
 }
 
 /** Times the variants of a decode step. */
