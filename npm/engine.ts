@@ -8,6 +8,7 @@ import { call } from './models.ts';
 import { ChatCompletions, Completions, modelName } from './openai/create.ts';
 import { respondTo } from './openai/fetch.ts';
 import { checkGenerate, checkLoad, checkName, checkPlan } from './options.ts';
+import type { EngineNews } from './protocol.ts';
 import type {
   CustomFetch,
   DeviceLost,
@@ -68,9 +69,7 @@ export class Engine extends EventTarget {
     super();
     this.#link = link;
     this.#info = info;
-    link.onTuned = (tuned) => {
-      this.#info = tuned;
-    };
+    link.onTuned = (tuned) => this.#hear(tuned);
     link.onDevice = (event) => {
       if (event.type === 'restored') {
         this.#info = event.info;
@@ -229,11 +228,16 @@ export class Engine extends EventTarget {
     });
   }
 
+  /** The plan stays what it was where none comes. */
+  #hear(news: EngineNews): void {
+    this.#info = { ...news, plan: news.plan ?? this.#info.plan };
+  }
+
   /** A conversation of its own, from another or from storage. */
   async #enter(request: { type: 'fork'; from: number } | { type: 'restore'; name: string }): Promise<Conversation> {
     if (this.#disposed) throw disposed();
     const { conversation, info } = await this.#queue.run(() => this.#link.request<'forked'>(request).answer);
-    this.#info = info;
+    this.#hear(info);
     return new Conversation({
       generate: (input, options) => this.#start(conversation, input, options),
       fork: () => this.#enter({ type: 'fork', from: conversation }),
@@ -256,7 +260,7 @@ export class Engine extends EventTarget {
   ): Promise<void> {
     if (this.#disposed) throw disposed();
     const { info } = await this.#queue.run(() => this.#link.request<'settled'>(request).answer);
-    this.#info = info;
+    this.#hear(info);
   }
 
   /** `halt` ends the generation for either reason: the consumer's `stop()` or the caller's signal. */
@@ -292,7 +296,7 @@ export class Engine extends EventTarget {
       );
       halt.signal.addEventListener('abort', () => this.#link.abort(id), { once: true });
       const { result, info } = await answer;
-      this.#info = info;
+      this.#hear(info);
       if (result.finish_reason === 'abort' && signal?.aborted) throw aborted('generation', signal, result);
       return result;
     };

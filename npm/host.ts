@@ -5,8 +5,8 @@ import init, * as wasm from './millrace.js';
 import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
-import type { FromWorker, ModelsCall, ToWorker } from './protocol.ts';
-import type { CustomFetch, Progress } from './types.ts';
+import type { EngineNews, FromWorker, ModelsCall, ToWorker } from './protocol.ts';
+import type { CustomFetch, EngineInfo, Progress } from './types.ts';
 
 /** What a host answers through: a Worker's own scope, or one end of a channel. */
 export interface Port {
@@ -45,6 +45,8 @@ class Host {
   readonly #port: Port;
   readonly #startReads: () => Worker;
   #engine: WasmEngine | null = null;
+  /** Which of its plans the page has. */
+  #edition: number | undefined;
   #ended = false;
   #idleSince = 0;
   #tuning: { stop: () => Promise<void> } | null = null;
@@ -118,7 +120,8 @@ class Host {
         engine.onDevice((event) =>
           event.type === 'gone' ? this.#recoverWhenIdle() : this.post({ type: 'device', event }),
         );
-        const info = engine.info();
+        this.#edition = engine.planEdition();
+        const info = engine.info() as EngineInfo;
         this.post({ type: 'loaded', id, info });
         // On a GPU in software it would cost more than it gains.
         if (message.tune ?? !info.adapter.software) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
@@ -138,19 +141,19 @@ class Host {
         if (message.type === 'fork' || message.type === 'restore') {
           const conversation =
             message.type === 'fork' ? engine.fork(message.from) : await engine.restore(message.name, controller.signal);
-          return this.post({ type: 'forked', id, conversation, info: engine.info() });
+          return this.post({ type: 'forked', id, conversation, info: this.#news(engine) });
         }
         if (message.type !== 'generate') {
           if (message.type === 'release') engine.release(message.conversation);
           if (message.type === 'save') await engine.save(message.conversation, message.name, controller.signal);
           if (message.type === 'forget') await engine.forget(message.name);
-          return this.post({ type: 'settled', id, info: engine.info() });
+          return this.post({ type: 'settled', id, info: this.#news(engine) });
         }
         const onDelta: Parameters<WasmEngine['generate']>[1] = (delta) =>
           this.post({ type: 'delta', id, ...delta }, [delta.tokens.buffer]);
         const onProgress = (progress: Progress): void => this.post({ type: 'progress', id, progress });
         const result = await engine.generate(message.request, onDelta, onProgress, controller.signal);
-        this.post({ type: 'done', id, result, info: engine.info() });
+        this.post({ type: 'done', id, result, info: this.#news(engine) });
       }
     } catch (error) {
       // A trap has poisoned the instance's memory; every other error leaves the engine usable.
@@ -163,6 +166,13 @@ class Host {
       this.#idleSince = performance.now();
       this.#recoverWhenIdle();
     }
+  }
+
+  /** What an engine says of itself, and its plan where the page has another. */
+  #news(engine: WasmEngine): EngineNews {
+    const news = engine.info(this.#edition);
+    this.#edition = engine.planEdition();
+    return news;
   }
 
   /** Replaces a lost device, so that the next generation need not wait for it. Whoever is at work notices and does so too; afterwards this is called again. */
@@ -189,7 +199,7 @@ class Host {
     const done = this.#engine.tune(controller.signal).then(
       () => {
         this.#tuning = null;
-        if (this.#engine) this.post({ type: 'tuned', info: this.#engine.info() });
+        if (this.#engine) this.post({ type: 'tuned', info: this.#news(this.#engine) });
         // Interrupted: the next idle moment goes on where this one ended.
         if (controller.signal.aborted) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
         this.#recoverWhenIdle();

@@ -1,8 +1,7 @@
 // The near end of an engine's host: matches answers with requests, and fails whatever is pending when the host goes away. The host is in a Worker
 // of its own, or in this thread; either way the two know each other by messages alone.
 import { MillraceError, unpackError } from './errors.ts';
-import type { DeviceEvent, FromWorker, ToWorker } from './protocol.ts';
-import type { EngineInfo } from './types.ts';
+import type { DeviceEvent, EngineNews, FromWorker, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
 type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'end' }>;
@@ -30,7 +29,7 @@ export class Link {
   /** Why the host is gone; null while it is not. */
   #gone: MillraceError | null = null;
   /** Called when the tuner has ended. */
-  onTuned: (info: EngineInfo) => void = () => {};
+  onTuned: (info: EngineNews) => void = () => {};
   /** Called when the GPU device was lost, and when another has taken its place. */
   onDevice: (event: DeviceEvent) => void = () => {};
   /** Called when the host is gone. */

@@ -1,8 +1,7 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
-import type { DeviceEvent } from './protocol.ts';
+import type { DeviceEvent, EngineNews } from './protocol.ts';
 import type { BenchRows } from './options.generated.ts';
 import type {
-  EngineInfo,
   FetchingOptions,
   GenerateOptions,
   GenerateResult,
@@ -109,7 +108,10 @@ export class WasmEngine {
   isLost(): boolean;
   /** Loads the model onto another device where this one is lost. */
   recover(): Promise<void>;
-  info(): EngineInfo;
+  /** `known`: a number that `planEdition` gave; where it still does the plan is left out. */
+  info(known?: number): EngineNews;
+  /** Another number whenever the plan becomes another. */
+  planEdition(): number;
   /** Frees the GPU memory; what is under way ends with DISPOSED. */
   dispose(): void;
   /** Frees the wasm memory, when what is under way has ended. */

@@ -36,6 +36,9 @@ export type ModelsCall =
 /** What happens to the GPU device. */
 export type DeviceEvent = ({ type: 'lost' } & DeviceLost) | ({ type: 'restored'; info: EngineInfo } & DeviceRestored);
 
+/** What an engine says of itself. Its plan, of many rows, comes where it has changed. */
+export type EngineNews = Omit<EngineInfo, 'plan'> & Partial<Pick<EngineInfo, 'plan'>>;
+
 /** From the Worker. */
 export type FromWorker =
   | { type: 'progress'; id: number; progress: Progress }
@@ -45,13 +48,13 @@ export type FromWorker =
   | { type: 'answer'; id: number; value: unknown }
   | { type: 'loaded'; id: number; info: EngineInfo }
   | { type: 'delta'; id: number; text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] | undefined }
-  | { type: 'done'; id: number; result: GenerateResult; info: EngineInfo }
-  | { type: 'forked'; id: number; conversation: number; info: EngineInfo }
+  | { type: 'done'; id: number; result: GenerateResult; info: EngineNews }
+  | { type: 'forked'; id: number; conversation: number; info: EngineNews }
   /** A release, save or forget. */
-  | { type: 'settled'; id: number; info: EngineInfo }
+  | { type: 'settled'; id: number; info: EngineNews }
   | { type: 'error'; id: number; error: PackedError }
   /** The tuner has ended; the plan may be another. */
-  | { type: 'tuned'; info: EngineInfo }
+  | { type: 'tuned'; info: EngineNews }
   /** The device was lost, or another has taken its place. */
   | { type: 'device'; event: DeviceEvent }
   /** A crash outside any request: the engine is gone. */

@@ -1,6 +1,7 @@
 //! The engine's GPU memory and its recorded plans; growth of the states.
 
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytemuck::{bytes_of, cast_slice};
 use futures_util::future::LocalBoxFuture;
@@ -48,6 +49,8 @@ pub struct Session {
     extras: bool,
     /// The plans that are compiled: prefill and decode, and once somebody has had time the passes of fewer rows.
     encoded: [Option<Vec<Encoded>>; Pass::ALL.len()],
+    /// Another one whenever plans or what is compiled of them become others, in whatever session.
+    edition: u32,
     pub(super) staging: Vec<Buffer>,
     /// Where passes of prefill tell that they have run.
     pub(super) fences: [Buffer; 2],
@@ -94,6 +97,12 @@ pub(super) fn build_plan(model: &dyn Model, layout: &mut Layout, select: &Select
     Ok(plan)
 }
 
+/// A number that no plan has had yet.
+fn next_edition() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 impl Session {
     /// The sizes that plans are made for at first: passes of `rows` rows, states of `start` positions, both `context` at most, of `slots` sequences.
     pub(crate) fn sizes_of(rows: u32, context: u32, start: u32, slots: u32) -> Sizes {
@@ -121,6 +130,7 @@ impl Session {
             plans: Plans::default(),
             extras: false,
             encoded: Default::default(),
+            edition: 0,
             staging,
             self_tested: false,
             ms_a_token: None,
@@ -146,6 +156,7 @@ impl Session {
 
     /// Plans, makes the layout's buffers that are not there yet, compiles and binds what was compiled before, and at least prefill and decode.
     fn plan(&mut self) -> Result<()> {
+        self.edition = next_edition();
         self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.extras)?;
         self.make_buffers()?;
         let compiled: Vec<Pass> = Pass::ALL.into_iter().filter(|pass| matches!(pass, Pass::Prefill | Pass::Decode) || self.has(*pass)).collect();
@@ -237,6 +248,11 @@ impl Session {
         self.encoded[pass as usize].is_some()
     }
 
+    /// The same number as before where neither plans nor what is compiled of them have changed since.
+    pub fn edition(&self) -> u32 {
+        self.edition
+    }
+
     /// Plans again, with what the selector has learnt; the buffers stay.
     pub(super) fn plan_again(&mut self) -> Result<()> {
         self.plan()
@@ -248,6 +264,7 @@ impl Session {
         if later.is_empty() {
             return Ok(());
         }
+        self.edition = next_edition();
         for pass in &later {
             let encoded = self.encode(&self.plans[*pass])?;
             self.encoded[*pass as usize] = Some(encoded);

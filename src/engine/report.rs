@@ -37,7 +37,8 @@ pub struct Info {
     pub self_test: SelfTestInfo,
     /// What is not as it should be, for people.
     pub warnings: Vec<String>,
-    /// Every step of both passes.
+    /// Every step of the passes that are compiled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<PlanRow>,
 }
 
@@ -162,15 +163,30 @@ impl Engine {
 
     /// What this engine is, where it runs and what it does there.
     pub fn info(&self) -> Info {
-        let layout = self.session.layout();
+        Info { plan: self.plan_rows(), ..self.about() }
+    }
+
+    /// The same number as before where [`Engine::plan_rows`] are the same.
+    pub fn plan_edition(&self) -> u32 {
+        self.session.edition()
+    }
+
+    /// Every step of the passes that are compiled: many rows, that few changes of an engine change.
+    pub fn plan_rows(&self) -> Vec<PlanRow> {
         let sizes = self.session.sizes();
         let compiled = self.session.plans().iter().filter(|(pass, _)| self.session.has(*pass));
-        let plan = compiled.flat_map(|(pass, plan)| plan::rows(pass, plan, sizes)).collect();
+        compiled.flat_map(|(pass, plan)| plan::rows(pass, plan, sizes)).collect()
+    }
+
+    /// [`Engine::info`] without the plan.
+    pub fn about(&self) -> Info {
+        let layout = self.session.layout();
+        let sizes = self.session.sizes();
         let counters = self.session.gpu().counters();
         let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, sizes, self.session.context());
         info.memory.total = counters.snapshot().gpu_bytes;
         info.memory.peak = counters.peak_gpu_bytes();
-        Info { load_ms: self.load_ms, load_times: self.load_times, self_test: self.self_test.clone(), warnings: self.warnings(), plan, ..info }
+        Info { load_ms: self.load_ms, load_times: self.load_times, self_test: self.self_test.clone(), warnings: self.warnings(), ..info }
     }
 
     fn warnings(&self) -> Vec<String> {

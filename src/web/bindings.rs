@@ -41,6 +41,8 @@ struct State {
     engine: Option<Engine>,
     /// As of the last time that the engine was idle.
     report: Report,
+    /// Which plan the report has.
+    edition: u32,
     /// The running generation's.
     running: Option<Cancel>,
     disposed: bool,
@@ -89,8 +91,9 @@ impl WasmEngine {
                 web_sys::console::warn_1(&format!("millrace: {warning}").into());
             }
             let report = Report { info, storage };
+            let edition = engine.plan_edition();
             let device = engine.device();
-            let state = State { engine: Some(engine), report, running: None, disposed: false, device, on_device: None, watched: Weak::new() };
+            let state = State { engine: Some(engine), report, edition, running: None, disposed: false, device, on_device: None, watched: Weak::new() };
             Ok(Self { state: Rc::new(RefCell::new(state)) }.into())
         })
     }
@@ -119,8 +122,7 @@ impl WasmEngine {
         let mut state = self.state.borrow_mut();
         let engine = state.engine.as_mut().ok_or_else(|| Error::bad_option("fork: a generation is running; wait for it or abort it"))?;
         let forked = engine.fork(conversation)?;
-        let info = engine.info();
-        state.report.info = info;
+        state.look();
         Ok(forked)
     }
 
@@ -129,8 +131,7 @@ impl WasmEngine {
         let mut state = self.state.borrow_mut();
         if let Some(engine) = state.engine.as_mut() {
             engine.release(conversation);
-            let info = engine.info();
-            state.report.info = info;
+            state.look();
         }
     }
 
@@ -240,10 +241,23 @@ impl WasmEngine {
         })
     }
 
-    /// What this engine is, where it runs and what it does there; as of the end of the last generation.
+    /// What this engine is, where it runs and what it does there; as of the end of the last generation. `known`: a number that [`Self::plan_edition`]
+    /// gave; where it still does there is no `plan` in it, which is many rows.
     #[wasm_bindgen(unchecked_return_type = "EngineInfo")]
-    pub fn info(&self) -> std::result::Result<JsValue, JsValue> {
-        Ok(to_value(&self.state.borrow().report)?)
+    pub fn info(&self, known: Option<u32>) -> std::result::Result<JsValue, JsValue> {
+        let state = &mut *self.state.borrow_mut();
+        let plan = (known == Some(state.edition)).then(|| std::mem::take(&mut state.report.info.plan));
+        let value = to_value(&state.report);
+        if let Some(plan) = plan {
+            state.report.info.plan = plan;
+        }
+        Ok(value?)
+    }
+
+    /// Another number whenever the plan becomes another.
+    #[wasm_bindgen(js_name = planEdition)]
+    pub fn plan_edition(&self) -> u32 {
+        self.state.borrow().edition
     }
 
     /// Frees the GPU's memory. A running generation ends with `DISPOSED`, as does every later call.
@@ -256,6 +270,17 @@ impl WasmEngine {
         if let Some(engine) = state.engine.take() {
             engine.dispose();
         }
+    }
+}
+
+impl State {
+    /// Looks at what the engine says of itself now.
+    fn look(&mut self) {
+        let Some(engine) = &self.engine else { return };
+        let edition = engine.plan_edition();
+        let plan = if edition == self.edition { std::mem::take(&mut self.report.info.plan) } else { engine.plan_rows() };
+        self.edition = edition;
+        self.report.info = Info { plan, ..engine.about() };
     }
 }
 
@@ -278,8 +303,8 @@ fn put_back(shared: &Rc<RefCell<State>>, engine: Engine) -> Result<()> {
         engine.dispose();
         return Err(disposed());
     }
-    state.report.info = engine.info();
     state.engine = Some(engine);
+    state.look();
     drop(state);
     watch(shared);
     Ok(())
