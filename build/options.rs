@@ -300,9 +300,14 @@ impl Row {
             "object" => format!("{given}Json(Value::Object(x))"),
             _ => format!("{given}Json(x)"),
         };
-        let some = if self.optional() { "" } else { "Some" };
-        let value = if some.is_empty() { format!("{field}.clone()") } else { format!("Some({field}.clone())") };
-        format!("{value}.map(|x| {one})")
+        let copied = matches!(self.kind.as_str(), "number" | "whole" | "flag") || self.kind == "name" && self.r#type.is_some();
+        let value = if copied { field.to_owned() } else { format!("{field}.clone()") };
+        match one.strip_suffix("(x)") {
+            Some(variant) if self.optional() => format!("{value}.map({variant})"),
+            Some(variant) => format!("Some({variant}({value}))"),
+            None if self.optional() => format!("{value}.map(|x| {one})"),
+            None => format!("Some({value}).map(|x| {one})"),
+        }
     }
 
     /// How the command line has it.
