@@ -11,7 +11,7 @@ __all__ = ["spread"]
 
 NAME = "qwen3moe"
 ARCH = MODEL_ARCH.QWEN3MOE
-SHAPES = ("d64-tied", "d96", "d160-tied", "d256")
+SHAPES = ("d64-tied", "d64-narrow", "d96", "d160-tied", "d256")
 EXPERTS = 6
 USED = 3
 to_gguf = from_gguf = same
