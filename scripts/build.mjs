@@ -46,10 +46,10 @@ const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory'];
 /** Cargo, the tool that `bind` will be the path of and, for release, wasm-opt. */
 async function wasm({ profile, features }, out, env, bind) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
-  // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
   // Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic.
   const crates = join(process.env.CARGO_HOME || join(homedir(), '.cargo'), 'registry', 'src');
   const short = ['--config', `target.${WASM}.rustflags=${JSON.stringify([`--remap-path-prefix=${crates}=crates`])}`];
+  // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
   const smaller = ['--', '-C', 'llvm-args=-inline-threshold=0 -inlinehint-threshold=60'];
   await run(
     cargo,

@@ -6,7 +6,7 @@ use js_sys::{Array, Function, Object, Proxy, Reflect};
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 
-use super::device::{Gpu, GpuOptions, OPTIONAL, fits, no_adapter};
+use super::device::{Gpu, GpuOptions, OPTIONAL, fits, limits_of, no_adapter};
 use crate::base::js;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Caps, MATRICES};
@@ -100,24 +100,9 @@ pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _feature
         names.push(MATRICES.to_owned());
     }
     let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
-    let limits = device.limits();
     // The browser does not say; these are the names of those that it has.
     let software = ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
-    Caps {
-        vendor: about.vendor,
-        name: about.name,
-        backend: "webgpu".into(),
-        features: names,
-        subgroup,
-        max_buffer: limits.max_buffer_size,
-        max_binding,
-        binding_limit: limits.max_storage_buffer_binding_size,
-        max_workgroups: limits.max_compute_workgroups_per_dimension,
-        max_invocations: limits.max_compute_invocations_per_workgroup,
-        software,
-        native_halves: false,
-        emulated: Default::default(),
-    }
+    Caps { vendor: about.vendor, name: about.name, backend: "webgpu".into(), features: names, subgroup, software, ..limits_of(device, max_binding) }
 }
 
 impl Gpu {

@@ -189,6 +189,19 @@ impl Drop for Gpu {
     }
 }
 
+/// The part of a device's description that its limits are.
+pub(super) fn limits_of(device: &wgpu::Device, max_binding: u64) -> Caps {
+    let limits = device.limits();
+    Caps {
+        max_buffer: limits.max_buffer_size,
+        max_binding,
+        binding_limit: limits.max_storage_buffer_binding_size,
+        max_workgroups: limits.max_compute_workgroups_per_dimension,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
+        ..Caps::default()
+    }
+}
+
 pub(super) fn no_adapter(options: &GpuOptions, seen: &[String]) -> Error {
     let message = match &options.adapter {
         Some(wanted) => format!("no GPU adapter matches {wanted:?}; found: {}", if seen.is_empty() { "none".into() } else { seen.join(", ") }),

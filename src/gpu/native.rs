@@ -1,6 +1,6 @@
 //! Opening a device natively, on Vulkan or Metal.
 
-use super::device::{GpuOptions, OPTIONAL, fits, no_adapter};
+use super::device::{GpuOptions, OPTIONAL, fits, limits_of, no_adapter};
 use crate::error::{Error, Result};
 use crate::kernels::Caps;
 
@@ -42,21 +42,14 @@ pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features:
         0x10005 => "mesa".into(),
         other => format!("{other:#x}"),
     };
-    let limits = device.limits();
     Caps {
         vendor,
         name: info.name,
         backend: info.backend.to_str().into(),
         features: names,
         subgroup,
-        max_buffer: limits.max_buffer_size,
-        max_binding,
-        binding_limit: limits.max_storage_buffer_binding_size,
-        max_workgroups: limits.max_compute_workgroups_per_dimension,
-        max_invocations: limits.max_compute_invocations_per_workgroup,
         software: info.device_type == wgpu::DeviceType::Cpu,
-        native_halves: false,
-        emulated: Default::default(),
+        ..limits_of(device, max_binding)
     }
 }
 

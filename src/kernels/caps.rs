@@ -8,7 +8,7 @@ use super::Variant;
 pub(crate) const MATRICES: &str = "chromium-experimental-subgroup-matrix";
 
 /// What the device is and can do.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Caps {
     /// Vendor, e.g. `nvidia`.
     pub vendor: String,

@@ -53,8 +53,9 @@ fn files_that_are_named_exist() {
         let folder = if name.starts_with("examples/") { Path::new(name).parent().unwrap() } else { Path::new("") };
         for (i, line) in text.lines().enumerate() {
             for word in line.split(['`', '(', ')']).skip(1) {
-                // A pattern, a placeholder, a command or what a build makes is no name.
-                let plain = word.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c)) && !word.chars().any(char::is_uppercase);
+                // A pattern, a placeholder (NAME, TYPE), a command or what a build makes is no name.
+                let placeholder = word.split('/').any(|part| part.contains(char::is_uppercase) && !part.ends_with(".md"));
+                let plain = word.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c)) && !placeholder;
                 if plain && ours.iter().any(|folder| word.starts_with(folder)) && !word.starts_with("www/js") && !root("").join(folder).join(word).exists() {
                     missing.push(format!("{name}:{}: {word} does not exist", i + 1));
                 }

@@ -186,12 +186,12 @@ fn what_was_said_counts_on_after_growth_a_shift_and_a_loss() {
 fn what_is_out_of_range_is_named() {
     let mut engine = load(&LoadOptions::default());
     for (named, request) in [
-        ("presence_penalty", Request { presence_penalty: 3.0, ..ask(1) }),
-        ("repetition_penalty", Request { repetition_penalty: 0.0, ..ask(1) }),
-        ("top_logprobs", Request { logprobs: Some(21), ..ask(1) }),
+        ("presencePenalty must be a number from -2 to 2, not 3", Request { presence_penalty: 3.0, ..ask(1) }),
+        ("repetitionPenalty", Request { repetition_penalty: 0.0, ..ask(1) }),
+        ("logprobs must be", Request { logprobs: Some(21), ..ask(1) }),
         ("token 99999", Request { logit_bias: BTreeMap::from([(99_999, 1.0)]), ..ask(1) }),
-        ("token 3 is 101", Request { logit_bias: BTreeMap::from([(3, 101.0)]), ..ask(1) }),
-        ("token 3 is NaN", Request { logit_bias: BTreeMap::from([(3, f32::NAN)]), ..ask(1) }),
+        ("numbers from -100 to 100, not 3 to 101", Request { logit_bias: BTreeMap::from([(3, 101.0)]), ..ask(1) }),
+        ("numbers from -100 to 100, not 3 to null", Request { logit_bias: BTreeMap::from([(3, f32::NAN)]), ..ask(1) }),
     ] {
         let error = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect_err(named);
         assert_eq!(error.kind(), ErrorKind::BadOption);
