@@ -39,6 +39,18 @@ const size = (text: string): number => new TextEncoder().encode(text).length;
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const fits = ({ bytes }: Row, value: unknown): boolean => isText(value) && size(value as string) <= bytes!;
 
+/** Levels of objects and lists within one another: JSON of people and programs has a dozen; what follows it down has a stack. */
+const MOST_LEVELS = 100;
+
+/** Whether a value nests no deeper than that; one that contains itself does. */
+function isShallow(value: unknown, levels = MOST_LEVELS): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  return levels > 0 && Object.values(value).every((one) => isShallow(one, levels - 1));
+}
+
+const tooDeep = (value: unknown): string | undefined =>
+  isShallow(value) ? undefined : `one that nests deeper than ${MOST_LEVELS} levels`;
+
 /** What a value must be, and whether it is. */
 const KINDS = {
   number: (row: Row, value: unknown) => [`be a number ${between(row)}`, holds(row, value)],
@@ -64,8 +76,13 @@ const KINDS = {
     'map operations to names of variants',
     isObject(value) && Object.values(value).every(isText),
   ],
-  object: (_: Row, value: unknown) => ['be an object', isObject(value)],
-  objects: (_: Row, value: unknown) => ['be a list of objects', Array.isArray(value) && value.every(isObject)],
+  object: (_: Row, value: unknown) => ['be an object', isObject(value) && isShallow(value), tooDeep(value)],
+  objects: (_: Row, value: unknown) => [
+    'be a list of objects',
+    // Holes are not skipped.
+    Array.isArray(value) && Array.from<unknown>(value).every(isObject) && isShallow(value),
+    tooDeep(value),
+  ],
   callback: (_: Row, value: unknown) => ['be a function', typeof value === 'function'],
   signal: (_: Row, value: unknown) => ['be an AbortSignal', value instanceof AbortSignal],
   control: (_: Row, value: unknown) => ['be a DownloadControl', value instanceof DownloadControl],

@@ -4,10 +4,11 @@ import { MillraceError } from './errors.ts';
 import { aborted, Generation } from './generation.ts';
 import { askToPersist, noteKept, wasKept } from './kept.ts';
 import { Link } from './link.ts';
-import { call } from './models.ts';
+import { call, models } from './models.ts';
+import { resolveHub } from './hub.ts';
 import { ChatCompletions, Completions, modelName } from './openai/create.ts';
 import { respondTo } from './openai/fetch.ts';
-import { checkGenerate, checkLoad, checkName, checkPlan } from './options.ts';
+import { checkGenerate, checkIds, checkLoad, checkName, checkPlan, checkTokenize } from './options.ts';
 import type { EngineNews } from './protocol.ts';
 import type {
   CustomFetch,
@@ -21,7 +22,10 @@ import type {
   LoadOptions,
   LoadPlan,
   PlanOptions,
+  Support,
+  TokenizeOptions,
 } from './types.ts';
+import { support } from './supported.ts';
 import { Queue } from './queue.ts';
 import { use } from './use.ts';
 import { missingWebGpu } from './webgpu.ts';
@@ -86,11 +90,12 @@ export class Engine extends EventTarget {
    * UNSUPPORTED_MODEL, OUT_OF_MEMORY, STORAGE, and ABORTED as soon as `signal` is aborted.
    */
   static async load(options: LoadOptions): Promise<Engine> {
-    const checked = checkLoad(options);
+    const named = checkLoad(options);
     const { signal, onProgress } = options;
     if (signal?.aborted) throw aborted('loading', signal);
     const missing = missingWebGpu();
     if (missing) throw missing;
+    const checked = { ...named, model: await resolveHub('Engine.load', named.model, options, models.list) };
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
     const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
     let evicted = false;
@@ -152,12 +157,23 @@ export class Engine extends EventTarget {
    * what would fit instead. `onProgress` is told what is waited for, where a server has to be asked again. Rejects as {@link Engine.load} does.
    */
   static async plan(options: PlanOptions): Promise<LoadPlan> {
-    const checked = checkPlan(options);
+    const named = checkPlan(options);
     const missing = missingWebGpu();
     if (missing) throw missing;
     const { signal, fetch, onProgress } = options;
+    const model = await resolveHub('Engine.plan', named.model, options, models.list);
+    const checked = { ...named, model };
     const given = { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}), ...(onProgress ? { onProgress } : {}) };
-    return call<LoadPlan>({ name: 'plan', options: checked }, given, options.worker === false);
+    const plan = await call<LoadPlan>({ name: 'plan', options: checked }, given, options.worker === false);
+    return typeof model === 'string' ? { url: model, ...plan } : plan;
+  }
+
+  /**
+   * What this browser offers: whether an engine can be loaded at all and why not, the GPU, storage, memory. It loads nothing, and never rejects.
+   * Whether a certain model fits is told by {@link Engine.plan}.
+   */
+  static supported(): Promise<Support> {
+    return support();
   }
 
   /** The model's name in OpenAI's shapes. */
@@ -181,6 +197,28 @@ export class Engine extends EventTarget {
    */
   generate(input: Input, options: GenerateOptions = {}): Generation {
     return this.#start(0, input, options);
+  }
+
+  /**
+   * The token ids that {@link Engine.generate} would read for the same input: messages go through the model's chat template, a text gets what the
+   * model wants in front of it. Answers at once, also while the engine is at work. Rejects as `generate` does for wrong input.
+   */
+  async tokenize(input: Input, options: TokenizeOptions = {}): Promise<number[]> {
+    const request = checkTokenize(input, options);
+    if (this.#disposed) throw disposed();
+    return (await this.#link.request<'answer'>({ type: 'tokenize', request }).answer).value as number[];
+  }
+
+  /** How many tokens that are. */
+  async countTokens(input: Input, options: TokenizeOptions = {}): Promise<number> {
+    return (await this.tokenize(input, options)).length;
+  }
+
+  /** The text of token ids, special ones included. Rejects with BAD_OPTION or TOKENIZER for what are no ids of the model. */
+  async detokenize(tokens: readonly number[]): Promise<string> {
+    const ids = checkIds('engine.detokenize', tokens);
+    if (this.#disposed) throw disposed();
+    return (await this.#link.request<'answer'>({ type: 'detokenize', tokens: ids }).answer).value as string;
   }
 
   /**

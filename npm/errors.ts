@@ -17,6 +17,7 @@ export type ErrorCode =
   | 'TOKENIZER' // the model's tokenizer cannot be built, or refuses the text
   | 'TEMPLATE' // the model's chat template fails
   | 'DISPOSED' // the engine was disposed of
+  | 'WORKER_LOST' // the engine's Worker does not answer any more: load the engine again
   | 'INTERNAL'; // something that cannot happen did
 
 const CODES: ReadonlySet<string> = new Set<ErrorCode>([
@@ -37,6 +38,7 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
   'TOKENIZER',
   'TEMPLATE',
   'DISPOSED',
+  'WORKER_LOST',
   'INTERNAL',
 ]);
 

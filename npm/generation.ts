@@ -38,9 +38,11 @@ export class Generation implements AsyncIterable<string>, PromiseLike<GenerateRe
       this.#settled = true;
       this.#notify();
     };
-    // A handler on a branch of its own: if nobody iterates or awaits, a failure still is an unhandled rejection, as it should be.
-    void result.then(settle, (error: unknown) => {
+    // A handler on a branch of its own: if nobody iterates or awaits, a failure still is an unhandled rejection, as it should be. Not before
+    // whoever has just been given this had a turn: `await` subscribes later than a request that is wrong from the beginning rejects.
+    void result.then(settle, async (error: unknown) => {
       settle();
+      await new Promise((turn) => setTimeout(turn));
       if (!this.#observed) throw error;
     });
   }
@@ -55,11 +57,11 @@ export class Generation implements AsyncIterable<string>, PromiseLike<GenerateRe
 
   /** The pieces of text from the first on. Every iterator sees all of them. */
   [Symbol.asyncIterator](): AsyncIterator<string, undefined> {
-    this.#observed = true;
     let position = 0;
     let left = false;
     return {
       next: async () => {
+        this.#observed = true;
         for (;;) {
           if (left) return { done: true, value: undefined };
           const delta = this.#deltas[position];
@@ -76,6 +78,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<GenerateRe
         }
       },
       return: async () => {
+        this.#observed = true;
         left = true;
         this.#stop();
         this.#notify();

@@ -15,7 +15,7 @@ export interface Port {
   close?: () => void;
 }
 
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'end' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'end' }>;
 
 /** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
 const TUNE_AFTER_MS = 300;
@@ -63,6 +63,7 @@ class Host {
     port.onmessage = ({ data }) => {
       if (data.type === 'abort') this.#running.get(data.id)?.abort();
       else if (data.type === 'pause') this.#pause(data.id, data.paused);
+      else if (data.type === 'ping') this.post({ type: 'pong' });
       else if (data.type === 'end') this.#end();
       else void this.#answer(data);
     };
@@ -132,12 +133,18 @@ class Host {
           id,
           value: await this.#models(id, message.call, message.ownFetch, controller.signal),
         });
+      } else if (message.type === 'tokenize' || message.type === 'detokenize') {
+        const engine = this.#held(message.type);
+        const value =
+          message.type === 'tokenize'
+            ? Array.from(engine.tokenize(message.request))
+            : engine.detokenize(Uint32Array.from(message.tokens));
+        this.post({ type: 'answer', id, value });
       } else {
         this.#idleSince = 0;
         await this.#tuning?.stop();
         await this.#recovering;
-        const engine = this.#engine;
-        if (!engine) throw new MillraceError('INTERNAL', `the Worker was asked to ${message.type} and holds no model`);
+        const engine = this.#held(message.type);
         if (message.type === 'fork' || message.type === 'restore') {
           const conversation =
             message.type === 'fork' ? engine.fork(message.from) : await engine.restore(message.name, controller.signal);
@@ -166,6 +173,11 @@ class Host {
       this.#idleSince = performance.now();
       this.#recoverWhenIdle();
     }
+  }
+
+  #held(asked: string): WasmEngine {
+    if (!this.#engine) throw new MillraceError('INTERNAL', `the Worker was asked to ${asked} and holds no model`);
+    return this.#engine;
   }
 
   /** What an engine says of itself, and its plan where the page has another. */

@@ -4,7 +4,7 @@ import { MillraceError, unpackError } from './errors.ts';
 import type { DeviceEvent, EngineNews, FromWorker, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'end' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'end' }>;
 /** A request without its id, which the link gives it. */
 type Unsent = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
 
@@ -20,14 +20,24 @@ interface Far {
   postMessage(message: ToWorker): void;
 }
 
+/** How often it is looked whether a Worker is still there, in milliseconds, and after how many looks without an answer it is not. */
+const LOOK_EVERY_MS = 1000;
+const MOST_LOOKS = 60;
+
 export class Link {
   readonly #far: Far;
   /** Ends the host. */
   readonly #end: () => void;
   readonly #pending = new Map<number, Pending>();
   #next = 1;
+  /** Looks whether the Worker is still there, while something is pending. */
+  #watch: ReturnType<typeof setInterval> | undefined;
+  /** Looks since it was last heard of. */
+  #quiet = 0;
   /** Why the host is gone; null while it is not. */
   #gone: MillraceError | null = null;
+  /** Whether the host can go away without a word: a Worker can, this thread cannot. */
+  #watched = false;
   /** Called when the tuner has ended. */
   onTuned: (info: EngineNews) => void = () => {};
   /** Called when the GPU device was lost, and when another has taken its place. */
@@ -56,6 +66,7 @@ export class Link {
         : `the engine's Worker could not be loaded from ${url}: serve all files of the package from one folder`;
       this.close(new MillraceError('INTERNAL', message, { cause: event.error ?? undefined }));
     });
+    this.#watched = true;
     return { far: worker, end: () => worker.terminate() };
   }
 
@@ -87,15 +98,42 @@ export class Link {
     const answer = new Promise<Answer<T>>((resolve, reject) => {
       if (this.#gone) return reject(this.#gone);
       this.#pending.set(id, { on, resolve, reject });
+      this.#look();
       try {
         this.#far.postMessage({ ...request, id } satisfies ToWorker);
       } catch (error) {
-        this.#pending.delete(id);
+        this.#forget(id);
         const message = `${request.type}: an option holds something that cannot be sent to a Worker (${(error as Error).message}): pass plain data`;
         reject(new MillraceError('BAD_OPTION', message, { cause: error }));
       }
     });
     return { id, answer };
+  }
+
+  /**
+   * While something is pending, asks the Worker again and again whether it is there. One whose thread is blocked for ever (a write into storage
+   * that the browser has cleared meanwhile), or that was ended from outside, says nothing more.
+   */
+  #look(): void {
+    if (!this.#watched || this.#watch !== undefined) return;
+    this.#quiet = 0;
+    this.#watch = setInterval(() => {
+      this.#quiet += 1;
+      if (this.#quiet <= MOST_LOOKS) return this.#far.postMessage({ type: 'ping' } satisfies ToWorker);
+      this.close(
+        new MillraceError(
+          'WORKER_LOST',
+          `the engine's Worker has not answered for ${(MOST_LOOKS * LOOK_EVERY_MS) / 1000} s: it was ended from outside, or its thread is blocked, as by a write into storage that was cleared meanwhile; load the engine again`,
+        ),
+      );
+    }, LOOK_EVERY_MS);
+  }
+
+  #forget(id: number): void {
+    this.#pending.delete(id);
+    if (this.#pending.size > 0) return;
+    clearInterval(this.#watch);
+    this.#watch = undefined;
   }
 
   /** Asks the host to abort a request, which then answers soon. */
@@ -112,6 +150,7 @@ export class Link {
   close(reason: MillraceError): void {
     if (this.#gone) return;
     this.#gone = reason;
+    clearInterval(this.#watch);
     this.#end();
     this.onGone();
     for (const { reject } of this.#pending.values()) reject(reason);
@@ -120,13 +159,15 @@ export class Link {
 
   #receive(message: FromWorker): void {
     if (this.#gone) return;
+    this.#quiet = 0;
+    if (message.type === 'pong') return;
     if (message.type === 'crash') return this.close(unpackError(message.error));
     if (message.type === 'tuned') return this.onTuned(message.info);
     if (message.type === 'device') return this.onDevice(message.event);
     const pending = this.#pending.get(message.id);
     if (!pending) return;
     if (message.type === 'progress' || message.type === 'delta' || message.type === 'fetch') return pending.on(message);
-    this.#pending.delete(message.id);
+    this.#forget(message.id);
     if (message.type === 'error') pending.reject(unpackError(message.error));
     else pending.resolve(message as never);
   }

@@ -91,6 +91,10 @@ export class WasmEngine {
     onProgress: (progress: Progress) => void,
     signal: AbortSignal,
   ): Promise<GenerateResult>;
+  /** The ids that a request's prompt stands for. */
+  tokenize(request: WasmRequest): Uint32Array;
+  /** The text of tokens, special ones included. */
+  detokenize(ids: Uint32Array): string;
   /** A new conversation that begins as another is: its number. The engine's own is 0. */
   fork(conversation: number): number;
   /** Forgets a conversation and frees its memory. */

@@ -2,10 +2,12 @@
 import { serve } from './bridge.ts';
 import { MillraceError } from './errors.ts';
 import { aborted } from './generation.ts';
+import { resolveHub } from './hub.ts';
 import { forgetKept, noteKept, askToPersist } from './kept.ts';
 import { Link } from './link.ts';
 import { checkDownload, checkModelUrl, checkModels, filesOf } from './options.ts';
 import { unlessUsed } from './use.ts';
+import { wrongPlace } from './webgpu.ts';
 import type { ModelsCall } from './protocol.ts';
 import type {
   DownloadOptions,
@@ -31,6 +33,8 @@ export async function call<T>(
   here = false,
 ): Promise<T> {
   if (signal?.aborted) throw aborted(request.name, signal);
+  const place = wrongPlace();
+  if (place) throw new MillraceError('STORAGE', place);
   // One in this thread is for this call alone.
   const used = here ? new Link(true) : (link ??= new Link());
   if (!here) {
@@ -52,7 +56,7 @@ export async function call<T>(
   } catch (error) {
     if (signal?.aborted) throw aborted(request.name, signal);
     // A Worker that has crashed is of no more use.
-    if (error instanceof MillraceError && error.code === 'INTERNAL') end(used);
+    if (error instanceof MillraceError && ['INTERNAL', 'WORKER_LOST'].includes(error.code)) end(used);
     throw error;
   } finally {
     signal?.removeEventListener('abort', onAbort);
@@ -60,6 +64,11 @@ export async function call<T>(
     if (here) end(used);
     else if (--calls === 0) ending = setTimeout(() => end(used), IDLE_MS);
   }
+}
+
+/** The address under which a model is kept. */
+function addressOf(where: string, model: string | URL): Promise<string> {
+  return resolveHub(where, checkModelUrl(where, model), {}, models.list);
 }
 
 function end(used: Link): void {
@@ -85,7 +94,8 @@ export const models = {
 
   /** Fetches a model, or what is missing of it, so that a later `Engine.load` needs no network. Rejects as `Engine.load` does. */
   async download(model: string | URL, options: DownloadOptions = {}): Promise<StoredModel> {
-    const checked = checkDownload(model, options);
+    const named = checkDownload(model, options);
+    const checked = { ...named, model: await resolveHub('models.download', named.model, options, models.list) };
     void askToPersist();
     const stored = await call<StoredModel>({ name: 'download', options: checked }, options);
     noteKept(checked.model);
@@ -98,12 +108,12 @@ export const models = {
    */
   async verify(model: string | URL, options: ModelsOptions = {}): Promise<Verified> {
     checkModels('models.verify', options);
-    return call({ name: 'verify', url: checkModelUrl('models.verify', model) }, options);
+    return call({ name: 'verify', url: await addressOf('models.verify', model) }, options);
   },
 
   /** Removes a model, if it is there. Rejects with STORAGE while an engine uses it. */
   async remove(model: string | URL): Promise<void> {
-    const url = checkModelUrl('models.remove', model);
+    const url = await addressOf('models.remove', model);
     await unlessUsed(url, () => call({ name: 'remove', url }));
     forgetKept(url);
   },
@@ -112,7 +122,7 @@ export const models = {
   async export(model: string | URL): Promise<File[]> {
     const files = await call<{ name: string; parts: Blob[] }[]>({
       name: 'export',
-      url: checkModelUrl('models.export', model),
+      url: await addressOf('models.export', model),
     });
     return files.map(({ name, parts }) => new File(parts, name));
   },
@@ -127,7 +137,7 @@ export const models = {
     options: ModelsOptions = {},
   ): Promise<StoredModel> {
     checkModels('models.import', options);
-    const url = checkModelUrl('models.import', model);
+    const url = await addressOf('models.import', model);
     void askToPersist();
     const request: ModelsCall = { name: 'import', url, files: filesOf('models.import', files) };
     const stored = await unlessUsed(url, () => call<StoredModel>(request, options));

@@ -16,6 +16,16 @@ export interface FetchingOptions {
   shardBytes?: number;
   /** Sent as `Authorization: Bearer` to the model's own origin, and never stored. Default: none is sent. */
   token?: string;
+  /**
+   * Which file of a repository to take, where `model` is the name of one: `'Qwen3-0.6B-Q8_0.gguf'`. Default: see
+   * `model`.
+   */
+  file?: string;
+  /**
+   * Where repositories are that `model` names: an address with Hugging Face's interface. Default
+   * `https://huggingface.co`.
+   */
+  hub?: string;
   /** Takes the place of the browser's `fetch`. */
   fetch?: CustomFetch;
   /** Pauses the download and lets it go on. */
@@ -24,7 +34,12 @@ export interface FetchingOptions {
 
 /** Options of {@link Engine.load}. */
 export interface LoadOptions extends FetchingOptions {
-  /** A .gguf file (any part of a split one), a folder of safetensors, or a manifest.json. */
+  /**
+   * A .gguf file (any part of a split one), a folder of safetensors, or a manifest.json; or the name of a repository
+   * on Hugging Face, `'OWNER/REPO'`, with `@REVISION` and `:Q4_K_M` behind it where they matter. Of several .gguf
+   * files the one of that quantization or `file` is taken, else Q4_K_M or the next best; without any the folder of
+   * safetensors. An address relative to the page that looks like such a name begins with `./`.
+   */
   model: ModelSource;
   /** Called as loading proceeds. */
   onProgress?: (progress: Progress) => void;
@@ -232,6 +247,8 @@ export const FETCHING: Rows<FetchingOptions> = {
   connections: { kind: 'whole', least: 1, most: 16, default: 4 },
   shardBytes: { kind: 'whole', least: 65536, most: 67108864, default: 33554432 },
   token: { kind: 'text' },
+  file: { kind: 'text' },
+  hub: { kind: 'text', default: 'https://huggingface.co' },
   fetch: { kind: 'callback' },
   download: { kind: 'control' },
 };

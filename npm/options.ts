@@ -1,6 +1,7 @@
 // Checks what callers pass, before anything starts, and makes of it what the Worker gets.
 import { bad, check, isObject, wrongOf, type Check, type Row } from './check.ts';
 import { FETCHING, GENERATE, LOAD, PLAN } from './options.generated.ts';
+import { hubName } from './hub.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
 import type {
   DownloadOptions,
@@ -12,6 +13,7 @@ import type {
   ModelSource,
   ModelsOptions,
   PlanOptions,
+  TokenizeOptions,
 } from './types.ts';
 
 const TEXT: Row = { kind: 'text' };
@@ -39,6 +41,8 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
     fetch: ____,
     download: _____,
     worker: ______,
+    file: _______,
+    hub: ________,
     model,
     ...rest
   } = options;
@@ -59,7 +63,7 @@ export function checkPlan(options: PlanOptions): WasmLoadOptions & { memory?: nu
 /** Checks the arguments of `models.download`. */
 export function checkDownload(model: string | URL, options: DownloadOptions): WasmDownloadOptions {
   check('models.download', options, { ...FETCHING, ...MODELS });
-  const { onProgress: _, signal: __, fetch: ___, download: ____, ...rest } = options;
+  const { onProgress: _, signal: __, fetch: ___, download: ____, file: _____, hub: ______, ...rest } = options;
   return { ...rest, model: checkModelUrl('models.download', model) };
 }
 
@@ -108,14 +112,28 @@ export function checkGenerate(input: Input, options: GenerateOptions): WasmReque
   };
 }
 
+/** Checks the arguments of `engine.tokenize`. */
+export function checkTokenize(input: Input, options: TokenizeOptions): WasmRequest {
+  check('engine.tokenize', options, { tools: GENERATE.tools, templateOptions: GENERATE.templateOptions });
+  const { tools, ...rest } = options;
+  return { ...rest, ...promptOf(input), ...(tools === undefined ? {} : { tools: [...tools] }), seed: 0 };
+}
+
+/** Checks a list of token ids. */
+export function checkIds(where: string, ids: readonly number[]): number[] {
+  if (!isIds(ids)) throw bad(`${where}: the tokens must be a list of token ids`);
+  return [...ids];
+}
+
 const isIds = (list: unknown): boolean =>
-  Array.isArray(list) && list.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32);
+  Array.isArray(list) && Array.from<number>(list).every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32);
 
 function promptOf(input: Input): Pick<WasmRequest, 'prompt' | 'messages' | 'tokens'> {
   if (typeof input === 'string') return { prompt: input };
   if (Array.isArray(input)) {
     if (input.length === 0) throw bad('engine.generate: the list of messages is empty; it needs at least one');
-    return { messages: input.map(checkMessage) };
+    // Holes are not skipped.
+    return { messages: Array.from<Message, Message>(input, checkMessage) };
   }
   if (isObject(input) && 'tokens' in input) {
     check('engine.generate: the prompt', input, {
@@ -141,6 +159,8 @@ function checkMessage(message: Message, index: number): Message {
 function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'] {
   if (typeof model === 'string' || model instanceof URL) {
     const base = typeof document === 'undefined' ? globalThis.location?.href : document.baseURI;
+    // Where it is, is asked later.
+    if (hubName(model) !== null) return model as string;
     if (model === '' || !URL.canParse(model, base)) throw bad(`${where}: model is "${model}", which is no URL`);
     return new URL(model, base).href;
   }

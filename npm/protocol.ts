@@ -11,6 +11,9 @@ export type ToWorker =
   /** Has the download of a request wait, or go on. */
   | { type: 'pause'; id: number; paused: boolean }
   | { type: 'generate'; id: number; request: WasmRequest }
+  /** The ids that a prompt stands for; the text of ids. */
+  | { type: 'tokenize'; id: number; request: WasmRequest }
+  | { type: 'detokenize'; id: number; tokens: number[] }
   /** A new conversation that begins as `from` is. */
   | { type: 'fork'; id: number; from: number }
   | { type: 'release'; id: number; conversation: number }
@@ -19,6 +22,8 @@ export type ToWorker =
   | { type: 'restore'; id: number; name: string }
   | { type: 'forget'; id: number; name: string }
   | { type: 'abort'; id: number }
+  /** Whether anybody is there: answered at once, whatever else is under way. */
+  | { type: 'ping' }
   /** Frees everything, where no Worker is ended with it. */
   | { type: 'end' };
 
@@ -44,7 +49,7 @@ export type FromWorker =
   | { type: 'progress'; id: number; progress: Progress }
   /** A request for the page's own `fetch`, which is answered through the port. */
   | { type: 'fetch'; id: number; url: string; headers: Record<string, string>; port: MessagePort }
-  /** What came of a {@link ModelsCall}. */
+  /** What came of a {@link ModelsCall}, or the tokens or text that were asked for. */
   | { type: 'answer'; id: number; value: unknown }
   | { type: 'loaded'; id: number; info: EngineInfo }
   | { type: 'delta'; id: number; text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] | undefined }
@@ -57,5 +62,7 @@ export type FromWorker =
   | { type: 'tuned'; info: EngineNews }
   /** The device was lost, or another has taken its place. */
   | { type: 'device'; event: DeviceEvent }
+  /** Somebody is there. */
+  | { type: 'pong' }
   /** A crash outside any request: the engine is gone. */
   | { type: 'crash'; error: PackedError };

@@ -109,7 +109,7 @@ const EMPTY: ChatState = {
 };
 
 /** Errors after which an engine is of no more use. */
-const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'INTERNAL'];
+const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'];
 
 class ChatStore {
   options: UseChatOptions | null = null;

@@ -1,4 +1,5 @@
-import type { FetchingOptions } from './options.generated.ts';
+import type { ErrorCode } from './errors.ts';
+import type { FetchingOptions, GenerateOptions } from './options.generated.ts';
 
 export type { FetchingOptions, GenerateOptions, LoadOptions, PlanOptions } from './options.generated.ts';
 
@@ -84,6 +85,8 @@ export interface LoadPlan {
   kv: 'f32' | 'f16' | 'q8';
   /** What the header says of the model: as {@link EngineInfo}. */
   model: EngineInfo['model'];
+  /** Where the model is: what the name of a repository was resolved to. Absent for files. */
+  url?: string;
   /** Of all files; of those that are stored already; what is to be fetched and stored. */
   download: { total: number; stored: number; missing: number };
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
@@ -116,6 +119,17 @@ export interface Verified {
   bad: { file: string; shard: number }[];
 }
 
+/** What can happen to a download. */
+export type DownloadEvent =
+  | 'started'
+  | 'resumed'
+  | 'retry'
+  | 'offline'
+  | 'connections'
+  | 'restarted'
+  | 'damaged'
+  | 'waiting';
+
 /**
  * Where loading, or the reading of a prompt, stands. `loaded` and `total` are bytes, pipelines while compiling, tokens of a prompt. `total` is 0
  * where it is not known yet.
@@ -133,7 +147,13 @@ export interface Progress {
   cached: boolean;
   /** Why the next load will need the network again, where the bytes cannot be kept. */
   reason?: string;
-  /** What is waited for, for people: another attempt, another tab. */
+  /**
+   * What has just happened to a download, where this report tells of it: it began, or went on with what is here; something failed and is tried
+   * again; the browser is offline and that is waited for; the server takes fewer connections, or one more is tried again; a file begins anew; a
+   * piece arrived damaged; another tab or engine is downloading the same model.
+   */
+  event?: DownloadEvent;
+  /** The same for people, with the reason. */
   note?: string;
   /** Phase `queue` alone: how many requests to this engine come first, the one at work counted; 0 as the turn comes. */
   ahead?: number;
@@ -255,8 +275,53 @@ export interface AdapterInfo {
   name: string;
   /** Optional features of WebGPU that the engine uses of it. */
   features: string[];
-  /** Smallest and largest subgroup. */
+  /** How it is reached: `webgpu` in a page. */
+  backend: 'webgpu' | 'vulkan' | 'metal';
+  /** Smallest and largest subgroup; `[0, 0]` where subgroups are not in use. */
   subgroup: [number, number];
+  /** Bytes of the largest buffer. */
+  max_buffer: number;
+  /** Bytes of the largest weight binding: the device's limit, or less where `maxBinding` says so. */
+  max_binding: number;
+  /** Bytes of the device's largest binding. */
+  binding_limit: number;
+  /** Workgroups a dimension of a dispatch. */
+  max_workgroups: number;
+  /** Invocations of a workgroup. */
+  max_invocations: number;
+  /** Whether it computes on the CPU. */
+  software: boolean;
+  /** Whether it keeps subnormal halves, as seen when it was opened. */
+  native_halves: boolean;
+}
+
+/** What belongs to a prompt beside its messages: {@link Engine.tokenize}. */
+export type TokenizeOptions = Pick<GenerateOptions, 'tools' | 'templateOptions'>;
+
+/** What this browser offers to engines, without a model: {@link Engine.supported}. */
+export interface Support {
+  /** Whether an engine can be loaded here. */
+  supported: boolean;
+  /** Where it cannot: the code and the message that {@link Engine.load} would reject with. */
+  code?: ErrorCode;
+  reason?: string;
+  /** The GPU, as far as a page may know it; null where there is none. `software`: it computes on the CPU: expect a token or less a second. */
+  adapter: {
+    vendor: string;
+    architecture: string;
+    description: string;
+    software: boolean;
+    /** Whether its half-precision arithmetic and its subgroups can be used, which most fast kernels want. */
+    f16: boolean;
+    subgroups: boolean;
+    /** Bytes of the largest buffer and of the largest binding. */
+    max_buffer: number;
+    max_binding: number;
+  } | null;
+  /** Whether models can be kept, in how many bytes as far as the browser tells, and whether it promises not to remove them. */
+  storage: { kept: boolean; available: number | null; persistent: boolean; reason?: string };
+  /** Gigabytes of the machine's memory, at most 8 or so: browsers round it. Null where they do not tell. */
+  memory: number | null;
 }
 
 /** One dispatch of the plan. */
@@ -325,8 +390,8 @@ export interface EngineInfo {
     chat: boolean;
     thinks: boolean;
   };
-  /** `software`: it computes on the CPU. */
-  adapter: AdapterInfo & { software: boolean };
+  /** The GPU. */
+  adapter: AdapterInfo;
   /** The lane in use. */
   lane: Lane;
   /** The lanes that this device offers. */

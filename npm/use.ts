@@ -23,14 +23,19 @@ export async function unlessUsed<T>(url: string, work: () => Promise<T>): Promis
     granted = true;
     return work();
   };
-  try {
-    return (await navigator.locks.request(lockOf(url), { signal: AbortSignal.timeout(PATIENCE_MS) }, first)) as T;
-  } catch (error) {
-    if (granted) throw error;
-    throw new MillraceError(
-      'STORAGE',
-      `${url} is in use by another engine or tab; dispose of the engine or close the tab, and try again`,
-      { cause: error, data: { in_use: true } },
-    );
+  for (;;) {
+    try {
+      return (await navigator.locks.request(lockOf(url), { signal: AbortSignal.timeout(PATIENCE_MS) }, first)) as T;
+    } catch (error) {
+      if (granted) throw error;
+      const { held = [] } = await navigator.locks.query();
+      // Who removes or replaces it too is waited for.
+      if (!held.some(({ name, mode }) => name === lockOf(url) && mode === 'shared')) continue;
+      throw new MillraceError(
+        'STORAGE',
+        `${url} is in use by another engine or tab; dispose of the engine or close the tab, and try again`,
+        { cause: error, data: { in_use: true } },
+      );
+    }
   }
 }

@@ -1,13 +1,33 @@
 import { MillraceError } from './errors.ts';
 
+/** What this runs in, where that is no browser: null in one. */
+function otherRuntime(): string | null {
+  const { Deno, Bun, process } = globalThis as {
+    Deno?: unknown;
+    Bun?: unknown;
+    process?: { versions?: Record<string, string> };
+  };
+  if (Deno !== undefined) return 'Deno';
+  if (Bun !== undefined) return 'Bun';
+  return process?.versions?.node !== undefined && process.versions.electron === undefined ? 'Node.js' : null;
+}
+
+/** Why nothing of the package can run in this place, a page or not; null where it can. */
+export function wrongPlace(): string | null {
+  const runtime = otherRuntime();
+  if (runtime)
+    return `Millrace runs in browsers, and this is ${runtime}: import it in code that runs in a page; outside of browsers there is the command line (millrace generate)`;
+  if ('ServiceWorkerGlobalScope' in globalThis)
+    return 'a service worker cannot host the engine: it can start no Worker, and the browser ends it at any time; use Millrace in a page or in a Worker of one, and send messages to there';
+  if (typeof Worker === 'undefined' || typeof navigator === 'undefined')
+    return 'Millrace needs Workers, which this place does not have: use it in a page or in a dedicated Worker';
+  return null;
+}
+
 /** Why this page has no WebGPU and what to do about it; null where it has. */
 export function missingWebGpu(): MillraceError | null {
-  if (typeof Worker === 'undefined' || typeof navigator === 'undefined') {
-    return new MillraceError(
-      'NO_WEBGPU',
-      'Millrace runs in browsers: it needs WebGPU and Workers, which this JavaScript runtime does not have',
-    );
-  }
+  const place = wrongPlace();
+  if (place) return new MillraceError('NO_WEBGPU', place);
   if ('gpu' in navigator && navigator.gpu) return null;
   if (!globalThis.isSecureContext) {
     return new MillraceError(

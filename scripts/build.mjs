@@ -81,6 +81,8 @@ async function wasm({ profile, features }, out, env, bind) {
   });
 }
 
+/** Where the sources are, for who reads of the package elsewhere. */
+const REPOSITORY = 'https://github.com/millrace/millrace';
 /** What a page imports, by its name in `exports`. */
 const ENTRIES = { '.': 'index', './ai-sdk': 'ai-sdk', './react': 'react' };
 
@@ -124,7 +126,7 @@ async function javascript(out) {
     });
     const declarations = await types(out);
     const scripts = [...Object.values(ENTRIES), 'worker', 'host'].flatMap((name) => [`${name}.js`, `${name}.js.map`]);
-    const { version, description, license, devDependencies } = JSON.parse(
+    const { version, description, license, engines, devDependencies } = JSON.parse(
       readFileSync(join(root, 'package.json'), 'utf8'),
     );
     const manifest = {
@@ -146,6 +148,13 @@ async function javascript(out) {
         'offline',
       ],
       license,
+      author: 'The Millrace authors',
+      repository: { type: 'git', url: `git+${REPOSITORY}.git` },
+      homepage: `${REPOSITORY}#readme`,
+      bugs: `${REPOSITORY}/issues`,
+      // What builds a page with it; where it runs is a browser.
+      engines,
+      publishConfig: { access: 'public' },
       type: 'module',
       main: 'index.js',
       types: 'index.d.ts',
@@ -157,17 +166,32 @@ async function javascript(out) {
         './millrace_bg.wasm': './millrace_bg.wasm',
         './package.json': './package.json',
       },
-      files: [...scripts, ...declarations, 'millrace_bg.wasm', 'LICENSE-*'],
+      files: [...scripts, ...declarations, 'millrace_bg.wasm', 'CHANGELOG.md', 'LICENSE-*'],
       sideEffects: ['./worker.js'],
       peerDependencies: {
         '@ai-sdk/provider': `^${devDependencies['@ai-sdk/provider'].split('.')[0]}.0.0`,
+        ai: `^${devDependencies.ai.split('.')[0]}.0.0`,
         react: '^18.0.0 || ^19.0.0',
       },
-      peerDependenciesMeta: { '@ai-sdk/provider': { optional: true }, react: { optional: true } },
+      peerDependenciesMeta: {
+        '@ai-sdk/provider': { optional: true },
+        ai: { optional: true },
+        react: { optional: true },
+      },
     };
     writeFileSync(join(out, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
-    for (const name of ['README.md', 'LICENSE-MIT', 'LICENSE-APACHE']) copyFileSync(join(root, name), join(out, name));
+    for (const name of ['CHANGELOG.md', 'LICENSE-MIT', 'LICENSE-APACHE'])
+      copyFileSync(join(root, name), join(out, name));
+    writeFileSync(join(out, 'README.md'), elsewhereRead(readFileSync(join(root, 'README.md'), 'utf8')));
   });
+}
+
+/** A document with links that resolve wherever it is read: those of the repository lead there. */
+function elsewhereRead(text) {
+  const at = (kind, path) => `${REPOSITORY}/${kind}/main/${path}`;
+  return text
+    .replaceAll(/(!\[[^\]]*\]\()(?!https?:|#)([^)]+)\)/g, (_, before, path) => `${before}${at('raw', path)})`)
+    .replaceAll(/(?<!!)(\[[^\]]*\]\()(?!https?:|#)([^)]+)\)/g, (_, before, path) => `${before}${at('blob', path)})`);
 }
 
 /** An esbuild plugin: imports that match are found there. */

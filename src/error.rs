@@ -40,6 +40,8 @@ pub enum ErrorKind {
     Template,
     /// The engine was disposed of.
     Disposed,
+    /// The thread that the engine lives in does not answer any more.
+    WorkerLost,
     /// Something that cannot happen did.
     Internal,
 }
@@ -65,6 +67,7 @@ impl ErrorKind {
             Self::Tokenizer => "TOKENIZER",
             Self::Template => "TEMPLATE",
             Self::Disposed => "DISPOSED",
+            Self::WorkerLost => "WORKER_LOST",
             Self::Internal => "INTERNAL",
         }
     }

@@ -14,5 +14,5 @@ pub use cancel::Cancel;
 pub(crate) use clock::{epoch_ms, local_seconds};
 pub use clock::{now_ms, sleep};
 pub use names::{check_name, hex};
-pub use progress::{Phase, Progress};
+pub use progress::{Event, Phase, Progress};
 pub use signal::Signal;

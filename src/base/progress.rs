@@ -20,6 +20,28 @@ pub enum Phase {
     Prompt,
 }
 
+/// What has become of a download, where that is worth a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// It begins: nothing of the model is here.
+    Started,
+    /// It goes on: some of the model is here.
+    Resumed,
+    /// Something failed, and is tried again after a while.
+    Retry,
+    /// The browser says that there is no network: it is waited for.
+    Offline,
+    /// The server refuses some of the connections: it goes on with fewer, or tries one more again.
+    Connections,
+    /// A file begins anew: it has changed on the server, or its ranges are of no use.
+    Restarted,
+    /// A shard arrived damaged and is fetched again.
+    Damaged,
+    /// Another tab or engine is downloading the same model.
+    Waiting,
+}
+
 /// One report. Within a phase `loaded` never falls; it reaches `total` when the phase ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Progress {
@@ -37,7 +59,10 @@ pub struct Progress {
     /// Why the next load will need the network again, where the bytes cannot be kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What is waited for, for people: another attempt, another tab.
+    /// What has just happened to the download, where this report tells of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<Event>,
+    /// The same for people, with the reason: what is waited for, and how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -45,6 +70,6 @@ pub struct Progress {
 impl Progress {
     /// A report of `phase` about no file in particular.
     pub fn new(phase: Phase, loaded: u64, total: u64) -> Self {
-        Self { phase, loaded, total, file: None, cached: false, reason: None, note: None }
+        Self { phase, loaded, total, file: None, cached: false, reason: None, event: None, note: None }
     }
 }

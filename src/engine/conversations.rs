@@ -5,7 +5,7 @@ use super::recover::Losses;
 use crate::base::Cancel;
 use crate::error::{Error, Result};
 use crate::state::SequenceId;
-use crate::store::{Begin, ModelKey, Store};
+use crate::store::{ModelKey, Store};
 
 impl Engine {
     /// A new conversation that begins as another is now: both go on from what was read and written until here.
@@ -18,22 +18,16 @@ impl Engine {
     pub async fn save(&mut self, conversation: u32, store: &Store, name: &str, cancel: &Cancel) -> Result<()> {
         let key = saved_key(name)?;
         loop {
-            match self.save_as(conversation, store, &key, name, cancel).await {
+            match self.save_as(conversation, store, &key, cancel).await {
                 Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await?,
                 saved => return saved,
             }
         }
     }
 
-    async fn save_as(&mut self, conversation: u32, store: &Store, key: &ModelKey, name: &str, cancel: &Cancel) -> Result<()> {
-        store.remove(key).await?;
-        match store.begin(key, cancel).await? {
-            Begin::Write(mut writer) => {
-                self.session.save(SequenceId(conversation), &self.fingerprint, &mut writer, cancel).await?;
-                writer.finish().await.map(drop)
-            }
-            Begin::Whole(_) => Err(Error::storage(format!("conversation {name:?} was saved by somebody else at the same moment; save it again"))),
-        }
+    async fn save_as(&mut self, conversation: u32, store: &Store, key: &ModelKey, cancel: &Cancel) -> Result<()> {
+        let (session, fingerprint) = (&mut self.session, &self.fingerprint);
+        store.replace(key, cancel, async |writer| session.save(SequenceId(conversation), fingerprint, writer, cancel).await).await
     }
 
     /// A new conversation that begins as the saved one was.

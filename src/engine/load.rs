@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::recover::{may_be_loss, open_again};
 use super::{LoadOptions, ModelInfo, SelfTestInfo};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress};
@@ -58,9 +59,36 @@ pub(crate) async fn open_session(
     progress: &dyn Fn(Progress),
     cancel: &Cancel,
 ) -> Result<(Session, SelfTestInfo, LoadTimes)> {
-    let (session, self_test) = open_empty(checkpoint, options, tokens, progress, cancel).await?;
-    let times = upload(checkpoint, &session, progress, cancel).await?;
-    Ok((session, self_test, times))
+    options.check()?;
+    // Once may be a driver's update or another tab's fault; what is opened is tried out at once.
+    let mut lost = None;
+    let mut gpu = match Gpu::open(&gpu_options(options)).await {
+        Err(e) if e.kind() == ErrorKind::DeviceLost => {
+            lost = Some(e);
+            Rc::new(open_again(options, cancel).await?)
+        }
+        opened => Rc::new(opened?),
+    };
+    loop {
+        if let Some(lost) = &lost {
+            let note = Some(format!("the GPU device was lost while the model was loaded: loading goes on with another ({lost})"));
+            progress(Progress { note, ..Progress::new(Phase::Compile, 0, 1) });
+        }
+        cancel.check()?;
+        let opened = async {
+            let (session, self_test) = compile(checkpoint, options, tokens, gpu.clone(), None, progress).await?;
+            let times = upload(checkpoint, &session, progress, cancel).await?;
+            session.gpu().check()?;
+            Ok((session, self_test, times))
+        };
+        match opened.await {
+            Err(e) if lost.is_none() && gpu.loss().is_some() && may_be_loss(&e) => {
+                lost = Some(e);
+                gpu = Rc::new(open_again(options, cancel).await?);
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// Uploads the weights to a session without them.

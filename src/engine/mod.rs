@@ -40,7 +40,7 @@ use recover::{Losses, Recovery};
 pub struct Engine {
     session: Session,
     tokenizer: Rc<Tokenizer>,
-    template: Result<ChatTemplate>,
+    template: Rc<Result<ChatTemplate>>,
     options: LoadOptions,
     model: ModelInfo,
     fingerprint: String,
@@ -74,7 +74,7 @@ impl Engine {
         Ok(Self {
             session,
             tokenizer: Rc::new(tokenizer),
-            template,
+            template: Rc::new(template),
             options: options.clone(),
             model: about,
             fingerprint,
@@ -93,6 +93,11 @@ impl Engine {
     /// How long loading took, fetching included.
     pub fn set_load_ms(&mut self, ms: f64) {
         self.load_ms = ms;
+    }
+
+    /// Between texts and tokens, also while the engine is at work.
+    pub fn texts(&self) -> Texts {
+        Texts { tokenizer: self.tokenizer.clone(), template: self.template.clone() }
     }
 
     /// The ids that a request's prompt stands for.
@@ -118,6 +123,27 @@ impl Engine {
     /// Frees the GPU's memory. The engine is not usable afterwards.
     pub fn dispose(self) {
         self.session.gpu().destroy();
+    }
+}
+
+/// What turns texts and conversations into tokens, and tokens into text.
+pub struct Texts {
+    tokenizer: Rc<Tokenizer>,
+    template: Rc<Result<ChatTemplate>>,
+}
+
+impl Texts {
+    /// The ids that a request's prompt stands for.
+    pub fn tokens(&self, request: &Request) -> Result<Vec<u32>> {
+        prompt_tokens(&self.tokenizer, &self.template, request)
+    }
+
+    /// The text of tokens, special ones included.
+    ///
+    /// # Errors
+    /// `TOKENIZER` for an id that the model does not have.
+    pub fn text(&self, ids: &[u32]) -> Result<String> {
+        self.tokenizer.decode(ids, false)
     }
 }
 

@@ -252,11 +252,11 @@ fn lost_again(loss: &Loss, interval_ms: f64) -> String {
 }
 
 /// Whether the loss of a device can look like this.
-fn may_be_loss(error: &Error) -> bool {
+pub(super) fn may_be_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::Gpu | ErrorKind::OutOfMemory | ErrorKind::Internal)
 }
 
-async fn open_again(options: &LoadOptions, cancel: &Cancel) -> Result<Gpu> {
+pub(super) async fn open_again(options: &LoadOptions, cancel: &Cancel) -> Result<Gpu> {
     let mut failure = Error::new(ErrorKind::NoAdapter, "no GPU");
     for wait in TRIES_MS {
         sleep(wait).await;

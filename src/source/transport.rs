@@ -14,6 +14,10 @@ pub trait Transport {
     fn get<'a>(&'a self, request: Request<'a>, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>>;
     /// Waits before another attempt.
     fn sleep(&self, ms: f64) -> LocalBoxFuture<'_, ()>;
+    /// Whether there is a network, as far as the system tells.
+    fn is_online(&self) -> bool {
+        true
+    }
     /// A random number from 0 to 1, so that clients that failed together do not come back together.
     fn random(&self) -> f64 {
         getrandom::u32().map_or(0.0, |n| f64::from(n) / f64::from(u32::MAX))
@@ -56,6 +60,8 @@ pub struct Reply {
     pub version: Version,
     /// Seconds that the server asks to wait.
     pub retry_after: Option<f64>,
+    /// Whether it says that it is a web page: what servers answer that have one page for all addresses.
+    pub is_page: bool,
     /// Whether the body was compressed in transit, as far as that can be seen.
     pub encoded: bool,
     /// The bytes.
@@ -127,6 +133,7 @@ impl Reply {
                 modified: header("last-modified"),
             },
             retry_after: header("retry-after").and_then(|v| seconds(&v, now)),
+            is_page: header("content-type").is_some_and(|v| v.trim_start().to_ascii_lowercase().starts_with("text/html")),
             encoded,
             body,
         }

@@ -1,7 +1,7 @@
 //! What a store knows of a model's files: while they arrive a journal of lines, one for each thing that has become true; of a whole model one
 //! document, written last.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -36,13 +36,16 @@ pub struct StoredFile {
     pub shard: u64,
     /// SHA-256 of each shard that is whole, hexadecimal.
     pub shards: Vec<Option<String>>,
+    /// Of shards that are not whole: the bytes that are there, and the SHA-256 of those.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<usize, (u64, String)>,
 }
 
 impl StoredFile {
     /// A file of which nothing is there yet.
     pub fn new(name: impl Into<String>, length: Option<u64>, shard: u64) -> Self {
         let shards = vec![None; length.map_or(0, |length| length.div_ceil(shard)) as usize];
-        Self { name: name.into(), length, version: Version::default(), sha256: None, shard, shards }
+        Self { name: name.into(), length, version: Version::default(), sha256: None, shard, shards, parts: BTreeMap::new() }
     }
 
     /// Bytes of a shard, as far as they are known.
@@ -51,9 +54,10 @@ impl StoredFile {
         Some(self.length?.checked_sub(start)?.min(self.shard))
     }
 
-    /// Bytes that are there in whole shards.
+    /// Bytes that are there, in whole shards and in parts of them.
     pub fn bytes(&self) -> u64 {
-        (0..self.shards.len()).filter(|i| self.shards[*i].is_some()).filter_map(|i| self.shard_len(i)).sum()
+        let whole = (0..self.shards.len()).filter(|i| self.shards[*i].is_some()).filter_map(|i| self.shard_len(i));
+        whole.chain(self.parts.values().map(|(bytes, _)| *bytes)).sum()
     }
 
     /// Whether all of it is there.
@@ -73,6 +77,12 @@ impl StoredFile {
             && count <= MOST_SHARDS
             && self.shards.len() as u64 == count
             && self.shards.iter().chain([&self.sha256]).flatten().all(|h| is_hash(h))
+            && self.parts.iter().all(|(index, part)| self.takes_part(*index, part))
+    }
+
+    /// Whether some bytes of a shard can be what is said of them.
+    fn takes_part(&self, index: usize, (bytes, hash): &(u64, String)) -> bool {
+        self.shards.get(index).is_some_and(Option::is_none) && self.shard_len(index).is_some_and(|len| *bytes < len) && is_hash(hash)
     }
 }
 
@@ -172,6 +182,12 @@ impl State {
                 }
                 let Some(shard) = file.shards.get_mut(index) else { return false };
                 *shard = hash;
+                file.parts.remove(&index);
+            }
+            Line::Part(file, index, bytes, hash) => {
+                let part = (bytes, hash);
+                let Some(file) = self.files.get_mut(file).filter(|file| file.takes_part(index, &part)) else { return false };
+                file.parts.insert(index, part);
             }
         }
         true
@@ -199,6 +215,8 @@ pub(crate) enum Line {
     File(StoredFile),
     /// (file, shard): its SHA-256 once it is whole, `null` once it is not any more.
     Shard(usize, usize, Option<String>),
+    /// (file, shard, bytes, SHA-256): how much of a shard is there that its writer did not come to the end of.
+    Part(usize, usize, u64, String),
     /// Its writer has ended in order: all that was journaled is on the disk.
     Clean(bool),
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Begin, Entry, ModelKey, PIECE, Store, fetch, sha256_of, total};
+use super::{Entry, ModelKey, PIECE, Store, Writer, fetch, full, sha256_of, total};
 use crate::base::{Cancel, Phase, Progress};
 use crate::error::{Error, Result};
 use crate::format::{self, Manifest};
@@ -33,7 +33,7 @@ impl Store {
         self.stored(&key).await
     }
 
-    /// Keeps files as the model that an address names, in place of what is there.
+    /// Keeps files as the model that an address names, in place of what is there, once they are whole: if this fails, that stays.
     ///
     /// # Errors
     /// `BAD_MODEL` where they are not what their manifest says, `STORAGE`, `ABORTED`.
@@ -41,26 +41,28 @@ impl Store {
         if let Some(manifest) = files.get(names::MANIFEST) {
             self.check_hashes(&format::manifest::read(manifest).await?, files, cancel).await?;
         }
-        self.remove(key).await?;
-        let Begin::Write(mut writer) = self.begin(key, cancel).await? else {
-            return Err(Error::storage(format!("{}: somebody else has just put it there", key.url())));
-        };
         let total = total(files);
-        let mut done = 0;
-        for (name, file) in files {
-            writer.create(name).await?;
-            let mut at = 0;
-            while at < file.len() {
-                cancel.check()?;
-                let n = PIECE.min(file.len() - at);
-                writer.append(&file.read(at, n as usize).await?).await?;
-                at += n;
-                done += n;
-                progress(Progress { file: Some(name.clone()), ..Progress::new(Phase::Download, done, total) });
-            }
+        if let Some(available) = self.available().await.filter(|available| *available < total) {
+            return Err(full(key.url(), Some(total), Some(available)));
         }
-        writer.finish().await?;
+        self.replace(key, cancel, async |writer| copy(files, writer, progress, cancel).await).await?;
         self.stored(key).await
+    }
+
+    /// Has `write` write a model that takes the place of what is there once it is whole.
+    pub(crate) async fn replace(&self, key: &ModelKey, cancel: &Cancel, write: impl AsyncFnOnce(&mut Writer) -> Result<()>) -> Result<()> {
+        let mut writer = self.begin_beside(key, cancel).await?;
+        let shared = writer.shared().clone();
+        let written = async {
+            write(&mut writer).await?;
+            writer.finish().await
+        };
+        if let Err(e) = written.await {
+            // What is left where this fails is swept away by the next who opens the store.
+            let _ = shared.discard().await;
+            return Err(e);
+        }
+        Ok(())
     }
 
     /// The entry of a model that is there. `NOT_FOUND` where it is not.
@@ -80,6 +82,25 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Writes files as a model's.
+async fn copy(files: &Files, writer: &mut Writer, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
+    let total = total(files);
+    let mut done = 0;
+    for (name, file) in files {
+        writer.create(name).await?;
+        let mut at = 0;
+        while at < file.len() {
+            cancel.check()?;
+            let n = PIECE.min(file.len() - at);
+            writer.append(&file.read(at, n as usize).await?).await?;
+            at += n;
+            done += n;
+            progress(Progress { file: Some(name.clone()), ..Progress::new(Phase::Download, done, total) });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
@@ -104,6 +125,71 @@ mod tests {
             let kept = block_on(store.open(&key)).unwrap().unwrap();
             assert_eq!(block_on(kept["a.gguf"].read(0, content.len())).unwrap(), content);
         }
+    }
+
+    /// Fails after so many bytes, or has the caller abort.
+    struct Broken(u64, Option<Cancel>);
+
+    impl ByteSource for Broken {
+        fn name(&self) -> &str {
+            "a.gguf"
+        }
+        fn len(&self) -> u64 {
+            self.0 * 2
+        }
+        fn read(&self, offset: u64, len: usize) -> futures_util::future::LocalBoxFuture<'_, Result<Vec<u8>>> {
+            if offset >= self.0 {
+                match &self.1 {
+                    Some(cancel) => cancel.cancel(),
+                    None => return Box::pin(async { Err(Error::storage("the disk is gone")) }),
+                }
+            }
+            Box::pin(async move { Ok(vec![7; len]) })
+        }
+    }
+
+    #[test]
+    fn what_was_there_stays_until_what_takes_its_place_is_whole() {
+        let (store, key) = (Memory::store(), ModelKey::new("https://example.org/a.gguf"));
+        let import = |files: &Files, cancel: &Cancel| block_on(store.import(&key, files, &|_| (), cancel));
+        import(&files(&[("a.gguf", b"the old one")]), &Cancel::new()).unwrap();
+        let kept = || {
+            let kept = block_on(store.open(&key)).unwrap().expect("the old one is there");
+            block_on(kept["a.gguf"].read(0, kept["a.gguf"].len() as usize)).unwrap()
+        };
+        for aborted in [false, true] {
+            let cancel = Cancel::new();
+            let broken: Files = [("a.gguf".to_owned(), Rc::new(Broken(40 << 20, aborted.then(|| cancel.clone()))) as Rc<dyn ByteSource>)].into();
+            let error = import(&broken, &cancel).unwrap_err();
+            assert_eq!(error.kind(), if aborted { ErrorKind::Aborted } else { ErrorKind::Storage });
+            assert_eq!(kept(), b"the old one");
+            assert!(block_on(store.usage()).unwrap().used < 2_000, "nothing of the new one is left");
+            assert_eq!(block_on(store.list()).unwrap().len(), 1);
+        }
+        for round in 0..3u8 {
+            import(&files(&[("a.gguf", &[round; 9])]), &Cancel::new()).unwrap();
+            assert_eq!(kept(), [round; 9]);
+            let folders = block_on(store.medium.folders()).unwrap();
+            assert_eq!(folders.len(), 1, "what it took the place of is gone: {folders:?}");
+        }
+    }
+
+    #[test]
+    fn an_import_that_was_killed_leaves_what_was_there_and_is_swept_away() {
+        let (store, key) = (Memory::store(), ModelKey::new("https://example.org/a.gguf"));
+        block_on(store.import(&key, &files(&[("a.gguf", b"the old one")]), &|_| (), &Cancel::new())).unwrap();
+        let mut writer = block_on(store.begin_beside(&key, &Cancel::new())).unwrap();
+        block_on(writer.create("a.gguf")).unwrap();
+        block_on(writer.append(&vec![1; 33 << 20])).unwrap();
+        drop(writer);
+        assert_eq!(block_on(store.medium.folders()).unwrap().len(), 2);
+        assert!(block_on(store.entry(&key)).unwrap().unwrap().complete);
+        block_on(store.sweep()).unwrap();
+        assert_eq!(block_on(store.medium.folders()).unwrap().len(), 1);
+        let kept = block_on(store.open(&key)).unwrap().unwrap();
+        assert_eq!(block_on(kept["a.gguf"].read(0, 11)).unwrap(), b"the old one");
+        block_on(store.remove(&key)).unwrap();
+        assert!(block_on(store.medium.folders()).unwrap().is_empty());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Where downloaded models stay: OPFS in the browser, a cache folder natively, memory where neither can be had.
 //!
-//! A model is a folder of a [`Medium`]: its files in shards, `F.S` for shard S of file F; while it arrives a journal that says which shards are
+//! A model is a folder of a [`Medium`] (one of two, so that what replaces it is whole before it goes): its files in shards, `F.S` for shard S of file F; while it arrives a journal that says which shards are
 //! whole; and last a document without which it is no model. What an interrupted download leaves is gone on with. One writer at a time per model,
 //! across threads, tabs and processes; whoever comes second waits and then finds the model whole.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
@@ -38,10 +38,12 @@ pub use medium::Medium;
 pub use memory::Memory;
 use shards::ShardedSource;
 pub use writer::Writer;
-pub(crate) use writer::{Sequence, Shared};
+pub(crate) use writer::{Sequence, Shard, Shared};
 
 /// Bytes of a shard where the caller does not say: small enough to write, verify or fetch again alone.
 pub const SHARD: u64 = 32 << 20;
+/// What the name of a model's other folder ends in: what takes its place is written beside it.
+const BESIDE: &str = "-b";
 /// The file that says when a model was last opened.
 const USED: &str = "used";
 /// Bytes that are hashed at one time.
@@ -118,7 +120,7 @@ impl Store {
     /// The models that are whole, and those of which some is there.
     pub async fn list(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        for id in self.medium.folders().await? {
+        for id in self.ids().await? {
             entries.extend(self.entry_of(&id).await?);
         }
         Ok(entries)
@@ -130,32 +132,33 @@ impl Store {
     }
 
     async fn entry_of(&self, id: &str) -> Result<Option<Entry>> {
-        let (state, complete) = match self.look(id).await? {
+        let (place, found) = self.place(id).await?;
+        let (state, complete) = match found {
             Found::Whole(state) => (state, true),
             Found::Part(part) => (part.state, false),
             Found::Nothing => return Ok(None),
         };
-        let used = self.small(id, USED).await.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+        let used = self.small(&place, USED).await.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
         Ok(Some(Entry::new(&state, complete, used)))
     }
 
     /// The files of a model that is whole, else `None`. Waits for nobody.
     pub async fn open(&self, key: &ModelKey) -> Result<Option<Files>> {
-        match self.look(key.id()).await? {
-            Found::Whole(state) => self.open_whole(key, state).await,
+        match self.place(key.id()).await? {
+            (place, Found::Whole(state)) => self.open_whole(&place, state).await,
             _ => Ok(None),
         }
     }
 
     /// The same of what was found; `None` if it has gone since.
-    async fn open_whole(&self, key: &ModelKey, state: State) -> Result<Option<Files>> {
+    async fn open_whole(&self, place: &str, state: State) -> Result<Option<Files>> {
         let mut files = Files::new();
         for (number, file) in state.files.into_iter().enumerate() {
-            let Some(source) = ShardedSource::open(&*self.medium, key.id(), number, &file).await? else { return Ok(None) };
+            let Some(source) = ShardedSource::open(&*self.medium, place, number, &file).await? else { return Ok(None) };
             files.insert(file.name, Rc::new(source));
         }
         // Nobody needs to know if this fails.
-        let _ = self.put(key.id(), USED, epoch_ms().to_string().as_bytes()).await;
+        let _ = self.put(place, USED, epoch_ms().to_string().as_bytes()).await;
         Ok(Some(files))
     }
 
@@ -166,21 +169,34 @@ impl Store {
         cancel.check()?;
         let lock = self.medium.lock(key.id(), cancel).await?;
         cancel.check()?;
-        let mut found = self.look(key.id()).await?;
-        if let Found::Whole(state) = found {
-            if let Some(files) = self.open_whole(key, state).await? {
+        let mut found = self.place(key.id()).await?;
+        if let (place, Found::Whole(state)) = found {
+            if let Some(files) = self.open_whole(&place, state).await? {
                 return Ok(Begin::Whole(files));
             }
-            found = self.look(key.id()).await?;
+            found = self.place(key.id()).await?;
         }
         Ok(Begin::Write(Writer::new(self.medium.clone(), key.clone(), lock, found).await?))
     }
 
-    /// The files of a model that is whole, and the names of their shards' files in its folder.
-    pub async fn shard_names(&self, key: &ModelKey) -> Result<Option<Vec<(String, Vec<String>)>>> {
-        let Found::Whole(state) = self.look(key.id()).await? else { return Ok(None) };
+    /// Becomes the writer of what takes a model's place: until it is whole, what was there before stays.
+    pub(crate) async fn begin_beside(&self, key: &ModelKey, cancel: &Cancel) -> Result<Writer> {
+        cancel.check()?;
+        let lock = self.medium.lock(key.id(), cancel).await?;
+        cancel.check()?;
+        let (place, found) = self.place(key.id()).await?;
+        let free = match found {
+            Found::Nothing => place,
+            _ => other_place(&place),
+        };
+        Writer::new(self.medium.clone(), key.clone(), lock, (free, Found::Nothing)).await
+    }
+
+    /// A model that is whole: its folder, its files, and the names of their shards' files there.
+    pub async fn shard_names(&self, key: &ModelKey) -> Result<Option<(String, Vec<(String, Vec<String>)>)>> {
+        let (place, Found::Whole(state)) = self.place(key.id()).await? else { return Ok(None) };
         let names = |(number, file): (usize, StoredFile)| (file.name, (0..file.shards.len()).map(|index| shard_name(number, index)).collect());
-        Ok(Some(state.files.into_iter().enumerate().map(names).collect()))
+        Ok(Some((place, state.files.into_iter().enumerate().map(names).collect())))
     }
 
     /// Compares what is there of a model with its hashes; what differs is not there any more: the next download fetches it again.
@@ -188,17 +204,17 @@ impl Store {
     /// Fails with `NOT_FOUND` where there is no such model.
     pub async fn verify(&self, key: &ModelKey, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Verified> {
         let lock = self.medium.lock(key.id(), cancel).await?;
-        let found = self.look(key.id()).await?;
+        let (place, found) = self.place(key.id()).await?;
         let (whole, state) = match &found {
             Found::Whole(state) => (true, state),
             Found::Part(part) => (false, &part.state),
             Found::Nothing => return Err(Error::not_found(format!("{}: no such model is stored", key.url()))),
         };
-        let verified = check(&*self.medium, key.id(), state, progress, cancel).await?;
+        let verified = check(&*self.medium, &place, state, progress, cancel).await?;
         if verified.bad.is_empty() && whole {
             return Ok(verified);
         }
-        let writer = Writer::new(self.medium.clone(), key.clone(), lock, found).await?;
+        let writer = Writer::new(self.medium.clone(), key.clone(), lock, (place, found)).await?;
         writer.shared().drop_shards(&verified.bad).await?;
         writer.close().await?;
         Ok(verified)
@@ -207,24 +223,46 @@ impl Store {
     /// Removes a model, if it is there. Fails with `STORAGE` where it is in use and the place does not allow that.
     pub async fn remove(&self, key: &ModelKey) -> Result<()> {
         let _lock = self.medium.lock(key.id(), &Cancel::new()).await?;
-        // What makes it a model goes first: a removal that is interrupted leaves nothing that looks whole.
-        self.medium.remove(key.id(), STORED).await?;
-        self.medium.remove(key.id(), JOURNAL).await?;
-        self.medium.remove_folder(key.id()).await
+        for place in [key.id().to_owned(), other_place(key.id())] {
+            clear(&*self.medium, &place).await?;
+        }
+        Ok(())
     }
 
     /// Removes what nobody can go on with and nobody is writing.
     pub async fn sweep(&self) -> Result<()> {
-        for id in self.medium.folders().await? {
-            let gone = |found| matches!(found, Found::Nothing);
-            if gone(self.look(&id).await?)
-                && let Some(_lock) = self.medium.try_lock(&id).await?
-                && gone(self.look(&id).await?)
+        for folder in self.medium.folders().await? {
+            let id = id_of(&folder);
+            if self.is_left_over(&folder).await?
+                && let Some(_lock) = self.medium.try_lock(id).await?
+                && self.is_left_over(&folder).await?
             {
-                self.medium.remove_folder(&id).await?;
+                clear(&*self.medium, &folder).await?;
             }
         }
         Ok(())
+    }
+
+    /// Whether a folder is of no use: it holds nothing, or what took or should have taken another one's place.
+    async fn is_left_over(&self, folder: &str) -> Result<bool> {
+        let (place, found) = self.place(id_of(folder)).await?;
+        Ok(matches!(found, Found::Nothing) || place != folder)
+    }
+
+    /// The names of the models' folders, without what tells the two apart.
+    async fn ids(&self) -> Result<BTreeSet<String>> {
+        Ok(self.medium.folders().await?.iter().map(|folder| id_of(folder).to_owned()).collect())
+    }
+
+    /// Which of its two folders a model lies in, and what is there: what is whole, what is newer, what is more.
+    async fn place(&self, id: &str) -> Result<(String, Found)> {
+        let (one, other) = (self.look(id).await?, self.look(&other_place(id)).await?);
+        let rank = |found: &Found| match found {
+            Found::Whole(state) => (2, state.created),
+            Found::Part(part) => (1, part.state.bytes()),
+            Found::Nothing => (0, 0),
+        };
+        Ok(if rank(&other) > rank(&one) { (other_place(id), other) } else { (id.to_owned(), one) })
     }
 
     /// How full it is. Looks at every file.
@@ -246,9 +284,9 @@ impl Store {
     }
 
     /// What is there, by the lengths of its shards.
-    async fn look(&self, id: &str) -> Result<Found> {
-        let stored = self.small(id, STORED).await.and_then(|text| State::parse_stored(&text, id));
-        let journal = self.small(id, JOURNAL).await.and_then(|text| State::parse_journal(&text, id));
+    async fn look(&self, place: &str) -> Result<Found> {
+        let stored = self.small(place, STORED).await.and_then(|text| State::parse_stored(&text, id_of(place)));
+        let journal = self.small(place, JOURNAL).await.and_then(|text| State::parse_journal(&text, id_of(place)));
         let (mut state, whole, clean, journal) = match (stored, journal) {
             (Some(state), None) => (state, true, true, None),
             // The document was written, and then something happened: what it says has to be looked at.
@@ -256,7 +294,7 @@ impl Store {
             (None, Some(Journal { state, clean, good })) => (state, false, clean, Some(good)),
             (None, None) => return Ok(Found::Nothing),
         };
-        let there = self.medium.files(id).await?;
+        let there = self.medium.files(place).await?;
         let there: HashMap<&str, u64> = there.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
         let mut missing = Vec::new();
         for (number, file) in state.files.iter_mut().enumerate() {
@@ -268,9 +306,27 @@ impl Store {
                     missing.push((number, index));
                 }
             }
+            file.parts.retain(|index, (bytes, _)| there.get(shard_name(number, *index).as_str()).is_some_and(|found| *found >= *bytes));
         }
         Ok(if whole && missing.is_empty() { Found::Whole(state) } else { Found::Part(Part { state, clean, journal, missing }) })
     }
+}
+
+/// The other one of a model's two folders.
+fn other_place(place: &str) -> String {
+    place.strip_suffix(BESIDE).map_or_else(|| format!("{place}{BESIDE}"), str::to_owned)
+}
+
+/// The [`ModelKey::id`] that a folder belongs to.
+fn id_of(place: &str) -> &str {
+    place.strip_suffix(BESIDE).unwrap_or(place)
+}
+
+/// Removes a model's folder. What makes it a model goes first: a removal that is interrupted leaves nothing that looks whole.
+async fn clear(medium: &dyn Medium, place: &str) -> Result<()> {
+    medium.remove(place, STORED).await?;
+    medium.remove(place, JOURNAL).await?;
+    medium.remove_folder(place).await
 }
 
 /// Compares the shards that are there with their hashes.

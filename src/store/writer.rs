@@ -7,7 +7,7 @@ use futures_util::lock::Mutex;
 
 use super::journal::{JOURNAL, Line, STORED, State, StoredFile};
 use super::medium::{Hasher, Lock, Out};
-use super::{BadShard, Found, Medium, ModelKey, Part, SHARD, Store, check, put, shard_name};
+use super::{BadShard, Found, Medium, ModelKey, PIECE, Part, SHARD, Store, check, clear, other_place, put, shard_name};
 use crate::base::{Cancel, Progress, check_name, epoch_ms};
 use crate::error::{Error, Result};
 use crate::source::Files;
@@ -23,6 +23,8 @@ pub struct Writer {
 pub(crate) struct Shared {
     medium: Rc<dyn Medium>,
     key: ModelKey,
+    /// The model's folder.
+    place: String,
     state: RefCell<State>,
     clean: Cell<bool>,
     journal: Mutex<Option<Box<dyn Out>>>,
@@ -30,8 +32,8 @@ pub(crate) struct Shared {
 }
 
 impl Writer {
-    pub(super) async fn new(medium: Rc<dyn Medium>, key: ModelKey, lock: Lock, found: Found) -> Result<Self> {
-        let id = key.id();
+    pub(super) async fn new(medium: Rc<dyn Medium>, key: ModelKey, lock: Lock, (place, found): (String, Found)) -> Result<Self> {
+        let id = place.as_str();
         let (state, clean, out) = match found {
             // What tells a model goes on to tell it, up to where it makes sense.
             Found::Part(Part { state, clean, journal: Some(good), missing }) => {
@@ -58,7 +60,7 @@ impl Writer {
             }
         };
         let shared =
-            Shared { medium, key, state: RefCell::new(state), clean: Cell::new(clean), journal: Mutex::new(Some(out)), lock: RefCell::new(Some(lock)) };
+            Shared { medium, key, place, state: RefCell::new(state), clean: Cell::new(clean), journal: Mutex::new(Some(out)), lock: RefCell::new(Some(lock)) };
         Ok(Self { shared: Rc::new(shared), current: None })
     }
 
@@ -105,6 +107,11 @@ impl Shared {
 
     pub(crate) fn key(&self) -> &ModelKey {
         &self.key
+    }
+
+    /// The model's folder.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
     }
 
     pub(crate) fn medium(&self) -> &Rc<dyn Medium> {
@@ -159,7 +166,7 @@ impl Shared {
     /// Looks at all that is there; what is not what it was is missing from then on.
     pub(crate) async fn verify(&self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
         let state = self.state.borrow().clone();
-        let verified = check(&*self.medium, self.key.id(), &state, progress, cancel).await?;
+        let verified = check(&*self.medium, &self.place, &state, progress, cancel).await?;
         self.clean.set(true);
         self.drop_shards(&verified.bad).await
     }
@@ -167,8 +174,39 @@ impl Shared {
     /// A shard, empty, to write.
     pub(crate) async fn shard(self: &Rc<Self>, file: usize, index: usize) -> Result<Shard> {
         let most = self.state().files.get(file).map_or(SHARD, |f| f.shard_len(index).unwrap_or(f.shard));
-        let out = self.medium.create(self.key.id(), &shard_name(file, index), 0).await?;
-        Ok(Shard { shared: self.clone(), file, index, out, hash: self.medium.hasher(most), length: 0 })
+        if let Some(file) = self.state.borrow_mut().files.get_mut(file) {
+            file.parts.remove(&index);
+        }
+        let out = self.medium.create(&self.place, &shard_name(file, index), 0).await?;
+        Ok(Shard { shared: self.clone(), file, index, out, hash: self.medium.hasher(most), hashed: 0, length: 0 })
+    }
+
+    /// A shard to go on with: with what an earlier writer left of it, if that is still what it was.
+    pub(crate) async fn rest_of_shard(self: &Rc<Self>, file: usize, index: usize) -> Result<Shard> {
+        let known = self.state().files.get(file).and_then(|f| Some((f.shard_len(index)?, f.parts.get(&index)?.clone())));
+        let Some((most, (bytes, expected))) = known else { return self.shard(file, index).await };
+        let (id, name) = (self.place.as_str(), shard_name(file, index));
+        let (mut check, mut hash) = (self.medium.hasher(bytes), self.medium.hasher(most));
+        let read = async {
+            let source = self.medium.open(id, &name).await.ok()??;
+            let mut at = 0;
+            while at < bytes {
+                let n = PIECE.min(bytes - at);
+                let piece = source.read(at, n as usize).await.ok()?;
+                check.update(&piece);
+                hash.update(&piece);
+                at += n;
+            }
+            (check.finish().await.ok()? == expected).then_some(())
+        };
+        if read.await.is_none() {
+            return self.shard(file, index).await;
+        }
+        let out = self.medium.create(id, &name, bytes).await?;
+        if let Some(file) = self.state.borrow_mut().files.get_mut(file) {
+            file.parts.remove(&index);
+        }
+        Ok(Shard { shared: self.clone(), file, index, out, hash, hashed: bytes, length: bytes })
     }
 
     async fn shard_done(&self, file: usize, index: usize, hash: String) -> Result<()> {
@@ -189,10 +227,11 @@ impl Shared {
         if State::parse_stored(&text, self.key.id()).is_none() {
             return Err(Error::internal(format!("{}: not all of it has arrived", self.key.url())));
         }
-        let id = self.key.id();
-        put(&*self.medium, id, STORED, &text).await?;
+        put(&*self.medium, &self.place, STORED, &text).await?;
         *self.journal.lock().await = None;
-        self.medium.remove(id, JOURNAL).await?;
+        self.medium.remove(&self.place, JOURNAL).await?;
+        // What it takes the place of, if there was anything; what is left where this fails is swept away later.
+        let _ = clear(&*self.medium, &other_place(&self.place)).await;
         let files = Store { medium: self.medium.clone() }.open(&self.key).await?;
         let files = files.ok_or_else(|| Error::storage(format!("{}: what was written is not there; the browser may be out of storage", self.key.url())))?;
         *self.lock.borrow_mut() = None;
@@ -202,7 +241,7 @@ impl Shared {
     /// Gives all of it up.
     pub(crate) async fn discard(&self) -> Result<()> {
         *self.journal.lock().await = None;
-        self.medium.remove_folder(self.key.id()).await?;
+        self.medium.remove_folder(&self.place).await?;
         *self.lock.borrow_mut() = None;
         Ok(())
     }
@@ -214,7 +253,7 @@ impl Shared {
         }
         *self.journal.lock().await = None;
         if nothing {
-            self.medium.remove_folder(self.key.id()).await?;
+            self.medium.remove_folder(&self.place).await?;
         }
         *self.lock.borrow_mut() = None;
         Ok(())
@@ -228,6 +267,8 @@ pub(crate) struct Shard {
     index: usize,
     out: Box<dyn Out>,
     hash: Box<dyn Hasher>,
+    /// Bytes that `hash` has seen.
+    hashed: u64,
     length: u64,
 }
 
@@ -239,9 +280,24 @@ impl Shard {
 
     pub(crate) async fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.hash.update(bytes);
+        self.hashed += bytes.len() as u64;
         self.out.write(bytes).await?;
         self.length += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Nobody goes on with it for now: what has arrived of it is kept for the next writer.
+    pub(crate) async fn set_aside(mut self) -> Result<()> {
+        // A write that was given up may have left anything behind the length.
+        if self.length == 0 || self.hashed != self.length {
+            return Ok(());
+        }
+        self.out.flush().await?;
+        let hash = self.hash.finish().await?;
+        if let Some(file) = self.shared.state.borrow_mut().files.get_mut(self.file) {
+            file.parts.insert(self.index, (self.length, hash.clone()));
+        }
+        self.shared.note(&[Line::Part(self.file, self.index, self.length, hash)]).await
     }
 
     /// It is whole. False, and it does not count, where its hash is not the expected one.

@@ -21,7 +21,7 @@ use crate::bench::Status;
 use crate::bench::shapes::SHAPES;
 use crate::check;
 use crate::decode::BUDGET_MS;
-use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info};
+use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Texts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
 #[cfg(feature = "lab")]
@@ -39,6 +39,7 @@ pub struct WasmEngine {
 struct State {
     /// `None` while a generation has it.
     engine: Option<Engine>,
+    texts: Texts,
     /// As of the last time that the engine was idle.
     report: Report,
     /// Which plan the report has.
@@ -93,7 +94,8 @@ impl WasmEngine {
             let report = Report { info, storage };
             let edition = engine.plan_edition();
             let device = engine.device();
-            let state = State { engine: Some(engine), report, edition, running: None, disposed: false, device, on_device: None, watched: Weak::new() };
+            let texts = engine.texts();
+            let state = State { engine: Some(engine), texts, report, edition, running: None, disposed: false, device, on_device: None, watched: Weak::new() };
             Ok(Self { state: Rc::new(RefCell::new(state)) }.into())
         })
     }
@@ -239,6 +241,16 @@ impl WasmEngine {
             put_back(&state, engine)?;
             recovered.map(|()| JsValue::UNDEFINED)
         })
+    }
+
+    /// The ids that a request's prompt stands for; also while the engine is at work.
+    pub fn tokenize(&self, request: JsValue) -> std::result::Result<Vec<u32>, JsValue> {
+        Ok(self.state.borrow().texts.tokens(&options::request(&request)?)?)
+    }
+
+    /// The text of tokens, special ones included.
+    pub fn detokenize(&self, ids: Vec<u32>) -> std::result::Result<String, JsValue> {
+        Ok(self.state.borrow().texts.text(&ids)?)
     }
 
     /// What this engine is, where it runs and what it does there; as of the end of the last generation. `known`: a number that [`Self::plan_edition`]

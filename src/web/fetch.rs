@@ -121,6 +121,11 @@ fn silent(url: &str) -> Error {
 }
 
 impl Transport for FetchTransport {
+    fn is_online(&self) -> bool {
+        // Only a plain no says something: browsers answer yes to any network, and elsewhere there is no such property.
+        js::path(&js_sys::global(), &["navigator", "onLine"]) != JsValue::FALSE
+    }
+
     fn get<'a>(&'a self, request: Request<'a>, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
             cancel.check()?;

@@ -121,12 +121,12 @@ pub fn export_model(url: String) -> Promise {
     promise(async move {
         let key = key(&url)?;
         let store = Opfs::models(None).await?;
-        let files = store.shard_names(&key).await?.ok_or_else(|| missing(&key))?;
+        let (place, files) = store.shard_names(&key).await?.ok_or_else(|| missing(&key))?;
         let out = Array::new();
         for (name, shards) in files {
             let parts = Array::new();
             for shard in shards {
-                let part = Opfs::blob_of_model(key.id(), &shard).await?;
+                let part = Opfs::blob_of_model(&place, &shard).await?;
                 parts.push(&part);
             }
             out.push(&js::object(&[("name", name.into()), ("parts", parts.into())]));

@@ -40,7 +40,7 @@ const generate = (...args: string[]): Promise<Outcome> =>
 const native = async (...args: string[]): Promise<Outcome> =>
   run(
     'cargo',
-    ['run', '--quiet', '--locked', '--features', 'cli', '--bin', 'millrace', '--', 'generate', ...args],
+    ['run', '--quiet', '--locked', '--features', 'cli,toy', '--bin', 'millrace', '--', 'generate', ...args],
     await vulkan(),
   );
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
-import { expect, openBlank, test, TINY, type Page, type Site } from './support.ts';
+import { expect, openBlank, test, TINY, type Page, type Site, onlyLong } from './support.ts';
 
 /**
  * In the Worker: keeps the engine's device, and destroys it when asked. A GPU in software takes long, so that a minute may pass between two losses:
@@ -98,41 +98,41 @@ test('a device destroyed in the middle of an answer: the same text, and events',
   expect(await page.evaluate(() => heard.slice(2))).toEqual(['lost destroyed false']);
 });
 
-test('a device destroyed while idle is replaced before anybody asks, and the conversation goes on', async ({
-  page,
-  site,
-}) => {
-  await open(page, site);
-  const turns = async (destroy: boolean) =>
-    page.evaluate(
-      async ({ prompt, destroy }) => {
-        const options = { maxTokens: 30, temperature: 0.9, seed: 7, ignoreEos: true };
-        const conversation = await engine.fork();
-        const first = await conversation.generate({ tokens: prompt }, options);
-        const before = engine.info;
-        if (destroy) {
-          const restored = new Promise((done) => engine.addEventListener('devicerestored', done, { once: true }));
-          ask('destroy');
-          await restored;
-        }
-        const next = [...prompt, ...first.tokens, 5, 6, 7];
-        const second = await conversation.generate({ tokens: next }, options);
-        conversation.dispose();
-        return {
-          tokens: Array.from(second.tokens),
-          cached: second.cached_tokens,
-          recoveries: second.recoveries,
-          refreshed: engine.info !== before,
-          weights: engine.info.memory.weights,
-        };
-      },
-      { prompt: PROMPT, destroy },
-    );
-  const undisturbed = await turns(false);
-  expect(undisturbed.cached).toBe(PROMPT.length + 29);
-  expect(await turns(true)).toEqual(undisturbed);
-  expect(await page.evaluate(() => heard)).toEqual(['lost destroyed true', 'restored']);
-});
+onlyLong(test)(
+  'a device destroyed while idle is replaced before anybody asks, and the conversation goes on',
+  async ({ page, site }) => {
+    await open(page, site);
+    const turns = async (destroy: boolean) =>
+      page.evaluate(
+        async ({ prompt, destroy }) => {
+          const options = { maxTokens: 30, temperature: 0.9, seed: 7, ignoreEos: true };
+          const conversation = await engine.fork();
+          const first = await conversation.generate({ tokens: prompt }, options);
+          const before = engine.info;
+          if (destroy) {
+            const restored = new Promise((done) => engine.addEventListener('devicerestored', done, { once: true }));
+            ask('destroy');
+            await restored;
+          }
+          const next = [...prompt, ...first.tokens, 5, 6, 7];
+          const second = await conversation.generate({ tokens: next }, options);
+          conversation.dispose();
+          return {
+            tokens: Array.from(second.tokens),
+            cached: second.cached_tokens,
+            recoveries: second.recoveries,
+            refreshed: engine.info !== before,
+            weights: engine.info.memory.weights,
+          };
+        },
+        { prompt: PROMPT, destroy },
+      );
+    const undisturbed = await turns(false);
+    expect(undisturbed.cached).toBe(PROMPT.length + 29);
+    expect(await turns(true)).toEqual(undisturbed);
+    expect(await page.evaluate(() => heard)).toEqual(['lost destroyed true', 'restored']);
+  },
+);
 
 test('dispose is no loss: nothing is told, nothing comes back', async ({ page, site }) => {
   await open(page, site);
@@ -147,7 +147,7 @@ test('dispose is no loss: nothing is told, nothing comes back', async ({ page, s
   expect(heardOf).toEqual({ heard: [], code: 'DISPOSED' });
 });
 
-test('without another device the engine gives up and says so', async ({ page, site }) => {
+onlyLong(test)('without another device the engine gives up and says so', async ({ page, site }) => {
   await open(page, site);
   const error = await page.evaluate(async (prompt) => {
     const givenUp = new Promise<void>((done) =>

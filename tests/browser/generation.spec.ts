@@ -93,6 +93,68 @@ test('a failure is an unhandled rejection only where nobody iterates or awaits',
   }
 });
 
+/** What is told of a failure, by who catches it and by the process, where `consume` takes a generation that fails. */
+async function reports(
+  fails: 'before' | 'after',
+  consume: (generation: Generation) => Promise<unknown>,
+): Promise<string[]> {
+  const told: string[] = [];
+  const listener = (): void => void told.push('unhandled');
+  const others = process.listeners('unhandledRejection');
+  process.removeAllListeners('unhandledRejection');
+  process.on('unhandledRejection', listener);
+  try {
+    const { generation, fail } = controlled();
+    // A request that is wrong from the beginning has rejected before anybody can subscribe.
+    if (fails === 'before') fail(new Error('wrong'));
+    else setTimeout(() => fail(new Error('wrong')), 5);
+    await consume(generation).catch(() => told.push('caught'));
+    await new Promise((done) => setTimeout(done, 40));
+    return told;
+  } finally {
+    process.off('unhandledRejection', listener);
+    for (const other of others) process.on('unhandledRejection', other);
+  }
+}
+
+const CONSUMERS: [string, (generation: Generation) => Promise<unknown>][] = [
+  ['await', async (generation) => await generation],
+  [
+    'await a moment later',
+    async (generation) => {
+      await Promise.resolve();
+      return await generation;
+    },
+  ],
+  ['then', (generation) => generation.then(() => {})],
+  ['catch', (generation) => generation.catch((error) => Promise.reject(error))],
+  ['finally', (generation) => generation.finally(() => {})],
+  ['for await', (generation) => collect(generation)],
+  [
+    'for await, and then await',
+    async (generation) => {
+      await collect(generation).catch(() => {});
+      return await generation;
+    },
+  ],
+  ['Promise.all', (generation) => Promise.all([generation])],
+  ['Promise.race', (generation) => Promise.race([generation])],
+  ['returned from an async function', (generation) => (async () => generation)()],
+];
+
+for (const fails of ['before', 'after'] as const)
+  for (const [name, consume] of CONSUMERS)
+    test(`a failure ${fails} it is taken is reported once: ${name}`, async () => {
+      expect(await reports(fails, consume)).toEqual(['caught']);
+    });
+
+test('a failure that nobody takes is reported once, also where an iterator was made and never asked', async () => {
+  for (const fails of ['before', 'after'] as const) {
+    expect(await reports(fails, async () => {})).toEqual(['unhandled']);
+    expect(await reports(fails, async (generation) => void generation[Symbol.asyncIterator]())).toEqual(['unhandled']);
+  }
+});
+
 test('returned from an async function it is awaited: the caller gets the result; wrapped, or from a plain function, the stream', async () => {
   const one = controlled();
   const awaited = (async () => one.generation)();

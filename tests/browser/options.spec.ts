@@ -134,8 +134,8 @@ test('both sides of the table refuse the same, in the same words', async ({ page
   let asked = 0;
   for (const [what, rows] of tables) {
     for (const [name, row] of Object.entries(rows)) {
-      // That of a load is the package's own.
-      if (PAGE.includes(row.kind) || (what === 'load' && name === 'tune')) continue;
+      // These of a load and a download are the package's own.
+      if (PAGE.includes(row.kind) || (what !== 'bench' && ['tune', 'file', 'hub'].includes(name))) continue;
       const list = values(row);
       const engine = await page.evaluate(
         async ([what, name, list]) => {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Worker as Thread } from '@playwright/test';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
-import { BOX, bytesOf, expect, test as base, TINY, type Page, type Site } from './support.ts';
+import { BOX, bytesOf, expect, test as base, TINY, type Page, type Site, onlyLong } from './support.ts';
 
 /** Globals of that Worker. */
 declare global {
@@ -144,7 +144,7 @@ test('a page that does not ask for it loads none of its code', async ({ blank, s
   expect(site.hits).not.toContain('/pkg/host.js');
 });
 
-test('a stored model is read by a Worker of its own here, too', async ({ blank, site, context }) => {
+onlyLong(test)('a stored model is read by a Worker of its own here, too', async ({ blank, site, context }) => {
   await blank.evaluate((model) => models.download(model), BOX);
   const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
   const counting = `
@@ -261,7 +261,7 @@ test('two engines at a time; one is disposed of in the middle of an answer, the 
 /** The WebAssembly memory that loading again may add once two engines have come and gone, in bytes: what is freed is used again. */
 const GROWTH = 1 << 20;
 
-test('loading and disposing again and again keeps neither devices nor memory', async ({ thread }) => {
+onlyLong(test)('loading and disposing again and again keeps neither devices nor memory', async ({ thread }) => {
   const { wasm, left } = await thread.evaluate(async (model) => {
     const wasm: number[] = [];
     for (let i = 0; i < 4; i += 1) {
@@ -277,7 +277,7 @@ test('loading and disposing again and again keeps neither devices nor memory', a
   expect(wasm[3]! - wasm[1]!, `bytes of wasm after each load: ${wasm.join(', ')}`).toBeLessThanOrEqual(GROWTH);
 });
 
-test('a lost device comes back with the same text, and events', async ({ thread }) => {
+onlyLong(test)('a lost device comes back with the same text, and events', async ({ thread }) => {
   const { before, after, heard, recoveries } = await thread.evaluate(
     async ([model, prompt, options]) => {
       const engine = await Engine.load({ model, worker: false, chunk: 4, tune: false });

@@ -117,20 +117,17 @@ test.describe('a download that is interrupted', () => {
         const [model] = await tab.evaluate(() => models.list());
         expect(model).toMatchObject({ url, complete: false, total: LONG_FILE.length });
         kept = model!.bytes;
-        // At most the piece at hand of each connection is lost, and what its successor had begun.
-        expect(kept).toBeGreaterThanOrEqual((8 - connections) * MB);
+        // What has arrived of a piece that is not whole is kept as well.
+        expect(kept).toBeGreaterThanOrEqual(8 * MB - 64_000);
       }).toPass({ timeout: 5000 });
       const { pieces } = await storedFiles(tab);
       const whole = pieces.filter(({ bytes }) => bytes === MB).map(({ shard }) => shard);
-      expect(kept).toBe(Math.floor(kept / MB) * MB);
       faulty.log.length = 0;
       const { error, loaded, back } = await download(tab, url, options);
       expect({ error, loaded, back }).toEqual({ error: null, loaded: LONG_FILE.length, back: false });
       const asked = piecesAsked(faulty.of(LARGE), MB);
-      expect(asked).toHaveLength(16 - kept / MB);
-      for (const shard of asked)
-        if (whole.includes(shard)) expect(kept / MB, `piece ${shard} was there`).toBeLessThan(whole.length);
-      expect(faulty.sent).toBeLessThanOrEqual(LONG_FILE.length - kept + 2 * connections * MB);
+      expect(asked.filter((shard) => whole.includes(shard))).toEqual([]);
+      expect(faulty.sent).toBe(LONG_FILE.length - kept);
       await expectWhole(tab, url, LONG_FILE);
     });
   }
@@ -159,7 +156,7 @@ test.describe('a download that is interrupted', () => {
       tokens: greedy,
       cached: false,
     });
-    expect(piecesAsked(faulty.of(FILE)).length).toBeLessThanOrEqual(PIECES - kept);
+    expect(piecesAsked(faulty.of(FILE)).length).toBeLessThanOrEqual(Math.ceil(PIECES - kept));
     faulty.heal();
     expect(await answer(tab, { model, shardBytes: SHARD })).toMatchObject({
       error: null,

@@ -84,7 +84,7 @@ test('safetensors are quantized while they are loaded, and what is quantized is 
   const plain = await blank.evaluate(answer, { model: folder });
   expect(plain.converted).toEqual([]);
   const { converted, tokens } = await blank.evaluate(answer, { model: folder, quantize: 'q8_0' as const });
-  expect(converted).toMatchObject([{ from: 'F32', to: 'Q8_0' }]);
+  expect(converted).toMatchObject([{ from: 'BF16', to: 'Q8_0' }]);
   expect(tokens).toHaveLength(8);
   expect(await blank.evaluate((model) => failure(Engine.load({ model, quantize: 'q4_0' })), TINY)).toMatchObject({
     code: 'BAD_OPTION',

@@ -96,7 +96,7 @@ test('several models; a narrow screen and a dark one', async ({ page, site, faul
   await page.emulateMedia({ colorScheme: 'dark' });
   await shown(page, 'models, dark');
   await page.setViewportSize({ width: 320, height: 640 });
-  for (const name of await page.locator('summary').all()) await name.click();
+  for (const name of await page.locator('summary:visible').all()) await name.click();
   await shown(page, 'models, dark and narrow');
   await page.emulateMedia({ colorScheme: 'light' });
   await shown(page, 'models, narrow');

@@ -133,10 +133,10 @@ test('the tarball holds what its exports and declarations reach, and nothing tha
     peerDependenciesMeta: { react: { optional: true }, '@ai-sdk/provider': { optional: true } },
     sideEffects: ['./worker.js'],
   });
-  expect(JSON.stringify(manifest)).not.toMatch(/https?:|scripts|devDependencies/);
+  expect(JSON.stringify(manifest)).not.toMatch(/scripts|devDependencies/);
   expect(readFileSync(join(installed, 'react.js'), 'utf8')).toMatch(/^"use client";/);
   for (const name of ['react.js', 'ai-sdk.js']) {
-    const imports = [...readFileSync(join(installed, name), 'utf8').matchAll(/^import .* from "([^"]+)"/gm)].map(
+    const imports = [...readFileSync(join(installed, name), 'utf8').matchAll(/^import [^"]* from "([^"]+)"/gm)].map(
       ([, from]) => from,
     );
     expect(imports.sort()).toEqual(name === 'react.js' ? ['./index.js', 'react'] : ['./index.js']);

@@ -1,8 +1,8 @@
 //! One of the connections of a download: asks for a piece, takes what comes, goes on where it stopped, and knows when to give up.
 
-use super::Download;
 use super::live::Hand;
-use crate::base::Cancel;
+use super::{Download, Report};
+use crate::base::{Cancel, Event};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::transport::{Reply, Request, Transport, check_status, is_passing};
 use crate::store::Sequence;
@@ -20,6 +20,16 @@ const LONGEST_WAIT_MS: f64 = 60_000.0;
 /// In place of a shard's number: all of a file.
 const ALL: usize = usize::MAX;
 
+/// Failures in a row after which a connection is given up while others receive.
+const FAILURES_BESIDE_OTHERS: u32 = 3;
+/// How often it is looked whether the network is back, or an abort has come, ms.
+const LOOK_AGAIN_MS: f64 = 200.0;
+/// Looks after which it is tried without a network all the same.
+const LOOKS_OFFLINE: u32 = 25;
+
+/// Hears what becomes of a download.
+pub(super) type Tell<'a> = &'a dyn Fn(Event, String);
+
 /// Failures in a row.
 #[derive(Default)]
 pub(super) struct Attempts(u32);
@@ -30,52 +40,64 @@ impl Attempts {
         self.0 = 0;
     }
 
-    /// Waits before the next attempt, as long as the server asks for, or gives up. `note` hears what is waited for.
-    pub async fn failed(&mut self, error: Error, retry_after: Option<f64>, transport: &dyn Transport, cancel: &Cancel, note: &dyn Fn(String)) -> Result<()> {
+    /// Waits before the next attempt, as long as the server asks for, or gives up. A failure without a network does not count: it is waited for.
+    pub async fn failed(&mut self, error: Error, retry_after: Option<f64>, transport: &dyn Transport, cancel: &Cancel, tell: Tell<'_>) -> Result<()> {
         cancel.check()?;
+        if error.kind() != ErrorKind::Network {
+            return Err(error);
+        }
+        if !transport.is_online() {
+            tell(Event::Offline, "the browser is offline: the download goes on when the network is back".to_owned());
+            // What the browser says need not be true of this server.
+            let mut looks = 0;
+            while !transport.is_online() && looks < LOOKS_OFFLINE {
+                transport.sleep(LOOK_AGAIN_MS).await;
+                cancel.check()?;
+                looks += 1;
+            }
+            return Ok(());
+        }
         self.0 += 1;
-        if error.kind() != ErrorKind::Network || self.0 >= MOST_FAILURES {
-            return Err(match self.0 {
-                0 | 1 => error,
-                n => Error::network(format!("{} (failed {n} times)", error.message())),
-            });
+        if self.0 >= MOST_FAILURES {
+            return Err(Error::network(format!("{} (failed {} times)", error.message(), self.0)));
         }
         let ms = match retry_after {
             Some(seconds) => (seconds * 1000.0).min(LONGEST_WAIT_MS),
             None => FIRST_WAIT_MS * f64::from(1u32 << (self.0 - 1)) * (1.0 + 0.2 * transport.random()),
         };
-        note(format!("{}: trying again in {:.1} s", error.message(), ms / 1000.0));
+        tell(Event::Retry, format!("{}: trying again in {:.1} s", error.message(), ms / 1000.0));
         let mut left = ms;
         // In steps, so that an abort does not wait.
         while left > 0.0 {
-            transport.sleep(left.min(200.0)).await;
+            transport.sleep(left.min(LOOK_AGAIN_MS)).await;
             cancel.check()?;
-            left -= 200.0;
+            left -= LOOK_AGAIN_MS;
         }
         Ok(())
     }
 }
 
-/// The error of an answer that is none, and whether another attempt may help. That there is no such range is an answer.
-fn refused(reply: &Reply, url: &str) -> Option<(Error, bool)> {
-    check_status(reply.status, url).err().filter(|_| reply.status != 416).map(|e| (e, is_passing(reply.status)))
+/// The error of an answer that is none, and whether another attempt may help. That there is no such range is an answer to who asked for one.
+fn refused(reply: &Reply, request: &Request<'_>) -> Option<(Error, bool)> {
+    let answer = reply.status == 416 && request.range.is_some();
+    check_status(reply.status, request.url).err().filter(|_| !answer).map(|e| (e, is_passing(reply.status)))
 }
 
 /// An answer, after as many attempts as it takes.
-pub(super) async fn ask(transport: &dyn Transport, request: Request<'_>, cancel: &Cancel, note: &dyn Fn(String)) -> Result<Reply> {
-    Ok(ask_either(transport, request, cancel, note).await?.0)
+pub(super) async fn ask(transport: &dyn Transport, request: Request<'_>, cancel: &Cancel, tell: Tell<'_>) -> Result<Reply> {
+    Ok(ask_either(transport, request, cancel, tell).await?.0)
 }
 
 /// The same, and whether it is one to another request: where a range is answered with nothing at all, twice, the last attempts are made without.
 /// Browsers break off what a server compresses although it was asked for a range.
-pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'_>, cancel: &Cancel, note: &dyn Fn(String)) -> Result<(Reply, bool)> {
+pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'_>, cancel: &Cancel, tell: Tell<'_>) -> Result<(Reply, bool)> {
     let ranged = request.range.is_some();
     let mut attempts = Attempts::default();
     let mut unanswered = 0;
     loop {
-        match attempt(transport, request, &mut attempts, cancel, note).await? {
+        match attempt(transport, request, &mut attempts, &Place::ALONE, cancel, tell).await? {
             Answer::Reply(reply) => return Ok((reply, ranged && request.range.is_none())),
-            Answer::Refused => (),
+            Answer::Refused | Answer::OneTooMany(_) => (),
             Answer::Silence => unanswered += 1,
         }
         if unanswered == UNANSWERED {
@@ -84,27 +106,58 @@ pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'
     }
 }
 
+/// Where an attempt is made.
+pub(super) struct Place<'a> {
+    /// Whether other connections to this server receive something now.
+    pub beside_others: &'a dyn Fn() -> bool,
+    /// Whether this address has been answered before: a refusal may then be one of a signature that has expired, which asking anew renews.
+    pub has_worked: bool,
+}
+
+impl Place<'_> {
+    /// No other connection.
+    pub const ALONE: Self = Self { beside_others: &|| false, has_worked: false };
+}
+
 /// What one attempt gave, after the wait before the next one.
-enum Answer {
+pub(super) enum Answer {
     Reply(Reply),
     /// Not now.
     Refused,
     /// Nothing at all.
     Silence,
+    /// Not on this connection, while others receive: there was no wait.
+    OneTooMany(Error),
 }
 
 /// One attempt to get an answer. Fails where another would not help.
-async fn attempt(transport: &dyn Transport, request: Request<'_>, attempts: &mut Attempts, cancel: &Cancel, note: &dyn Fn(String)) -> Result<Answer> {
-    let (error, wait, answer) = match transport.get(request, cancel).await {
-        Ok(reply) => match refused(&reply, request.url) {
+pub(super) async fn attempt(
+    transport: &dyn Transport,
+    request: Request<'_>,
+    attempts: &mut Attempts,
+    place: &Place<'_>,
+    cancel: &Cancel,
+    tell: Tell<'_>,
+) -> Result<Answer> {
+    let (error, wait, answer, limits) = match transport.get(request, cancel).await {
+        Ok(reply) => match refused(&reply, &request) {
             None => return Ok(Answer::Reply(reply)),
-            Some((error, false)) => return Err(error),
-            Some((error, true)) => (error, reply.retry_after, Answer::Refused),
+            Some((error, false)) => match reply.status {
+                401 | 403 if place.has_worked && attempts.0 == 0 => (error, None, Answer::Refused, false),
+                _ => return Err(error),
+            },
+            Some((error, true)) => (error, reply.retry_after, Answer::Refused, matches!(reply.status, 429 | 503)),
         },
-        Err(e) => (e, None, Answer::Silence),
+        Err(e) => (e, None, Answer::Silence, false),
     };
-    attempts.failed(error, wait, transport, cancel, note).await?;
-    Ok(answer)
+    if error.kind() == ErrorKind::Network && (place.beside_others)() && (limits || attempts.0 + 1 >= FAILURES_BESIDE_OTHERS) {
+        cancel.check()?;
+        return Ok(Answer::OneTooMany(error));
+    }
+    let before = attempts.0;
+    attempts.failed(error, wait, transport, cancel, tell).await?;
+    // That there was no network says nothing of the server.
+    Ok(if attempts.0 == before { Answer::Refused } else { answer })
 }
 
 /// Why connections end.
@@ -119,7 +172,18 @@ pub(super) enum Outcome {
     NoLength(usize),
 }
 
+/// What became of a job that did not end all of them.
+pub(super) enum Step {
+    /// It is done.
+    Done,
+    /// The server does not take this connection beside the others: somebody else has to do it.
+    OneTooMany(Error),
+    /// All have to end.
+    End(Outcome),
+}
+
 /// What to do next.
+#[derive(Clone, Copy)]
 pub(super) enum Job {
     /// (file, shard).
     Shard(usize, usize),
@@ -129,18 +193,48 @@ pub(super) enum Job {
 
 impl Download {
     /// Works until there is nothing more to do.
-    pub(super) async fn connection(&self, report: &dyn Fn(&str, Option<String>)) -> Result<Outcome> {
+    pub(super) async fn connection(&self, report: Report<'_>) -> Result<Outcome> {
         loop {
-            self.go().await?;
-            let outcome = match self.next_job() {
-                None => return Ok(Outcome::Done),
-                Some(Job::Shard(number, index)) => self.fetch_shard(number, index, report).await?,
-                Some(Job::Whole(number)) => self.fetch_whole(number, report).await?,
-            };
-            if let Some(outcome) = outcome {
-                return Ok(outcome);
+            // Not more of them than the server takes.
+            if !self.live.signal.until(|| self.crew.join()).await {
+                return Ok(Outcome::Done);
             }
+            let refusal = loop {
+                self.go().await?;
+                let Some(job) = self.next_job() else {
+                    self.crew.leave();
+                    self.live.signal.notify();
+                    return Ok(Outcome::Done);
+                };
+                let step = match job {
+                    Job::Shard(number, index) => self.fetch_shard(number, index, report).await?,
+                    Job::Whole(number) => self.fetch_whole(number, report).await?,
+                };
+                match step {
+                    Step::Done => {
+                        if self.crew.succeeded() {
+                            report("", Some((Event::Connections, format!("trying {} connections at a time again", self.crew.allowed()))));
+                        }
+                        self.live.signal.notify();
+                    }
+                    Step::OneTooMany(error) => {
+                        self.give_back(job);
+                        break error;
+                    }
+                    Step::End(outcome) => return Ok(outcome),
+                }
+            };
+            let n = self.crew.refused();
+            let text = format!("{}; the server takes fewer connections: going on with {n} at a time", refusal.message());
+            report("", Some((Event::Connections, text)));
+            self.live.signal.notify();
         }
+    }
+
+    /// Where attempts at a file are made.
+    fn place_of<'a>(&'a self, number: usize, beside_others: &'a dyn Fn() -> bool) -> Place<'a> {
+        let has_worked = self.targets.borrow().iter().any(|t| t.number == number && t.has_worked);
+        Place { beside_others, has_worked }
     }
 
     fn file(&self, number: usize) -> Result<StoredFile> {
@@ -166,19 +260,21 @@ impl Download {
         Ok(file.version.differs(&reply.version))
     }
 
-    async fn fetch_shard(&self, number: usize, index: usize, report: &dyn Fn(&str, Option<String>)) -> Result<Option<Outcome>> {
+    async fn fetch_shard(&self, number: usize, index: usize, report: Report<'_>) -> Result<Step> {
         let live = &self.live;
         let file = self.file(number)?;
         let url = self.url(number)?;
+        let beside_others = || self.crew.others_receive();
         let from = index as u64 * file.shard;
         let length = file.shard_len(index).ok_or_else(|| Error::internal("a shard behind the file's end"))?;
         // A file of one shard has its shard's hash.
         let expected = file.sha256.as_deref().filter(|_| file.shards.len() == 1);
         for last_try in [false, true] {
-            let mut shard = live.shared.shard(number, index).await?;
+            let mut shard = self.rest_of(number, index).await?;
             let mut attempts = Attempts::default();
             let (mut unanswered, mut damaged) = (0, false);
-            let note = |text: String| report(&file.name, Some(text));
+            self.flying(number, index, shard.len());
+            let tell = |event: Event, text: String| report(&file.name, Some((event, text)));
             while shard.len() < length {
                 self.go().await?;
                 let at = from + shard.len();
@@ -186,14 +282,15 @@ impl Download {
                 let request = Request { url: &url, range: Some((at, Some(from + length))) };
                 let mut reply = match first {
                     Some(reply) => reply,
-                    None => match attempt(&*live.transport, request, &mut attempts, &live.cancel, &note).await? {
+                    None => match attempt(&*live.transport, request, &mut attempts, &self.place_of(number, &beside_others), &live.cancel, &tell).await? {
                         Answer::Reply(reply) => reply,
                         Answer::Refused => continue,
+                        Answer::OneTooMany(error) => return Ok(Step::OneTooMany(error)),
                         Answer::Silence => {
                             unanswered += 1;
                             // Of a file that was not measured nobody knows whether its ranges are answered: of one shard nothing would be lost.
                             if unanswered == UNANSWERED && shard.len() == 0 && file.shards.len() == 1 {
-                                return Ok(Some(Outcome::NoRanges(number)));
+                                return Ok(Step::End(Outcome::NoRanges(number)));
                             }
                             continue;
                         }
@@ -208,14 +305,16 @@ impl Download {
                 }
                 if changed {
                     self.landed(number, index);
-                    return Ok(Some(Outcome::Changed(number)));
+                    return Ok(Step::End(Outcome::Changed(number)));
                 }
                 let whole_file = reply.status == 200 && at == 0 && file.shards.len() == 1;
                 let wrong = reply.range.is_some_and(|range| range.from != at) || reply.length.is_some_and(|n| n > length - (at - from));
                 if reply.encoded && reply.status == 206 || reply.status != 206 && !whole_file || wrong {
                     self.landed(number, index);
-                    return Ok(Some(Outcome::NoRanges(number)));
+                    return Ok(Step::End(Outcome::NoRanges(number)));
                 }
+                let receiving = self.crew.receive();
+                self.target(number, |t| t.has_worked = true);
                 // Some servers give less than was asked for, and say so: the rest is asked for at once.
                 let announced = reply.range.map_or(length, |range| (range.to - from).min(length));
                 let failure = loop {
@@ -235,7 +334,7 @@ impl Download {
                             break None;
                         }
                         self.landed(number, index);
-                        return Ok(Some(Outcome::NoRanges(number)));
+                        return Ok(Step::End(Outcome::NoRanges(number)));
                     }
                     shard.append(&piece).await?;
                     attempts.succeeded();
@@ -245,22 +344,27 @@ impl Download {
                         break None;
                     }
                 };
+                drop(receiving);
                 if damaged {
                     break;
                 }
                 if let Some(error) = failure {
-                    attempts.failed(error, None, &*live.transport, &live.cancel, &note).await?;
+                    if self.crew.others_receive() && attempts.0 + 1 >= FAILURES_BESIDE_OTHERS {
+                        return Ok(Step::OneTooMany(error));
+                    }
+                    attempts.failed(error, None, &*live.transport, &live.cancel, &tell).await?;
                 }
             }
+            let shard = shard.take()?;
             let good = !damaged && shard.finish(expected).await?;
             self.landed(number, index);
             if good {
                 live.signal.notify();
                 report(&file.name, None);
-                return Ok(None);
+                return Ok(Step::Done);
             }
             if !last_try {
-                note("arrived damaged: fetching it again".to_owned());
+                tell(Event::Damaged, format!("{}: a piece arrived damaged and is fetched again", file.name));
             }
         }
         Err(Error::bad_model(format!(
@@ -270,29 +374,35 @@ impl Download {
     }
 
     /// A file of a server without ranges, or of unknown length.
-    async fn fetch_whole(&self, number: usize, report: &dyn Fn(&str, Option<String>)) -> Result<Option<Outcome>> {
+    async fn fetch_whole(&self, number: usize, report: Report<'_>) -> Result<Step> {
         let live = &self.live;
         let file = self.file(number)?;
         let url = self.url(number)?;
-        let note = |text: String| report(&file.name, Some(text));
+        let beside_others = || self.crew.others_receive();
+        let tell = |event: Event, text: String| report(&file.name, Some((event, text)));
         let mut attempts = Attempts::default();
         let mut most = 0;
         loop {
             self.go().await?;
             let mut reply = match self.first_answer(number).await {
                 Some(reply) => reply,
-                None => match attempt(&*live.transport, Request::whole(&url), &mut attempts, &live.cancel, &note).await? {
-                    Answer::Reply(reply) => reply,
-                    Answer::Refused | Answer::Silence => continue,
-                },
+                None => {
+                    match attempt(&*live.transport, Request::whole(&url), &mut attempts, &self.place_of(number, &beside_others), &live.cancel, &tell).await? {
+                        Answer::Reply(reply) => reply,
+                        Answer::Refused | Answer::Silence => continue,
+                        Answer::OneTooMany(error) => return Ok(Step::OneTooMany(error)),
+                    }
+                }
             };
             if self.is_changed(number, &reply).await? || reply.length.zip(file.length).is_some_and(|(a, b)| a != b) {
-                return Ok(Some(Outcome::Changed(number)));
+                return Ok(Step::End(Outcome::Changed(number)));
             }
             let began = StoredFile { version: reply.version.clone(), sha256: file.sha256.clone(), ..StoredFile::new(&file.name, file.length, file.shard) };
             live.let_go(number);
             live.shared.put_file(began).await?;
             let mut sequence = Sequence::new(live.shared.clone(), number);
+            let receiving = self.crew.receive();
+            self.target(number, |t| t.has_worked = true);
             let failure = loop {
                 let piece = match reply.body.next().await {
                     Ok(Some(piece)) => piece,
@@ -308,7 +418,7 @@ impl Download {
                 live.cancel.check()?;
                 if file.length.is_some_and(|length| sequence.len() + piece.len() as u64 > length) {
                     self.landed(number, ALL);
-                    return Ok(Some(Outcome::NoLength(number)));
+                    return Ok(Step::End(Outcome::NoLength(number)));
                 }
                 let wholes = sequence.shards();
                 sequence.append(&piece).await?;
@@ -324,14 +434,15 @@ impl Download {
                 // Without ranges a pause would begin anew: the connection stays open, and the server waits.
                 self.go().await?;
             };
+            drop(receiving);
             let Some(error) = failure else {
                 sequence.finish().await?;
                 self.landed(number, ALL);
                 live.signal.notify();
-                return Ok(None);
+                return Ok(Step::Done);
             };
             self.landed(number, ALL);
-            attempts.failed(error, None, &*live.transport, &live.cancel, &note).await?;
+            attempts.failed(error, None, &*live.transport, &live.cancel, &tell).await?;
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Which files a model has, how long they are, and what is there of them already; small ones are fetched at once.
 
-use super::connection::{ask, ask_either};
+use super::connection::{Tell, ask, ask_either};
 use super::huggingface::{self, Known};
 use super::live::Hand;
-use super::{Download, Target};
-use crate::base::check_name;
+use super::{Download, Report, Target};
+use crate::base::{Event, check_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Manifest;
 use crate::source::spec::{names, remote_parts};
@@ -41,7 +41,7 @@ struct Large {
 
 impl Download {
     /// Finds the model's files.
-    pub(super) async fn discover(&self, remote: &Remote, report: &dyn Fn(&str, Option<String>)) -> Result<()> {
+    pub(super) async fn discover(&self, remote: &Remote, report: Report<'_>) -> Result<()> {
         self.recheck(remote, report).await?;
         match remote {
             Remote::File { url } => {
@@ -53,7 +53,7 @@ impl Download {
     }
 
     /// Where something is there from before: whether the server has other versions of it by now. What is another version begins anew.
-    async fn recheck(&self, remote: &Remote, report: &dyn Fn(&str, Option<String>)) -> Result<()> {
+    async fn recheck(&self, remote: &Remote, report: Report<'_>) -> Result<()> {
         // What has a hash of its own cannot be of another version.
         let asked = |f: &&StoredFile| f.is_whole() && f.sha256.is_none() && !f.version.is_unknown();
         let there: Vec<StoredFile> = self.live.shared.state().files.iter().filter(asked).cloned().collect();
@@ -63,9 +63,9 @@ impl Download {
         };
         for mut file in there {
             let Some(url) = url_of(&file.name) else { continue };
-            let note = |text: String| report(&file.name, Some(text));
+            let tell = |event: Event, text: String| report(&file.name, Some((event, text)));
             let request = Request { url: &url, range: Some((0, Some(1))) };
-            match ask(&*self.live.transport, request, &self.live.cancel, &note).await {
+            match ask(&*self.live.transport, request, &self.live.cancel, &tell).await {
                 Ok(reply) if !file.version.differs(&reply.version) => (),
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => {
@@ -77,7 +77,7 @@ impl Download {
         Ok(())
     }
 
-    async fn folder(&self, folder: &Folder<'_>, weights: Weights, report: &dyn Fn(&str, Option<String>)) -> Result<()> {
+    async fn folder(&self, folder: &Folder<'_>, weights: Weights, report: Report<'_>) -> Result<()> {
         if weights != Weights::Shards {
             for (name, optional) in names::BESIDE_WEIGHTS {
                 match self.small(&folder.url(name), name, report).await {
@@ -98,7 +98,7 @@ impl Download {
         }
     }
 
-    async fn indexed(&self, folder: &Folder<'_>, report: &dyn Fn(&str, Option<String>)) -> Result<()> {
+    async fn indexed(&self, folder: &Folder<'_>, report: Report<'_>) -> Result<()> {
         let url = folder.url(names::INDEX);
         let index = self.small(&url, names::INDEX, report).await.map_err(|e| missing(e, folder))?;
         let files = shards(&index).map_err(|e| e.at(&url))?;
@@ -107,7 +107,7 @@ impl Download {
     }
 
     /// A manifest and its files, whose lengths and hashes it knows.
-    async fn shards(&self, folder: &Folder<'_>, report: &dyn Fn(&str, Option<String>)) -> Result<()> {
+    async fn shards(&self, folder: &Folder<'_>, report: Report<'_>) -> Result<()> {
         let url = folder.url(names::MANIFEST);
         let manifest = self.small(&url, names::MANIFEST, report).await?;
         let manifest = Manifest::parse(&manifest).map_err(|e| e.at(&url))?;
@@ -117,25 +117,28 @@ impl Download {
     }
 
     /// A file of a few MB at most, from the store or the server.
-    async fn small(&self, url: &str, name: &str, report: &dyn Fn(&str, Option<String>)) -> Result<Vec<u8>> {
+    async fn small(&self, url: &str, name: &str, report: Report<'_>) -> Result<Vec<u8>> {
         let shared = &self.live.shared;
         let number = shared.state().files.iter().position(|f| f.name == name && f.is_whole());
         let number = match number {
             Some(number) => number,
             None => {
-                let note = |text: String| report(name, Some(text));
+                let tell = |event: Event, text: String| report(name, Some((event, text)));
                 // A broken connection is a failure like any other.
                 let mut attempts = super::connection::Attempts::default();
                 loop {
-                    let reply = ask(&*self.live.transport, Request::whole(url), &self.live.cancel, &note).await?;
+                    let reply = ask(&*self.live.transport, Request::whole(url), &self.live.cancel, &tell).await?;
+                    if reply.is_page {
+                        return Err(Error::not_found(format!("{url}: the server answers with a web page where {name} should be; check the address")));
+                    }
                     match self.store_small(url, name, reply).await {
                         Ok(number) => break number,
-                        Err(e) => attempts.failed(e, None, &*self.live.transport, &self.live.cancel, &note).await?,
+                        Err(e) => attempts.failed(e, None, &*self.live.transport, &self.live.cancel, &tell).await?,
                     }
                 }
             }
         };
-        self.add(Target { number, url: url.to_owned(), ranges: false });
+        self.add(Target { number, url: url.to_owned(), ranges: false, has_worked: false });
         report(name, None);
         let source = self.source(number)?;
         source.read(0, source.len() as usize).await
@@ -161,7 +164,7 @@ impl Download {
     }
 
     /// Files of weights: those of which nothing is there are measured.
-    async fn large(&self, mut files: Vec<Large>, report: &dyn Fn(&str, Option<String>)) -> Result<()> {
+    async fn large(&self, mut files: Vec<Large>, report: Report<'_>) -> Result<()> {
         if let Some(first) = files.first() {
             let known = self.ask_hugging_face(&first.url).await;
             for file in &mut files {
@@ -180,18 +183,18 @@ impl Download {
             let sha256 = known.as_ref().and_then(|k| k.sha256.clone());
             let fits = |f: &StoredFile| known.as_ref().is_none_or(|k| Some(k.length) == f.length) && (sha256.is_none() || f.sha256 == sha256);
             if let Some(number) = there.filter(|number| shared.state().files.get(*number).is_some_and(fits)) {
-                self.add(Target { number, url, ranges: true });
+                self.add(Target { number, url, ranges: true, has_worked: false });
                 continue;
             }
-            let note = |text: String| report(&name, Some(text));
+            let tell = |event: Event, text: String| report(&name, Some((event, text)));
             match known {
                 Some(known) => {
                     let shard = if known.length <= MOST_WHOLE && known.sha256.is_some() { known.length.max(1) } else { self.options.shard };
                     let file = StoredFile { sha256: known.sha256, ..StoredFile::new(&name, Some(known.length), shard) };
                     let number = shared.put_file(file).await?;
-                    self.add(Target { number, url, ranges: true });
+                    self.add(Target { number, url, ranges: true, has_worked: false });
                 }
-                None => self.measure(&name, &url, single, &note).await?,
+                None => self.measure(&name, &url, single, &tell).await?,
             }
             report(&name, None);
         }
@@ -199,12 +202,12 @@ impl Download {
     }
 
     /// Learns a file's length, version, and whether the server answers ranges. The answer about an only file is kept: it is the file's beginning.
-    async fn measure(&self, name: &str, url: &str, keep: bool, note: &dyn Fn(String)) -> Result<()> {
+    async fn measure(&self, name: &str, url: &str, keep: bool, tell: Tell<'_>) -> Result<()> {
         let (live, shard) = (&self.live, self.options.shard);
         let transport = &*live.transport;
         let asked = if keep { shard } else { 1 };
         let request = Request { url, range: Some((0, Some(asked))) };
-        let (mut reply, without) = ask_either(transport, request, &live.cancel, note).await?;
+        let (mut reply, without) = ask_either(transport, request, &live.cancel, tell).await?;
         // The connection may have been at fault, and not the range.
         if without
             && reply.status == 200
@@ -220,12 +223,12 @@ impl Download {
             // The page may not see Content-Range: what is shorter than was asked for is all, and of the rest the length is that of an answer to its end.
             length = match reply.length {
                 Some(n) if n < asked => Some(n),
-                _ => ask(transport, Request { url, range: Some((0, None)) }, &live.cancel, note).await?.length.filter(|n| *n >= asked),
+                _ => ask(transport, Request { url, range: Some((0, None)) }, &live.cancel, tell).await?.length.filter(|n| *n >= asked),
             };
         }
         if reply.status == 416 || reply.status == 206 && !ranged {
             // Its ranges are of no use, or there are none in an empty file; what it answers without is to be seen.
-            reply = ask(transport, Request::whole(url), &live.cancel, note).await?;
+            reply = ask(transport, Request::whole(url), &live.cancel, tell).await?;
             length = reply.length;
         }
         let file = StoredFile { version: reply.version.clone(), ..StoredFile::new(name, length, shard) };
@@ -235,17 +238,18 @@ impl Download {
         if keep || !ranges && live.hand.lock().await.is_none() {
             *live.hand.lock().await = Some(Hand { number, head: Vec::new(), reply, reach });
         }
-        self.add(Target { number, url: url.to_owned(), ranges });
+        self.add(Target { number, url: url.to_owned(), ranges, has_worked: true });
         Ok(())
     }
 
     /// Measures a file again that has changed.
-    pub(super) async fn measure_again(&self, number: usize, note: &dyn Fn(String)) -> Result<()> {
+    pub(super) async fn measure_again(&self, number: usize, tell: Tell<'_>) -> Result<()> {
         let name = self.live.shared.state().files.get(number).map(|f| f.name.clone()).unwrap_or_default();
         let url = self.url(number)?;
         self.live.let_go(number);
+        self.unfinished.forget(number);
         *self.live.hand.lock().await = None;
-        self.measure(&name, &url, true, note).await
+        self.measure(&name, &url, true, tell).await
     }
 
     async fn ask_hugging_face(&self, url: &str) -> std::collections::HashMap<String, Known> {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use futures_util::future::{LocalBoxFuture, ready};
 use futures_util::lock::Mutex;
 
-use super::connection::ask;
+use super::connection::{Answer, Attempts, Place, ask, attempt};
 use crate::base::{Cancel, Signal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::transport::{Body, Reply, Request, Transport};
@@ -140,7 +140,7 @@ impl Live {
             if let Some(open) = self.opened.borrow().get(&(number, index)) {
                 return Ok(open.clone());
             }
-            let source = self.shared.medium().open(self.shared.key().id(), &shard_name(number, index)).await?;
+            let source = self.shared.medium().open(self.shared.place(), &shard_name(number, index)).await?;
             // It may have begun anew meanwhile: then nobody may have it open.
             self.check(epoch)?;
             if !self.has(number, index) {
@@ -185,7 +185,17 @@ impl Live {
             return Ok(bytes);
         }
         let to = end.max((offset + AHEAD).min(length));
-        let mut reply = ask(&*self.transport, Request { url, range: Some((offset, Some(to))) }, &self.cancel, &|_| ()).await?;
+        let request = Request { url, range: Some((offset, Some(to))) };
+        // Where the server takes no second connection, the one in hand has to go.
+        let beside_others = || self.hand.try_lock().is_none_or(|hand| hand.is_some());
+        let place = Place { beside_others: &beside_others, ..Place::ALONE };
+        let mut reply = match attempt(&*self.transport, request, &mut Attempts::default(), &place, &self.cancel, &|_, _| ()).await? {
+            Answer::Reply(reply) => reply,
+            _ => {
+                *self.hand.lock().await = None;
+                ask(&*self.transport, request, &self.cancel, &|_, _| ()).await?
+            }
+        };
         let mut bytes = Vec::new();
         while let Some(piece) = reply.body.next().await? {
             bytes.extend_from_slice(&piece);

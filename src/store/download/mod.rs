@@ -3,9 +3,11 @@
 
 mod connection;
 mod control;
+mod crew;
 mod discover;
 mod huggingface;
 mod live;
+mod unfinished;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests;
 
@@ -18,11 +20,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use self::connection::{Job, Outcome};
 pub use self::control::Control;
+use self::crew::Crew;
 use self::live::{Live, LiveSource};
+use self::unfinished::{Held, Unfinished};
 use super::journal::StoredFile;
 use super::medium::Software;
 use super::{Begin, Memory, ModelKey, Storage, Store, Work, full, sha256_of, total};
-use crate::base::{Cancel, Phase, Progress};
+use crate::base::{Cancel, Event, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
 
@@ -46,7 +50,12 @@ struct Target {
     url: String,
     /// Whether the server answers ranges of it.
     ranges: bool,
+    /// Whether it has been answered before.
+    has_worked: bool,
 }
+
+/// Hears how far it is, of which file, and what has just happened.
+type Report<'a> = &'a dyn Fn(&str, Option<(Event, String)>);
 
 /// What [`prepare`] leads to.
 pub enum Prepared {
@@ -65,6 +74,9 @@ pub struct Download {
     flight: RefCell<HashMap<(usize, usize), u64>>,
     /// Files and shards that some connection has taken.
     taken: RefCell<HashSet<(usize, usize)>>,
+    /// What nobody is at.
+    unfinished: Unfinished,
+    crew: Crew,
     reported: Cell<u64>,
     storage: Storage,
     changes: Cell<u32>,
@@ -106,6 +118,8 @@ pub async fn prepare(
     let live = Rc::new(Live::new(shared.clone(), transport, cancel.clone()));
     let download = Download {
         live,
+        crew: Crew::new(options.connections),
+        unfinished: Unfinished::default(),
         options,
         targets: RefCell::default(),
         flight: RefCell::default(),
@@ -119,7 +133,9 @@ pub async fn prepare(
         if !verified && (!shared.is_clean() || download.options.verify) {
             shared.verify(progress, cancel).await?;
         }
-        download.discover(remote, &|file, note| download.report(progress, file, note)).await?;
+        let event = if shared.state().bytes() == 0 { Event::Started } else { Event::Resumed };
+        download.report(progress, "", Some((event, String::new())));
+        download.discover(remote, &|file, told| download.report(progress, file, told)).await?;
         let missing = download.missing();
         match store.available().await {
             Some(available) if missing > available => Err(full(key.url(), Some(missing), Some(available))),
@@ -148,7 +164,7 @@ async fn begin(store: &Store, key: &ModelKey, transport: &dyn Transport, progres
         }
         if let Ok(Some(entry)) = store.entry(key).await {
             let note = Some("another tab or engine is downloading this model".to_owned());
-            progress(Progress { note, ..Progress::new(Phase::Download, entry.bytes, entry.total.unwrap_or(0)) });
+            progress(Progress { note, event: Some(Event::Waiting), ..Progress::new(Phase::Download, entry.bytes, entry.total.unwrap_or(0)) });
         }
     }
 }
@@ -239,6 +255,10 @@ impl Download {
     pub async fn close(&self) {
         self.live.fail(&Error::aborted());
         self.live.let_all_go();
+        // What cannot be kept is fetched again.
+        while let Some(shard) = self.unfinished.any() {
+            let _ = shard.set_aside().await;
+        }
         *self.live.hand.lock().await = None;
         // The next download looks at everything again if this fails.
         let _ = self.live.shared.close().await;
@@ -267,21 +287,24 @@ impl Download {
     }
 
     async fn fetch_all(&self, progress: &dyn Fn(Progress)) -> Result<()> {
-        let report = |file: &str, note: Option<String>| self.report(progress, file, note);
+        let report = |file: &str, told: Option<(Event, String)>| self.report(progress, file, told);
         loop {
             self.taken.take();
-            self.flight.take();
+            self.flight.replace(self.unfinished.bytes());
+            self.crew.begin();
             let mut hashes = HashMap::new();
             let outcome = {
                 let work: FuturesUnordered<Work<'_, Outcome>> = FuturesUnordered::new();
                 work.push(Box::pin(self.hash_behind(progress, &mut hashes)));
-                (0..self.options.connections.max(1)).for_each(|_| work.push(Box::pin(self.connection(&report))));
+                (0..self.crew.most()).for_each(|_| work.push(Box::pin(self.connection(&report))));
                 let mut ended = work.filter(|ended| ready(!matches!(ended, Ok(Outcome::Done))));
                 ended.next().await.unwrap_or(Ok(Outcome::Done))?
             };
             match outcome {
                 Outcome::Done => return self.compare_hashes(hashes, progress).await,
                 Outcome::NoRanges(number) => {
+                    let text = "the server's ranges are of no use: the file is read from its beginning by one connection".to_owned();
+                    report("", Some((Event::Restarted, text)));
                     self.target(number, |t| t.ranges = false);
                     self.forget(number, |length| length).await?;
                 }
@@ -300,8 +323,8 @@ impl Download {
                             self.url(number)?
                         )));
                     }
-                    report("", Some("the file has changed on the server: it begins anew".to_owned()));
-                    self.measure_again(number, &|text| report("", Some(text))).await?;
+                    report("", Some((Event::Restarted, "the file has changed on the server: it begins anew".to_owned())));
+                    self.measure_again(number, &|event, text| report("", Some((event, text)))).await?;
                 }
             }
         }
@@ -354,6 +377,7 @@ impl Download {
         let file = self.live.shared.state().files.get(number).cloned().ok_or_else(|| Error::internal("a change of no file"))?;
         let length = length(file.length);
         self.live.let_go(number);
+        self.unfinished.forget(number);
         self.live.shared.put_file(StoredFile { version: file.version, sha256: file.sha256, ..StoredFile::new(file.name, length, file.shard) }).await.map(drop)
     }
 
@@ -379,6 +403,24 @@ impl Download {
             }
         }
         None
+    }
+
+    /// Somebody else has to do it.
+    fn give_back(&self, job: Job) {
+        let key = match job {
+            Job::Shard(number, index) => (number, index),
+            Job::Whole(number) => (number, 0),
+        };
+        self.taken.borrow_mut().remove(&key);
+    }
+
+    /// A shard to write, with what is there of it.
+    async fn rest_of(&self, number: usize, index: usize) -> Result<Held<'_>> {
+        let shard = match self.unfinished.take(number, index) {
+            Some(shard) => shard,
+            None => self.live.shared.rest_of_shard(number, index).await?,
+        };
+        Ok(self.unfinished.hold(number, index, shard))
     }
 
     fn add(&self, target: Target) {
@@ -413,7 +455,7 @@ impl Download {
     }
 
     /// Tells how far it is, but not for every few bytes.
-    fn report(&self, progress: &dyn Fn(Progress), file: &str, note: Option<String>) {
+    fn report(&self, progress: &dyn Fn(Progress), file: &str, told: Option<(Event, String)>) {
         let (bytes, total) = {
             let state = self.live.shared.state();
             let known = state.files.iter().filter_map(|f| f.length).sum::<u64>();
@@ -423,11 +465,13 @@ impl Download {
         // Where something begins anew, it stays where it was until that is reached again.
         let loaded = before.max(bytes);
         let total = if total == 0 { 0 } else { total.max(loaded) };
-        if note.is_none() && loaded - before < (total / 200).clamp(REPORT_EVERY.0, REPORT_EVERY.1) && before != 0 && loaded != total {
+        if told.is_none() && loaded - before < (total / 200).clamp(REPORT_EVERY.0, REPORT_EVERY.1) && before != 0 && loaded != total {
             return;
         }
         self.reported.set(loaded);
         let file = (!file.is_empty()).then(|| file.to_owned());
-        progress(Progress { file, note, reason: self.storage.reason.clone(), ..Progress::new(Phase::Download, loaded, total) });
+        let (event, note) = told.unzip();
+        let note = note.filter(|note| !note.is_empty());
+        progress(Progress { file, event, note, reason: self.storage.reason.clone(), ..Progress::new(Phase::Download, loaded, total) });
     }
 }

@@ -8,7 +8,7 @@ use futures_util::future::{LocalBoxFuture, join};
 use pollster::block_on;
 
 use super::{DownloadOptions, Prepared, fetch, prepare};
-use crate::base::{Cancel, Progress};
+use crate::base::{Cancel, Event, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::manifest::sha256;
 use crate::source::spec::names;
@@ -58,6 +58,15 @@ struct Table {
     asked: RefCell<Vec<String>>,
     sent: Rc<Cell<u64>>,
     slept: RefCell<Vec<f64>>,
+    /// Connections that it takes at a time, and what the others get; 0: any number.
+    most: Cell<usize>,
+    refusal: Cell<(u16, Option<&'static str>)>,
+    /// Those that are open, and the most that ever were.
+    open: Rc<Cell<usize>>,
+    peak: Cell<usize>,
+    refused: Cell<usize>,
+    /// How often it is looked before there is a network again.
+    offline: Cell<usize>,
     cancel: Cancel,
 }
 
@@ -66,6 +75,28 @@ struct Pieces {
     fails: bool,
     sent: Rc<Cell<u64>>,
     abort: Option<(usize, Cancel)>,
+    open: Rc<Cell<usize>>,
+    /// Whether each piece takes a moment, in which other connections go on.
+    slow: bool,
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        self.open.set(self.open.get() - 1);
+    }
+}
+
+/// Comes back after everybody else has had a turn.
+async fn moment() {
+    let mut first = true;
+    std::future::poll_fn(move |cx| {
+        if !std::mem::take(&mut first) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 impl Body for Pieces {
@@ -79,7 +110,13 @@ impl Body for Pieces {
         let piece = self.left.pop_front();
         self.sent.set(self.sent.get() + piece.as_ref().map_or(0, |p| p.len() as u64));
         let fails = piece.is_none() && self.fails;
-        Box::pin(async move { if fails { Err(Error::network("reset")) } else { Ok(piece) } })
+        let slow = self.slow;
+        Box::pin(async move {
+            if slow {
+                moment().await;
+            }
+            if fails { Err(Error::network("reset")) } else { Ok(piece) }
+        })
     }
 }
 
@@ -96,6 +133,14 @@ impl Transport for Table {
             let mut version = self.version.get();
             let mut retry_after = None;
             let mut encoded = false;
+            let full = self.most.get() > 0 && self.open.get() >= self.most.get();
+            let fault = if full {
+                self.refused.set(self.refused.get() + 1);
+                let (status, wait) = self.refusal.get();
+                if status == 0 { Fault::Down } else { Fault::Status(status, wait) }
+            } else {
+                fault
+            };
             let use_range = !matches!(fault, Fault::Whole | Fault::Zipped);
             if let Some((first, behind)) = range.filter(|_| status == 200 && use_range) {
                 (from, to) = (first as usize, behind.map_or(to, |behind| to.min(behind as usize)));
@@ -119,7 +164,13 @@ impl Transport for Table {
                 _ => (&body[..], false),
             };
             let abort = if let Fault::Abort(after) = fault { Some((after, self.cancel.clone())) } else { None };
-            let pieces = Pieces { left: sent.chunks(1000).map(<[u8]>::to_vec).collect(), fails, sent: self.sent.clone(), abort };
+            self.open.set(self.open.get() + 1);
+            if !full {
+                self.peak.set(self.peak.get().max(self.open.get()));
+            }
+            let slow = self.most.get() > 0;
+            let left = sent.chunks(1000).map(<[u8]>::to_vec).collect();
+            let pieces = Pieces { left, fails, sent: self.sent.clone(), abort, open: self.open.clone(), slow };
             let header = |name: &str| match name {
                 "content-length" => Some(announced.to_string()),
                 "content-range" if status == 206 && !self.hidden.get() => Some(format!("bytes {from}-{}/{total}", from + announced - 1)),
@@ -139,14 +190,13 @@ impl Transport for Table {
             return Box::pin(std::future::pending());
         }
         self.slept.borrow_mut().push(ms);
-        let mut first = true;
-        Box::pin(std::future::poll_fn(move |cx| {
-            if !std::mem::take(&mut first) {
-                return std::task::Poll::Ready(());
-            }
-            cx.waker().wake_by_ref();
-            std::task::Poll::Pending
-        }))
+        Box::pin(moment())
+    }
+
+    fn is_online(&self) -> bool {
+        let left = self.offline.get();
+        self.offline.set(left.saturating_sub(1));
+        left == 0
     }
 
     fn random(&self) -> f64 {
@@ -304,12 +354,12 @@ fn an_aborted_download_is_gone_on_with() {
     let error = get_with(&store, &first, "a.gguf", options(1)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Aborted);
     let entry = block_on(store.list()).unwrap().remove(0);
-    assert!(!entry.complete && entry.bytes == 40_000 && entry.total == Some(95_000), "{entry:?}");
+    assert!(!entry.complete && entry.bytes == 44_000 && entry.total == Some(95_000), "{entry:?}");
 
     let second = table(&[("a.gguf", whole.clone())]);
     let (files, _) = get(&store, &second, "a.gguf").unwrap();
     assert_eq!(content(&files, "a.gguf"), whole);
-    assert_eq!(second.sent.get(), 55_000, "only what was missing");
+    assert_eq!(second.sent.get(), 51_000, "only what was missing");
 
     // On the server it is another one by then.
     for other in [bytes(9, 95_000), bytes(9, 30_000), bytes(9, 120_000)] {
@@ -469,7 +519,8 @@ fn what_arrives_can_be_read_meanwhile() {
 #[test]
 fn readers_of_what_changes_or_fails_hear_of_it() {
     let whole = bytes(1, 95_000);
-    for faults in [vec![Fault::Fine, Fault::Fine, Fault::Version("\"v2\"")], vec![Fault::Fine, Fault::Fine, Fault::Status(403, None)]] {
+    for faults in [vec![Fault::Fine, Fault::Fine, Fault::Version("\"v2\"")], vec![Fault::Fine, Fault::Fine, Fault::Status(403, None), Fault::Status(403, None)]]
+    {
         let fails = matches!(faults[2], Fault::Status(..));
         let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
         table.faults.replace(faults.into());
@@ -530,4 +581,107 @@ fn a_paused_download_can_be_aborted() {
         assert_eq!(fetched.err().unwrap().kind(), ErrorKind::Aborted, "{ranges}");
         assert!(table.asked.borrow().is_empty(), "nothing is asked for while it is paused");
     }
+}
+
+#[test]
+fn a_server_that_takes_few_connections_is_downloaded_from() {
+    let whole = bytes(1, 285_000);
+    for (most, refusal) in [(1, (503, None)), (2, (503, None)), (1, (429, Some("1"))), (1, (0, None)), (3, (500, None))] {
+        let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
+        table.most.set(most);
+        table.refusal.set(refusal);
+        let events = RefCell::new(Vec::new());
+        let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+        let report = |p: Progress| events.borrow_mut().extend(p.event.map(|event| (event, p.note.clone().unwrap_or_default())));
+        let (files, _) =
+            block_on(fetch(&remote, &store, table.clone(), options(4), &report, &Cancel::new())).unwrap_or_else(|e| panic!("{most} {refusal:?}: {e}"));
+        assert!(content(&files, "a.gguf") == whole, "{most} {refusal:?}");
+        assert_eq!(table.peak.get(), most, "as many as it takes");
+        assert_eq!(table.sent.get(), whole.len() as u64, "{most} {refusal:?}: each byte once");
+        let said =
+            |n: usize| events.borrow().iter().any(|(event, note)| *event == Event::Connections && note.contains(&format!("going on with {n} at a time")));
+        assert!(said(most), "{most} {refusal:?}: {:?}", events.borrow());
+        // After eight shards one more is tried, and refused.
+        assert!(table.refused.get() <= 4 * 3, "{most} {refusal:?}: {} refusals", table.refused.get());
+    }
+}
+
+#[test]
+fn a_header_can_be_read_where_one_connection_is_taken() {
+    let whole = bytes(1, 95_000);
+    let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
+    table.most.set(1);
+    table.refusal.set((503, None));
+    let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+    let Prepared::Download(download) = block_on(prepare(&remote, &store, table.clone(), options(4), &|_| (), &Cancel::new())).unwrap() else {
+        panic!("stored already")
+    };
+    let files = download.files().unwrap();
+    assert!(block_on(files["a.gguf"].read(60_000, 5_000)).unwrap() == whole[60_000..65_000]);
+    download.start();
+    assert!(content(&block_on(download.run(&|_| ())).unwrap(), "a.gguf") == whole);
+}
+
+#[test]
+fn what_has_arrived_is_kept_when_a_download_fails() {
+    let whole = bytes(1, 95_000);
+    let store = Memory::store();
+    let first = table(&[("a.gguf", whole.clone())]);
+    first.most.set(9);
+    first.faults.replace([Fault::Reset(4_000), Fault::Reset(3_000), Fault::Fine, Fault::Status(404, None)].into());
+    let error = get_with(&store, &first, "a.gguf", options(3)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let kept = block_on(store.list()).unwrap().remove(0).bytes;
+    assert!(kept >= 7_000, "{kept}");
+    let second = table(&[("a.gguf", whole.clone())]);
+    assert!(content(&get(&store, &second, "a.gguf").unwrap().0, "a.gguf") == whole);
+    assert_eq!(second.sent.get(), 95_000 - kept, "nothing twice");
+}
+
+#[test]
+fn what_was_kept_of_a_shard_is_compared_before_it_counts() {
+    let whole = bytes(1, 45_000);
+    let memory = Memory::default();
+    let store = Store::new(memory.clone());
+    let first = table(&[("a.gguf", whole.clone())]);
+    first.faults.replace([Fault::Fine, Fault::Abort(4)].into());
+    get_with(&store, &first, "a.gguf", options(1)).err().unwrap();
+    let id = block_on(crate::store::Medium::folders(&memory)).unwrap().remove(0);
+    memory.bytes(&id, "0.1").unwrap().borrow_mut()[1_234] ^= 4;
+    let second = table(&[("a.gguf", whole.clone())]);
+    assert!(content(&get(&store, &second, "a.gguf").unwrap().0, "a.gguf") == whole);
+    assert_eq!(second.sent.get(), 35_000, "the damaged shard from its beginning");
+}
+
+#[test]
+fn without_a_network_it_waits_for_one() {
+    let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 5_000))]));
+    table.faults.replace(vec![Fault::Down; 4].into());
+    table.offline.set(100);
+    let events = RefCell::new(Vec::new());
+    let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
+    block_on(fetch(&remote, &store, table.clone(), options(2), &|p: Progress| events.borrow_mut().extend(p.event), &Cancel::new())).unwrap();
+    assert!(events.borrow().contains(&Event::Offline), "{:?}", events.borrow());
+    assert!(table.slept.borrow().len() >= 90, "it looks again and again");
+}
+
+#[test]
+fn an_address_that_has_worked_is_asked_again_before_access_counts_as_refused() {
+    let whole = bytes(1, 45_000);
+    let (store, once) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
+    once.faults.replace([Fault::Fine, Fault::Status(403, None)].into());
+    assert!(content(&get_with(&store, &once, "a.gguf", options(1)).unwrap().0, "a.gguf") == whole);
+    let twice = table(&[("a.gguf", whole)]);
+    twice.faults.replace([Fault::Fine, Fault::Status(403, None), Fault::Status(403, None)].into());
+    let error = get_with(&Memory::store(), &twice, "a.gguf", options(1)).err().unwrap();
+    assert!(error.kind() == ErrorKind::Network && error.message().contains("status 403"), "{error}");
+}
+
+#[test]
+fn a_server_that_knows_no_such_range_and_no_such_file_gives_no_model() {
+    let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 13))]));
+    table.faults.replace(vec![Fault::Status(416, None); 50].into());
+    let error = get(&store, &table, "a.gguf").err().unwrap();
+    assert!(error.kind() == ErrorKind::Network && error.message().contains("status 416"), "{error}");
+    assert!(block_on(store.list()).unwrap().is_empty());
 }

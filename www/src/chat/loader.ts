@@ -172,5 +172,7 @@ function remember(url: string): void {
 
 /** Whether an error means that the engine is gone. */
 export function isFatal(error: unknown): boolean {
-  return !(error instanceof MillraceError) || ['DEVICE_LOST', 'DISPOSED', 'INTERNAL'].includes(error.code);
+  return (
+    !(error instanceof MillraceError) || ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'].includes(error.code)
+  );
 }

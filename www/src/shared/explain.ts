@@ -43,6 +43,7 @@ const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
   ABORTED: ['Cancelled', ''],
   TOKENIZER: ['The tokenizer does not work', 'Choose another model, or report this one.'],
   TEMPLATE: ['The chat template does not work', 'Choose another model: this one may not be made for chat.'],
+  WORKER_LOST: ['The engine does not answer any more', 'Load the model again: what is stored is kept.'],
   DISPOSED: ['The model was unloaded', 'Load it again.'],
   INTERNAL: ['Something went wrong', 'Load the model again. If it happens again, please report it.'],
 };

@@ -4,6 +4,7 @@ import {
   MillraceError,
   models,
   type DownloadOptions,
+  type DownloadEvent,
   type Progress,
   type StoredModel,
   type Verified,
@@ -28,6 +29,11 @@ export interface Page {
   /** Reads again what is stored, and updates all cards. */
   refresh(): Promise<void>;
 }
+
+/** What is said of events that bring no note of their own. */
+const HAPPENED: Partial<Record<DownloadEvent, string>> = { started: 'Started', resumed: 'Went on from ' };
+/** Lines that are kept of what happened. */
+const MOST_EVENTS = 100;
 
 type WorkOptions = Required<Pick<DownloadOptions, 'signal' | 'onProgress' | 'download'>>;
 /** Something that takes its time; without an outcome there is nothing to say. */
@@ -103,8 +109,8 @@ export class ModelCard {
     this.#label('.fetch', this.#bad > 1 ? 'Fetch them again' : this.#bad === 1 ? 'Fetch it again' : 'Fetch the rest');
     for (const name of ['.chat', '.export']) this.#get(name).hidden = !complete;
     this.#get('.fetch').hidden = complete;
-    this.#get('details').hidden = files.length === 0;
-    this.#get('summary').textContent = files.length === 1 ? '1 file' : `${files.length} files`;
+    this.#get('.files').hidden = files.length === 0;
+    this.#get('.files summary').textContent = files.length === 1 ? '1 file' : `${files.length} files`;
     this.#get('tbody').replaceChildren(
       ...files.map((file) => {
         const row = document.createElement('tr');
@@ -248,7 +254,11 @@ export class ModelCard {
     let began = 0;
     let first = 0;
     let shown = 0;
-    return ({ phase: now, loaded, total, note }) => {
+    const log = this.#get('.events ol');
+    log.replaceChildren();
+    this.#get('.events').hidden = true;
+    return ({ phase: now, loaded, total, event, note }) => {
+      if (event) this.#happened(HAPPENED[event] ?? note ?? event, event === 'resumed' ? bytes(loaded) : '');
       if (now !== phase) [phase, began, first, shown] = [now, performance.now(), loaded, 0];
       if (control.paused || (performance.now() - shown < SHOW_EVERY_MS && loaded < total)) return;
       shown = performance.now();
@@ -260,6 +270,20 @@ export class ModelCard {
       this.#get('.amount').textContent = [amount, note ?? speed].filter(Boolean).join(' · ');
       if (total > 0) Object.assign(bar, { max: total, value: loaded });
     };
+  }
+
+  /** Adds a line to what is told of the last download. */
+  #happened(text: string, more: string): void {
+    const line = document.createElement('li');
+    const time = document.createElement('time');
+    time.textContent = new Date().toLocaleTimeString();
+    line.append(time, ` ${text}${more}`);
+    const log = this.#get('.events ol');
+    // Another tab's download is told of twice a second.
+    if (log.lastElementChild?.textContent?.endsWith(text)) return;
+    log.append(line);
+    while (log.childElementCount > MOST_EVENTS) log.firstElementChild!.remove();
+    this.#get('.events').hidden = false;
   }
 
   #show(outcome: Outcome | null): void {

@@ -1,0 +1,79 @@
+//! Shards that a connection has begun and not ended: whoever takes the next look at them goes on, and at the end of a download that did not come to
+//! its own end they are kept for the next one.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::store::Shard;
+
+/// (file, shard): what has arrived of it, where nobody is at it.
+#[derive(Default)]
+pub(super) struct Unfinished(RefCell<HashMap<(usize, usize), Shard>>);
+
+impl Unfinished {
+    /// Takes what is there of one.
+    pub fn take(&self, number: usize, index: usize) -> Option<Shard> {
+        self.0.borrow_mut().remove(&(number, index))
+    }
+
+    /// Takes one of them.
+    pub fn any(&self) -> Option<Shard> {
+        let mut all = self.0.borrow_mut();
+        let key = *all.keys().next()?;
+        all.remove(&key)
+    }
+
+    /// A file begins anew.
+    pub fn forget(&self, number: usize) {
+        self.0.borrow_mut().retain(|(of, _), _| *of != number);
+    }
+
+    /// What is there of each.
+    pub fn bytes(&self) -> HashMap<(usize, usize), u64> {
+        self.0.borrow().iter().map(|(key, shard)| (*key, shard.len())).collect()
+    }
+
+    /// A shard to write: whatever becomes of the writer, it comes back here unless it was taken.
+    pub fn hold(&self, number: usize, index: usize, shard: Shard) -> Held<'_> {
+        Held { of: self, key: (number, index), shard: Some(shard) }
+    }
+}
+
+/// A shard that somebody writes.
+pub(super) struct Held<'a> {
+    of: &'a Unfinished,
+    key: (usize, usize),
+    shard: Option<Shard>,
+}
+
+impl Held<'_> {
+    /// Bytes so far.
+    pub fn len(&self) -> u64 {
+        self.shard.as_ref().map_or(0, Shard::len)
+    }
+
+    pub async fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.shard {
+            Some(shard) => shard.append(bytes).await,
+            None => Err(gone()),
+        }
+    }
+
+    /// It has come to its end.
+    pub fn take(mut self) -> Result<Shard> {
+        self.shard.take().ok_or_else(gone)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(shard) = self.shard.take() {
+            self.of.0.borrow_mut().insert(self.key, shard);
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::internal("a shard that was held is gone")
+}

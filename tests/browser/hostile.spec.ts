@@ -1,0 +1,361 @@
+// What a hostile world does to downloads and to what is stored: servers that take few connections, imports that fail, site data that is cleared,
+// Workers that end, a network that goes, a device that is lost while a model is loaded.
+import {
+  before,
+  download,
+  expect,
+  expectWhole,
+  exported,
+  FILE,
+  MODEL,
+  openPage,
+  SHARD,
+  storedFiles,
+  test,
+  type Page,
+} from './downloads.ts';
+import { generated, sha256, type Fault } from './faulty.ts';
+import { openBlank, TINY } from './support.ts';
+
+const MB = 1 << 20;
+const LARGE = '/large.bin';
+const LONG_FILE = generated(30, 8 * MB);
+
+declare global {
+  var workers: Worker[];
+}
+
+/** How a server refuses a connection beside those that it takes. */
+const REFUSALS: [string, Fault][] = [
+  ['503', { status: 503 }],
+  ['429 with Retry-After: 1', { status: 429, headers: { 'Retry-After': '1' } }],
+  ['a reset', { reset: 'unanswered' }],
+];
+
+for (const [name, refusal] of REFUSALS) {
+  for (const most of [1, 2]) {
+    test(`a server that takes ${most} connection${most > 1 ? 's' : ''}, others get ${name}`, async ({
+      tab,
+      faulty,
+    }) => {
+      faulty.put(LARGE, LONG_FILE);
+      faulty.throttle.rate = 16 * MB;
+      let peak = 0;
+      faulty.break(LARGE, () => {
+        const open = faulty.of(LARGE).filter(({ state }) => state === 'open').length;
+        if (open > most) return refusal;
+        peak = Math.max(peak, open);
+        return null;
+      });
+      const url = `${faulty.url}${LARGE}`;
+      const { error, notes } = await download(tab, url, { shardBytes: MB });
+      expect(error).toBeNull();
+      // What may be a fault of the network is tried again for a while first.
+      if (refusal.status) expect(notes.some((note) => note.includes('going on with'))).toBe(true);
+      expect(peak).toBe(most);
+      await expectWhole(tab, url, LONG_FILE);
+      const sent = faulty.of(LARGE).filter(({ status }) => status === 206);
+      expect(sent.reduce((sum, one) => sum + one.sent, 0)).toBe(LONG_FILE.length);
+    });
+  }
+}
+
+test('a server that refuses for good keeps what has arrived', async ({ tab, faulty }) => {
+  faulty.put(LARGE, LONG_FILE);
+  let refuse = true;
+  // One piece in all, and it breaks off in its middle for ever.
+  faulty.break(LARGE, ({ n }) => (refuse ? (n === 0 ? { reset: 5 * MB } : { status: 500 }) : null));
+  const url = `${faulty.url}${LARGE}`;
+  const options = { shardBytes: 32 * MB };
+  expect((await download(tab, url, options)).error).toMatchObject({ code: 'NETWORK' });
+  const [kept] = await tab.evaluate(() => models.list());
+  expect(kept).toMatchObject({ url, complete: false });
+  // A reset takes what the browser had not handed on yet.
+  expect(kept!.bytes).toBeGreaterThan(2 * MB);
+  refuse = false;
+  faulty.log.length = 0;
+  expect((await download(tab, url, options)).error).toBeNull();
+  expect(faulty.sent).toBe(LONG_FILE.length - kept!.bytes);
+  await expectWhole(tab, url, LONG_FILE);
+});
+
+test.describe('an import that fails leaves what it was to replace', () => {
+  const NEW_FILE = 96 * MB;
+
+  /** Stores the tiny model and imports something else over it; the page aborts once so many bytes are written. */
+  async function importOver(page: Page, url: string, abortAt: number) {
+    await download(page, url);
+    return page.evaluate(
+      async ({ url, bytes, abortAt }) => {
+        const controller = new AbortController();
+        const onProgress = ({ loaded }: { loaded: number }): void => {
+          if (loaded >= abortAt) controller.abort();
+        };
+        const file = new File([new Uint8Array(bytes)], 'model.gguf');
+        const { signal } = controller;
+        return failure(models.import(url, file, { signal, onProgress }));
+      },
+      { url, bytes: NEW_FILE, abortAt },
+    );
+  }
+
+  test('aborted', async ({ tab, faulty }) => {
+    const url = `${faulty.url}${FILE}`;
+    expect(await importOver(tab, url, 4 * MB)).toMatchObject({ code: 'ABORTED' });
+    await expectWhole(tab, url);
+    const { pieces } = await storedFiles(tab);
+    expect(pieces.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(MODEL.length);
+  });
+
+  test('the disk becomes full', async ({ tab, site, faulty }) => {
+    before(
+      site,
+      `{ let room = ${3 * MB}; const write = FileSystemSyncAccessHandle.prototype.write;
+         FileSystemSyncAccessHandle.prototype.write = function (bytes, options) {
+           if (room < bytes.byteLength) throw new DOMException('no space', 'QuotaExceededError');
+           room -= bytes.byteLength;
+           return write.call(this, bytes, options);
+         }; }`,
+    );
+    const url = `${faulty.url}${FILE}`;
+    expect(await importOver(tab, url, Infinity)).toMatchObject({ code: 'STORAGE' });
+    await expectWhole(tab, url);
+  });
+
+  test('there is no room from the beginning', async ({ tab, site, faulty }) => {
+    before(site, `StorageManager.prototype.estimate = () => Promise.resolve({ quota: ${2 * MB}, usage: 0 })`);
+    const url = `${faulty.url}${FILE}`;
+    expect(await importOver(tab, url, Infinity)).toMatchObject({
+      code: 'STORAGE',
+      message: expect.stringMatching(/needs 100\.7 MB.*2\.1 MB available/),
+    });
+    await expectWhole(tab, url);
+  });
+
+  test('the tab is closed', async ({ tab, site, faulty, context }) => {
+    const url = `${faulty.url}${FILE}`;
+    await download(tab, url);
+    await tab.evaluate(async (url) => {
+      const file = new File([new Uint8Array(200 << 20)], 'model.gguf');
+      await new Promise<void>((begun) => {
+        void models.import(url, file, { onProgress: ({ loaded }) => loaded > 8 << 20 && begun() }).catch(() => {});
+      });
+    }, url);
+    await tab.close();
+    const again = await context.newPage();
+    await openBlank(again, site);
+    await again.evaluate(() =>
+      import('/pkg/index.js' as string).then(({ models }) => Object.assign(globalThis, { models })),
+    );
+    await expect(async () => {
+      expect(await again.evaluate(() => models.list())).toMatchObject([{ url, complete: true, bytes: MODEL.length }]);
+      expect((await again.evaluate(() => models.usage())).used).toBeLessThan(2 * MODEL.length);
+    }).toPass({ timeout: 10_000 });
+  });
+
+  test('what succeeds takes its place, also from what is exported', async ({ tab, faulty }) => {
+    const url = `${faulty.url}${FILE}`;
+    await download(tab, url);
+    for (let round = 0; round < 2; round++) {
+      await tab.evaluate(async (url) => models.import(url, await models.export(url)), url);
+      await expectWhole(tab, url);
+    }
+    const { pieces } = await storedFiles(tab);
+    expect(pieces.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(MODEL.length);
+  });
+});
+
+test('models.remove several times at once is no use by anybody', async ({ tab, faulty }) => {
+  const url = `${faulty.url}${FILE}`;
+  await download(tab, url);
+  const errors = await tab.evaluate(
+    (url) => Promise.all(Array.from({ length: 8 }, () => failure(models.remove(url)))),
+    url,
+  );
+  expect(errors).toEqual(Array.from({ length: 8 }, () => null));
+  expect(await tab.evaluate(() => models.list())).toEqual([]);
+});
+
+test('a 416 to every request is no model', async ({ tab, faulty }) => {
+  faulty.break(FILE, () => ({ status: 416, body: 'not satisfied' }));
+  const url = `${faulty.url}${FILE}`;
+  expect((await download(tab, url)).error).toMatchObject({
+    code: 'NETWORK',
+    message: expect.stringContaining('416'),
+  });
+  expect(await tab.evaluate(() => models.list())).toEqual([]);
+});
+
+test('a signed address that is refused once after it has worked is asked again', async ({ tab, faulty }) => {
+  const signed = '/signed';
+  faulty.put(signed, LONG_FILE);
+  faulty.put(LARGE, LONG_FILE);
+  faulty.break(LARGE, () => ({ redirect: `${faulty.other}${signed}` }));
+  faulty.break(signed, ({ n }) => (n === 3 ? { status: 403 } : null));
+  const url = `${faulty.url}${LARGE}`;
+  expect((await download(tab, url, { shardBytes: MB, connections: 1 })).error).toBeNull();
+  await expectWhole(tab, url, LONG_FILE);
+});
+
+test('without a network it waits for one, and says so', async ({ tab, site, faulty }) => {
+  // What the browser says of its network in a Worker cannot be emulated from outside.
+  before(
+    site,
+    `{ let online = true; new BroadcastChannel('network').onmessage = ({ data }) => { online = data; };
+       Object.defineProperty(WorkerNavigator.prototype, 'onLine', { get: () => online }); }`,
+  );
+  const network = (online: boolean): Promise<void> =>
+    tab.evaluate((online) => new BroadcastChannel('network').postMessage(online), online);
+  faulty.put(LARGE, LONG_FILE);
+  faulty.throttle.rate = 4 * MB;
+  let online = true;
+  faulty.break(LARGE, () => (online ? { reset: 3 * MB } : { reset: 'unanswered' }));
+  const url = `${faulty.url}${LARGE}`;
+  const work = download(tab, url, { shardBytes: 8 * MB });
+  await expect.poll(() => faulty.sent).toBeGreaterThan(MB);
+  online = false;
+  await network(false);
+  // Longer than five attempts take.
+  await tab.waitForTimeout(12_000);
+  online = true;
+  await network(true);
+  const { error, notes } = await work;
+  expect(error).toBeNull();
+  expect(notes.some((note) => note.includes('offline'))).toBe(true);
+  await expectWhole(tab, url, LONG_FILE);
+});
+
+test.describe('a Worker that says nothing more', () => {
+  /** Lets a minute go by for the page. */
+  const aMinute = (page: Page): Promise<void> => page.clock.runFor(62_000);
+
+  test('ended from outside: what is pending rejects, and the next call has another', async ({ page, site }) => {
+    await page.clock.install();
+    await page.addInitScript(() => {
+      globalThis.workers = [];
+      const Original = Worker;
+      globalThis.Worker = class extends Original {
+        constructor(...args: ConstructorParameters<typeof Worker>) {
+          super(...args);
+          globalThis.workers.push(this);
+        }
+      };
+    });
+    await openBlank(page, site);
+    const pending = await page.evaluateHandle(async (model) => {
+      const { models } = (await import('/pkg/index.js' as string)) as typeof import('../../npm/index.ts');
+      globalThis.engine = await Engine.load({ model, tune: false });
+      await models.list();
+      const errors: Promise<unknown>[] = [];
+      for (const worker of workers) worker.terminate();
+      errors.push(failure(models.list()), failure(engine.generate('x')), failure(engine.fork()));
+      return { errors, models };
+    }, TINY);
+    await page.waitForTimeout(200);
+    await aMinute(page);
+    const heard = await pending.evaluate(async ({ errors, models }) => ({
+      errors: await Promise.all(errors),
+      later: await failure(engine.generate('x')),
+      list: await failure(models.list()),
+    }));
+    const lost = { code: 'WORKER_LOST', ours: true };
+    expect(heard.errors).toMatchObject([lost, lost, lost]);
+    expect(heard.later).toMatchObject(lost);
+    expect(heard.list).toBeNull();
+  });
+
+  test('site data cleared during a download: an error within the minute, and the next download is whole', async ({
+    page,
+    site,
+    faulty,
+    context,
+  }) => {
+    await page.clock.install();
+    faulty.put(LARGE, LONG_FILE);
+    faulty.throttle.rate = 2 * MB;
+    await openPage(page, site);
+    const url = `${faulty.url}${LARGE}`;
+    const work = await page.evaluateHandle(
+      (url) => ({ error: failure(models.download(url, { shardBytes: 1 << 20 })) }),
+      url,
+    );
+    await expect.poll(() => faulty.sent).toBeGreaterThan(3 * MB);
+    const devtools = await context.newCDPSession(page);
+    await devtools.send('Storage.clearDataForOrigin', { origin: new URL(page.url()).origin, storageTypes: 'all' });
+    let settled = false;
+    const ended = work.evaluate(({ error }) => error).finally(() => (settled = true));
+    await page.waitForTimeout(3000);
+    for (let minute = 0; minute < 3 && !settled; minute++) {
+      await aMinute(page);
+      await page.waitForTimeout(500);
+    }
+    expect(settled, 'the call has ended').toBe(true);
+    // Where the browser lets the write fail, that is the error.
+    expect([null, 'WORKER_LOST', 'STORAGE', 'INTERNAL']).toContain((await ended)?.code ?? null);
+    faulty.throttle.rate = Infinity;
+    const again = page.evaluate((url) => failure(models.download(url, { shardBytes: 1 << 20 })), url);
+    await page.clock.runFor(1000);
+    expect(await again).toBeNull();
+    expect(await exported(page, url)).toMatchObject([{ sha256: sha256(LONG_FILE) }]);
+  });
+
+  test('one that is busy is left alone', async ({ page, site, faulty }) => {
+    await page.clock.install();
+    await openBlank(page, site);
+    faulty.break(FILE, () => ({ stall: 20_000 }));
+    const work = await page.evaluateHandle(async (url) => {
+      const { models } = (await import('/pkg/index.js' as string)) as typeof import('../../npm/index.ts');
+      let settled = false;
+      void models.download(url, { shardBytes: 65_536 }).then(
+        () => (settled = true),
+        () => (settled = true),
+      );
+      return { settled: () => settled };
+    }, `${faulty.url}${FILE}`);
+    // The page's clock runs fast, the Worker's does not: it answers each question all the same.
+    for (let second = 0; second < 90; second++) {
+      await page.clock.runFor(1000);
+      await page.waitForTimeout(20);
+    }
+    expect(await work.evaluate(({ settled }) => settled())).toBe(false);
+  });
+});
+
+for (const submits of [1, 3]) {
+  test(`a device that is lost at submit ${submits} of a load: loading goes on with another`, async ({ page, site }) => {
+    before(
+      site,
+      `{ const request = GPUAdapter.prototype.requestDevice; let opened = 0;
+         GPUAdapter.prototype.requestDevice = async function (...args) {
+           const device = await request.apply(this, args);
+           const submit = device.queue.submit.bind(device.queue);
+           let left = opened++ === 0 ? ${submits} : Infinity;
+           device.queue.submit = (...buffers) => { submit(...buffers); if (--left === 0) device.destroy(); };
+           return device;
+         }; }`,
+    );
+    await openBlank(page, site);
+    const result = await page.evaluate(async (model) => {
+      const notes: string[] = [];
+      const onProgress = ({ note }: { note?: string }): void => void (note && notes.push(note));
+      const engine = await Engine.load({ model, tune: false, lane: 'exact', onProgress });
+      const options = { maxTokens: 8, temperature: 0, ignoreEos: true };
+      const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, options);
+      return { notes, tokens: Array.from(tokens) };
+    }, TINY);
+    expect(result.notes).toEqual([expect.stringContaining('the GPU device was lost while the model was loaded')]);
+    expect(result.tokens).toHaveLength(8);
+  });
+}
+
+test('pieces of shards that are kept belong to the version that they are of', async ({ tab, faulty }) => {
+  faulty.put(LARGE, LONG_FILE);
+  faulty.throttle.rate = 16 * MB;
+  const url = `${faulty.url}${LARGE}`;
+  expect((await download(tab, url, { shardBytes: SHARD * 16 }, 3 * MB)).error).toMatchObject({ code: 'ABORTED' });
+  const other = generated(31, 8 * MB);
+  faulty.put(LARGE, other);
+  faulty.throttle.rate = Infinity;
+  expect((await download(tab, url, { shardBytes: SHARD * 16 })).error).toBeNull();
+  await expectWhole(tab, url, other);
+});
