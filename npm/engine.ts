@@ -214,7 +214,7 @@ export class Engine extends EventTarget {
     return (await this.tokenize(input, options)).length;
   }
 
-  /** The text of token ids, special ones included. Rejects with BAD_OPTION or TOKENIZER for what are no ids of the model. */
+  /** What token ids add to a text, special ones by their names. Rejects with BAD_OPTION or TOKENIZER for what are no ids of the model. */
   async detokenize(tokens: readonly number[]): Promise<string> {
     const ids = checkIds('engine.detokenize', tokens);
     if (this.#disposed) throw disposed();

@@ -3,19 +3,32 @@ import { MillraceError } from './errors.ts';
 import type { Support } from './types.ts';
 import { missingWebGpu } from './webgpu.ts';
 
+/** What is asked of WebGPU here: not every TypeScript knows it. */
+interface Adapter {
+  readonly info: {
+    readonly vendor: string;
+    readonly architecture: string;
+    readonly description: string;
+    readonly isFallbackAdapter?: boolean;
+  };
+  readonly features: { has(name: string): boolean };
+  readonly limits: { readonly maxBufferSize: number; readonly maxStorageBufferBindingSize: number };
+}
+
 /** The GPU, where the browser gives one. */
-async function adapterOf(): Promise<GPUAdapter | null> {
+async function adapterOf(): Promise<Adapter | null> {
+  type Gpu = { requestAdapter(options?: { powerPreference: string }): Promise<Adapter | null> };
+  const { gpu } = navigator as { gpu?: Gpu };
   try {
     return (
-      (await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' })) ??
-      (await navigator.gpu.requestAdapter())
+      (await gpu?.requestAdapter({ powerPreference: 'high-performance' })) ?? (await gpu?.requestAdapter()) ?? null
     );
   } catch {
     return null;
   }
 }
 
-function described(adapter: GPUAdapter): NonNullable<Support['adapter']> {
+function described(adapter: Adapter): NonNullable<Support['adapter']> {
   const { info, features, limits } = adapter;
   const { vendor, architecture, description } = info;
   const named = `${vendor} ${architecture} ${description}`.toLowerCase();
@@ -24,7 +37,7 @@ function described(adapter: GPUAdapter): NonNullable<Support['adapter']> {
     architecture,
     description,
     software:
-      (info as { isFallbackAdapter?: boolean }).isFallbackAdapter === true ||
+      info.isFallbackAdapter === true ||
       ['swiftshader', 'llvmpipe', 'basic render'].some((name) => named.includes(name)),
     f16: features.has('shader-f16'),
     subgroups: features.has('subgroups'),

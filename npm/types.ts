@@ -302,8 +302,9 @@ export type TokenizeOptions = Pick<GenerateOptions, 'tools' | 'templateOptions'>
 export interface Support {
   /** Whether an engine can be loaded here. */
   supported: boolean;
-  /** Where it cannot: the code and the message that {@link Engine.load} would reject with. */
+  /** Where it cannot: the code that {@link Engine.load} would reject with. */
   code?: ErrorCode;
+  /** And the message, which says what to do. */
   reason?: string;
   /** The GPU, as far as a page may know it; null where there is none. `software`: it computes on the CPU: expect a token or less a second. */
   adapter: {

@@ -40,8 +40,11 @@ export async function buildJavaScript(out) {
   await pages();
 }
 
-/** For size. The first kibibyte is the far end of Rust's stack, which no offset reaches; the memory is the module's own, so it begins as zeros. */
-const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory'];
+/**
+ * For size. The first kibibyte is the far end of Rust's stack, which no offset reaches; the memory is the module's own, so it begins as zeros. By
+ * name, what one generic function became of several types lies side by side: 17 kB less after brotli, and no chance of the order in it.
+ */
+const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory', '--reorder-functions-by-name'];
 
 /** Cargo, the tool that `bind` will be the path of and, for release, wasm-opt. */
 async function wasm({ profile, features }, out, env, bind) {

@@ -26,8 +26,9 @@ impl Engine {
     }
 
     async fn save_as(&mut self, conversation: u32, store: &Store, key: &ModelKey, cancel: &Cancel) -> Result<()> {
-        let (session, fingerprint) = (&mut self.session, &self.fingerprint);
-        store.replace(key, cancel, async |writer| session.save(SequenceId(conversation), fingerprint, writer, cancel).await).await
+        let mut writer = store.begin_beside(key, cancel).await?;
+        let written = self.session.save(SequenceId(conversation), &self.fingerprint, &mut writer, cancel).await;
+        writer.replace(written).await
     }
 
     /// A new conversation that begins as the saved one was.

@@ -138,12 +138,14 @@ impl Texts {
         prompt_tokens(&self.tokenizer, &self.template, request)
     }
 
-    /// The text of tokens, special ones included.
+    /// What tokens add to a text, special ones by their names. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// `TOKENIZER` for an id that the model does not have.
     pub fn text(&self, ids: &[u32]) -> Result<String> {
-        self.tokenizer.decode(ids, false)
+        ids.iter().try_for_each(|id| self.tokenizer.check_id(*id))?;
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| self.tokenizer.bytes(*id)).copied().collect();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

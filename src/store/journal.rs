@@ -1,8 +1,6 @@
 //! What a store knows of a model's files: while they arrive a journal of lines, one for each thing that has become true; of a whole model one
 //! document, written last.
 
-use std::collections::{BTreeMap, HashSet};
-
 use serde::{Deserialize, Serialize};
 
 use super::ModelKey;
@@ -36,16 +34,19 @@ pub struct StoredFile {
     pub shard: u64,
     /// SHA-256 of each shard that is whole, hexadecimal.
     pub shards: Vec<Option<String>>,
-    /// Of shards that are not whole: the bytes that are there, and the SHA-256 of those.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parts: BTreeMap<usize, (u64, String)>,
+    /// Of shards that are not whole: (shard, the bytes that are there, the SHA-256 of those).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
 }
+
+/// What is there of a shard that is not whole.
+pub type Part = (usize, u64, String);
 
 impl StoredFile {
     /// A file of which nothing is there yet.
     pub fn new(name: impl Into<String>, length: Option<u64>, shard: u64) -> Self {
         let shards = vec![None; length.map_or(0, |length| length.div_ceil(shard)) as usize];
-        Self { name: name.into(), length, version: Version::default(), sha256: None, shard, shards, parts: BTreeMap::new() }
+        Self { name: name.into(), length, version: Version::default(), sha256: None, shard, shards, parts: Vec::new() }
     }
 
     /// Bytes of a shard, as far as they are known.
@@ -57,7 +58,7 @@ impl StoredFile {
     /// Bytes that are there, in whole shards and in parts of them.
     pub fn bytes(&self) -> u64 {
         let whole = (0..self.shards.len()).filter(|i| self.shards[*i].is_some()).filter_map(|i| self.shard_len(i));
-        whole.chain(self.parts.values().map(|(bytes, _)| *bytes)).sum()
+        whole.chain(self.parts.iter().map(|(_, bytes, _)| *bytes)).sum()
     }
 
     /// Whether all of it is there.
@@ -77,11 +78,24 @@ impl StoredFile {
             && count <= MOST_SHARDS
             && self.shards.len() as u64 == count
             && self.shards.iter().chain([&self.sha256]).flatten().all(|h| is_hash(h))
-            && self.parts.iter().all(|(index, part)| self.takes_part(*index, part))
+            && self.parts.iter().all(|part| self.takes(part))
+    }
+
+    /// Takes what is said of a shard that is not whole.
+    pub fn take_part(&mut self, index: usize) -> Option<Part> {
+        let at = self.parts.iter().position(|part| part.0 == index)?;
+        Some(self.parts.swap_remove(at))
+    }
+
+    /// Says how much is there of a shard that is not whole.
+    pub fn put_part(&mut self, part: Part) {
+        self.take_part(part.0);
+        self.parts.push(part);
     }
 
     /// Whether some bytes of a shard can be what is said of them.
-    fn takes_part(&self, index: usize, (bytes, hash): &(u64, String)) -> bool {
+    fn takes(&self, (index, bytes, hash): &Part) -> bool {
+        let index = *index;
         self.shards.get(index).is_some_and(Option::is_none) && self.shard_len(index).is_some_and(|len| *bytes < len) && is_hash(hash)
     }
 }
@@ -121,10 +135,9 @@ impl State {
 
     /// Whether it is one of this version, of `id`, that contradicts itself nowhere.
     fn sound(&self, id: &str) -> bool {
-        let mut names = HashSet::new();
         self.version == VERSION
             && ModelKey::new(self.url.as_str()).id() == id
-            && self.files.iter().all(|f| f.sound() && names.insert(f.name.as_str()))
+            && self.files.iter().enumerate().all(|(n, f)| f.sound() && self.files.iter().take(n).all(|other| other.name != f.name))
             && self.files.iter().map(|f| f.shards.len() as u64).sum::<u64>() <= MOST_SHARDS
             && self.files.iter().try_fold(0u64, |sum, f| sum.checked_add(f.length.unwrap_or(0))).is_some()
     }
@@ -182,12 +195,12 @@ impl State {
                 }
                 let Some(shard) = file.shards.get_mut(index) else { return false };
                 *shard = hash;
-                file.parts.remove(&index);
+                file.take_part(index);
             }
             Line::Part(file, index, bytes, hash) => {
-                let part = (bytes, hash);
-                let Some(file) = self.files.get_mut(file).filter(|file| file.takes_part(index, &part)) else { return false };
-                file.parts.insert(index, part);
+                let part = (index, bytes, hash);
+                let Some(file) = self.files.get_mut(file).filter(|file| file.takes(&part)) else { return false };
+                file.put_part(part);
             }
         }
         true

@@ -45,24 +45,10 @@ impl Store {
         if let Some(available) = self.available().await.filter(|available| *available < total) {
             return Err(full(key.url(), Some(total), Some(available)));
         }
-        self.replace(key, cancel, async |writer| copy(files, writer, progress, cancel).await).await?;
-        self.stored(key).await
-    }
-
-    /// Has `write` write a model that takes the place of what is there once it is whole.
-    pub(crate) async fn replace(&self, key: &ModelKey, cancel: &Cancel, write: impl AsyncFnOnce(&mut Writer) -> Result<()>) -> Result<()> {
         let mut writer = self.begin_beside(key, cancel).await?;
-        let shared = writer.shared().clone();
-        let written = async {
-            write(&mut writer).await?;
-            writer.finish().await
-        };
-        if let Err(e) = written.await {
-            // What is left where this fails is swept away by the next who opens the store.
-            let _ = shared.discard().await;
-            return Err(e);
-        }
-        Ok(())
+        let written = copy(files, &mut writer, progress, cancel).await;
+        writer.replace(written).await?;
+        self.stored(key).await
     }
 
     /// The entry of a model that is there. `NOT_FOUND` where it is not.

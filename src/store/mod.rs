@@ -5,7 +5,6 @@
 //! across threads, tabs and processes; whoever comes second waits and then finds the model whole.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
@@ -120,8 +119,13 @@ impl Store {
     /// The models that are whole, and those of which some is there.
     pub async fn list(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        for id in self.ids().await? {
-            entries.extend(self.entry_of(&id).await?);
+        let folders = self.medium.folders().await?;
+        for folder in &folders {
+            let id = id_of(folder);
+            // A model that has both is one.
+            if id == folder || !folders.iter().any(|other| other == id) {
+                entries.extend(self.entry_of(id).await?);
+            }
         }
         Ok(entries)
     }
@@ -249,11 +253,6 @@ impl Store {
         Ok(matches!(found, Found::Nothing) || place != folder)
     }
 
-    /// The names of the models' folders, without what tells the two apart.
-    async fn ids(&self) -> Result<BTreeSet<String>> {
-        Ok(self.medium.folders().await?.iter().map(|folder| id_of(folder).to_owned()).collect())
-    }
-
     /// Which of its two folders a model lies in, and what is there: what is whole, what is newer, what is more.
     async fn place(&self, id: &str) -> Result<(String, Found)> {
         let (one, other) = (self.look(id).await?, self.look(&other_place(id)).await?);
@@ -295,18 +294,21 @@ impl Store {
             (None, None) => return Ok(Found::Nothing),
         };
         let there = self.medium.files(place).await?;
-        let there: HashMap<&str, u64> = there.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
+        let there = |number, index| {
+            let name = shard_name(number, index);
+            there.iter().find(|(found, _)| *found == name).map(|(_, bytes)| *bytes)
+        };
         let mut missing = Vec::new();
         for (number, file) in state.files.iter_mut().enumerate() {
             for index in 0..file.shards.len() {
                 let expected = file.shard_len(index);
-                let found = there.get(shard_name(number, index).as_str()).copied();
+                let found = there(number, index);
                 if file.shards[index].is_some() && (found.is_none() || expected.is_some_and(|expected| found != Some(expected))) {
                     file.shards[index] = None;
                     missing.push((number, index));
                 }
             }
-            file.parts.retain(|index, (bytes, _)| there.get(shard_name(number, *index).as_str()).is_some_and(|found| *found >= *bytes));
+            file.parts.retain(|(index, bytes, _)| there(number, *index).is_some_and(|found| found >= *bytes));
         }
         Ok(if whole && missing.is_empty() { Found::Whole(state) } else { Found::Part(Part { state, clean, journal, missing }) })
     }

@@ -94,6 +94,23 @@ impl Writer {
         self.shared.finish().await
     }
 
+    /// Once `written` is all of it, it takes the place of what is there; where that failed, what is there stays and nothing of this is left.
+    pub(crate) async fn replace(self, written: Result<()>) -> Result<()> {
+        let shared = self.shared.clone();
+        let done = match written {
+            Ok(()) => self.finish().await.map(drop),
+            Err(e) => {
+                drop(self);
+                Err(e)
+            }
+        };
+        if done.is_err() {
+            // What is left where this fails is swept away by the next who opens the store.
+            let _ = shared.discard().await;
+        }
+        done
+    }
+
     /// Ends in order before the model is whole: what is journaled is on the disk, and need not be looked at again.
     pub async fn close(self) -> Result<()> {
         self.shared.close().await
@@ -175,7 +192,7 @@ impl Shared {
     pub(crate) async fn shard(self: &Rc<Self>, file: usize, index: usize) -> Result<Shard> {
         let most = self.state().files.get(file).map_or(SHARD, |f| f.shard_len(index).unwrap_or(f.shard));
         if let Some(file) = self.state.borrow_mut().files.get_mut(file) {
-            file.parts.remove(&index);
+            file.take_part(index);
         }
         let out = self.medium.create(&self.place, &shard_name(file, index), 0).await?;
         Ok(Shard { shared: self.clone(), file, index, out, hash: self.medium.hasher(most), hashed: 0, length: 0 })
@@ -183,8 +200,8 @@ impl Shared {
 
     /// A shard to go on with: with what an earlier writer left of it, if that is still what it was.
     pub(crate) async fn rest_of_shard(self: &Rc<Self>, file: usize, index: usize) -> Result<Shard> {
-        let known = self.state().files.get(file).and_then(|f| Some((f.shard_len(index)?, f.parts.get(&index)?.clone())));
-        let Some((most, (bytes, expected))) = known else { return self.shard(file, index).await };
+        let known = self.state().files.get(file).and_then(|f| Some((f.shard_len(index)?, f.parts.iter().find(|part| part.0 == index)?.clone())));
+        let Some((most, (_, bytes, expected))) = known else { return self.shard(file, index).await };
         let (id, name) = (self.place.as_str(), shard_name(file, index));
         let (mut check, mut hash) = (self.medium.hasher(bytes), self.medium.hasher(most));
         let read = async {
@@ -204,7 +221,7 @@ impl Shared {
         }
         let out = self.medium.create(id, &name, bytes).await?;
         if let Some(file) = self.state.borrow_mut().files.get_mut(file) {
-            file.parts.remove(&index);
+            file.take_part(index);
         }
         Ok(Shard { shared: self.clone(), file, index, out, hash, hashed: bytes, length: bytes })
     }
@@ -295,7 +312,7 @@ impl Shard {
         self.out.flush().await?;
         let hash = self.hash.finish().await?;
         if let Some(file) = self.shared.state.borrow_mut().files.get_mut(self.file) {
-            file.parts.insert(self.index, (self.length, hash.clone()));
+            file.put_part((self.index, self.length, hash.clone()));
         }
         self.shared.note(&[Line::Part(self.file, self.index, self.length, hash)]).await
     }

@@ -124,7 +124,7 @@ impl Tokenizer {
         StreamDecoder::new(self.pieces.clone(), false)
     }
 
-    fn check_id(&self, id: u32) -> Result<()> {
+    pub(crate) fn check_id(&self, id: u32) -> Result<()> {
         if self.pieces.contains(id) {
             return Ok(());
         }

@@ -171,7 +171,7 @@ impl Download {
                 if let Some((_, path)) = huggingface::list_url(&file.url)
                     && file.known.is_none()
                 {
-                    file.known = known.get(&path).cloned();
+                    file.known = known.iter().find(|(of, _)| *of == path).map(|(_, known)| known.clone());
                 }
             }
         }
@@ -252,7 +252,7 @@ impl Download {
         self.measure(&name, &url, true, tell).await
     }
 
-    async fn ask_hugging_face(&self, url: &str) -> std::collections::HashMap<String, Known> {
+    async fn ask_hugging_face(&self, url: &str) -> Vec<(String, Known)> {
         let list = async {
             let (list, _) = huggingface::list_url(url)?;
             let mut reply = self.live.transport.get(Request::whole(&list), &self.live.cancel).await.ok().filter(|reply| reply.status == 200)?;
@@ -282,19 +282,19 @@ fn missing(error: Error, folder: &Folder<'_>) -> Error {
 fn shards(index: &[u8]) -> Result<Vec<String>> {
     let index: serde_json::Value = serde_json::from_slice(index).map_err(|e| Error::bad_model(format!("is not JSON ({e})")))?;
     let map = index.get("weight_map").and_then(|m| m.as_object()).ok_or_else(|| Error::bad_model("has no object weight_map"))?;
-    let mut shards = indexmap::IndexSet::new();
+    let mut shards = Vec::new();
     for (tensor, file) in map {
         let file = file.as_str().ok_or_else(|| Error::bad_model(format!("weight_map: {tensor} is not a string")))?;
         check_name(file).map_err(|e| e.at(format!("weight_map: {tensor}")))?;
         if !file.ends_with(".safetensors") {
             return Err(Error::bad_model(format!("weight_map: {tensor}: {file} is not a .safetensors file")));
         }
-        shards.insert(file.to_owned());
+        shards.push(file.to_owned());
     }
+    shards.sort();
+    shards.dedup();
     if shards.is_empty() || shards.len() > MAX_SHARDS {
         return Err(Error::bad_model(format!("weight_map names {} files; 1 to {MAX_SHARDS} are possible", shards.len())));
     }
-    let mut shards: Vec<String> = shards.into_iter().collect();
-    shards.sort();
     Ok(shards)
 }

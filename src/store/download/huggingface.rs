@@ -1,7 +1,5 @@
 //! What Hugging Face says of a repository's files: lengths, and SHA-256 of the large ones, before a byte of them has arrived.
 
-use std::collections::HashMap;
-
 use serde::Deserialize;
 
 /// A file of a repository.
@@ -36,8 +34,8 @@ struct Lfs {
     size: u64,
 }
 
-/// The files of a list by their path. What is no list says nothing.
-pub(super) fn parse(list: &[u8]) -> HashMap<String, Known> {
+/// The files of a list with their paths. What is no list says nothing.
+pub(super) fn parse(list: &[u8]) -> Vec<(String, Known)> {
     let entries: Vec<Entry> = serde_json::from_slice(list).unwrap_or_default();
     let known = |entry: Entry| {
         let sha256 = entry.lfs.as_ref().map(|lfs| lfs.oid.clone()).filter(|oid| oid.len() == 64 && oid.bytes().all(|b| b.is_ascii_hexdigit()));
@@ -68,8 +66,8 @@ mod tests {
                 {{"type":"file","oid":"3","size":130,"path":"m.gguf","lfs":{{"oid":"{oid}","size":4000000000,"pointerSize":130}}}}]"#
         );
         let files = parse(text.as_bytes());
-        assert_eq!(files["config.json"], Known { length: 7, sha256: None });
-        assert_eq!(files["m.gguf"], Known { length: 4_000_000_000, sha256: Some(oid) });
+        assert!(files.contains(&("config.json".into(), Known { length: 7, sha256: None })));
+        assert!(files.contains(&("m.gguf".into(), Known { length: 4_000_000_000, sha256: Some(oid) })));
         assert!(parse(b"<html>").is_empty() && parse(b"{\"error\":1}").is_empty());
     }
 }

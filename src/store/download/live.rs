@@ -2,7 +2,6 @@
 //! begins, the little that is wanted of headers is asked for directly.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use futures_util::future::{LocalBoxFuture, ready};
@@ -52,6 +51,9 @@ impl Body for Whole {
     }
 }
 
+/// (file, shard): one that is open to read.
+type Opened = ((usize, usize), Rc<dyn ByteSource>);
+
 /// What readers and the download share.
 pub(super) struct Live {
     pub shared: Rc<Shared>,
@@ -65,7 +67,7 @@ pub(super) struct Live {
     /// Why nothing more will arrive.
     pub failed: RefCell<Option<(ErrorKind, String)>>,
     pub hand: Mutex<Option<Hand>>,
-    opened: RefCell<HashMap<(usize, usize), Rc<dyn ByteSource>>>,
+    opened: RefCell<Vec<Opened>>,
     /// The last piece that was asked for ahead: its file, where it begins, its bytes.
     ahead: RefCell<(usize, u64, Vec<u8>)>,
 }
@@ -106,7 +108,7 @@ impl Live {
 
     /// A file begins anew: nobody may have its shards open.
     pub fn let_go(&self, number: usize) {
-        self.opened.borrow_mut().retain(|(of, _), _| *of != number);
+        self.opened.borrow_mut().retain(|((of, _), _)| *of != number);
     }
 
     /// Nothing may be open any more.
@@ -137,7 +139,7 @@ impl Live {
                     failed => Some(failed),
                 })
                 .await?;
-            if let Some(open) = self.opened.borrow().get(&(number, index)) {
+            if let Some((_, open)) = self.opened.borrow().iter().find(|(key, _)| *key == (number, index)) {
                 return Ok(open.clone());
             }
             let source = self.shared.medium().open(self.shared.place(), &shard_name(number, index)).await?;
@@ -147,7 +149,7 @@ impl Live {
                 continue;
             }
             let source = source.ok_or_else(|| Error::storage(format!("{}: a piece that has just been written is not there", self.shared.key().url())))?;
-            self.opened.borrow_mut().insert((number, index), source.clone());
+            self.opened.borrow_mut().push(((number, index), source.clone()));
             return Ok(source);
         }
     }

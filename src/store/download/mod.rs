@@ -12,7 +12,6 @@ mod unfinished;
 mod tests;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use futures_util::future::{Either, ready, select};
@@ -71,9 +70,9 @@ pub struct Download {
     options: DownloadOptions,
     targets: RefCell<Vec<Target>>,
     /// (file, shard): what connections are at, and bytes of it that are not whole shards yet.
-    flight: RefCell<HashMap<(usize, usize), u64>>,
+    flight: RefCell<Vec<((usize, usize), u64)>>,
     /// Files and shards that some connection has taken.
-    taken: RefCell<HashSet<(usize, usize)>>,
+    taken: RefCell<Vec<(usize, usize)>>,
     /// What nobody is at.
     unfinished: Unfinished,
     crew: Crew,
@@ -292,7 +291,7 @@ impl Download {
             self.taken.take();
             self.flight.replace(self.unfinished.bytes());
             self.crew.begin();
-            let mut hashes = HashMap::new();
+            let mut hashes = Vec::new();
             let outcome = {
                 let work: FuturesUnordered<Work<'_, Outcome>> = FuturesUnordered::new();
                 work.push(Box::pin(self.hash_behind(progress, &mut hashes)));
@@ -347,19 +346,20 @@ impl Download {
     }
 
     /// While files arrive, hashes those of several shards, so that not all of it has to be read afterwards.
-    async fn hash_behind(&self, progress: &dyn Fn(Progress), hashes: &mut HashMap<usize, String>) -> Result<Outcome> {
+    async fn hash_behind(&self, progress: &dyn Fn(Progress), hashes: &mut Vec<(usize, String)>) -> Result<Outcome> {
         for (number, file) in self.known().into_iter().filter(|(_, file)| file.length.is_some() && file.shards.len() > 1) {
-            hashes.insert(number, self.hash(number, &file, progress).await?);
+            hashes.push((number, self.hash(number, &file, progress).await?));
         }
         Ok(Outcome::Done)
     }
 
     /// Compares files with the hash that was known before; that of a file of one shard is its shard's.
-    async fn compare_hashes(&self, mut hashes: HashMap<usize, String>, progress: &dyn Fn(Progress)) -> Result<()> {
+    async fn compare_hashes(&self, hashes: Vec<(usize, String)>, progress: &dyn Fn(Progress)) -> Result<()> {
         for (number, file) in self.known() {
             let url = self.url(number)?;
-            let found = match (file.shards.as_slice(), hashes.remove(&number)) {
-                (_, Some(hash)) => hash,
+            let behind = hashes.iter().find(|(of, _)| *of == number);
+            let found = match (file.shards.as_slice(), behind) {
+                (_, Some((_, hash))) => hash.clone(),
                 ([Some(alone)], None) => alone.clone(),
                 _ => self.hash(number, &file, progress).await?,
             };
@@ -384,20 +384,27 @@ impl Download {
     /// The next shard that is missing, in order.
     fn next_job(&self) -> Option<Job> {
         let state = self.live.shared.state();
-        let mut taken = self.taken.borrow_mut();
+        let mut all = self.taken.borrow_mut();
+        let mut take = |key| {
+            let free = !all.contains(&key);
+            if free {
+                all.push(key);
+            }
+            free
+        };
         for target in self.targets.borrow().iter() {
             let Some(file) = state.files.get(target.number) else { continue };
             if file.is_whole() {
                 continue;
             }
             if !target.ranges || file.length.is_none() {
-                if taken.insert((target.number, 0)) {
+                if take((target.number, 0)) {
                     return Some(Job::Whole(target.number));
                 }
                 continue;
             }
             for (index, shard) in file.shards.iter().enumerate() {
-                if shard.is_none() && taken.insert((target.number, index)) {
+                if shard.is_none() && take((target.number, index)) {
                     return Some(Job::Shard(target.number, index));
                 }
             }
@@ -411,7 +418,7 @@ impl Download {
             Job::Shard(number, index) => (number, index),
             Job::Whole(number) => (number, 0),
         };
-        self.taken.borrow_mut().remove(&key);
+        self.taken.borrow_mut().retain(|taken| *taken != key);
     }
 
     /// A shard to write, with what is there of it.
@@ -447,11 +454,12 @@ impl Download {
     }
 
     fn flying(&self, number: usize, index: usize, bytes: u64) {
-        self.flight.borrow_mut().insert((number, index), bytes);
+        self.landed(number, index);
+        self.flight.borrow_mut().push(((number, index), bytes));
     }
 
     fn landed(&self, number: usize, index: usize) {
-        self.flight.borrow_mut().remove(&(number, index));
+        self.flight.borrow_mut().retain(|(key, _)| *key != (number, index));
     }
 
     /// Tells how far it is, but not for every few bytes.
@@ -459,7 +467,7 @@ impl Download {
         let (bytes, total) = {
             let state = self.live.shared.state();
             let known = state.files.iter().filter_map(|f| f.length).sum::<u64>();
-            (state.bytes() + self.flight.borrow().values().sum::<u64>(), known)
+            (state.bytes() + self.flight.borrow().iter().map(|(_, bytes)| bytes).sum::<u64>(), known)
         };
         let before = self.reported.get();
         // Where something begins anew, it stays where it was until that is reached again.

@@ -2,35 +2,34 @@
 //! its own end they are kept for the next one.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 use crate::store::Shard;
 
 /// (file, shard): what has arrived of it, where nobody is at it.
 #[derive(Default)]
-pub(super) struct Unfinished(RefCell<HashMap<(usize, usize), Shard>>);
+pub(super) struct Unfinished(RefCell<Vec<((usize, usize), Shard)>>);
 
 impl Unfinished {
     /// Takes what is there of one.
     pub fn take(&self, number: usize, index: usize) -> Option<Shard> {
-        self.0.borrow_mut().remove(&(number, index))
+        let mut all = self.0.borrow_mut();
+        let at = all.iter().position(|(key, _)| *key == (number, index))?;
+        Some(all.swap_remove(at).1)
     }
 
     /// Takes one of them.
     pub fn any(&self) -> Option<Shard> {
-        let mut all = self.0.borrow_mut();
-        let key = *all.keys().next()?;
-        all.remove(&key)
+        self.0.borrow_mut().pop().map(|(_, shard)| shard)
     }
 
     /// A file begins anew.
     pub fn forget(&self, number: usize) {
-        self.0.borrow_mut().retain(|(of, _), _| *of != number);
+        self.0.borrow_mut().retain(|((of, _), _)| *of != number);
     }
 
     /// What is there of each.
-    pub fn bytes(&self) -> HashMap<(usize, usize), u64> {
+    pub fn bytes(&self) -> Vec<((usize, usize), u64)> {
         self.0.borrow().iter().map(|(key, shard)| (*key, shard.len())).collect()
     }
 
@@ -69,7 +68,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if let Some(shard) = self.shard.take() {
-            self.of.0.borrow_mut().insert(self.key, shard);
+            self.of.0.borrow_mut().push((self.key, shard));
         }
     }
 }
