@@ -68,8 +68,8 @@ export interface UseChat extends ChatState {
 }
 
 /**
- * A chat with a model in this page. Loads the model when the component is there, and frees it when the component goes; a load that is under way
- * is aborted.
+ * A chat with a model in this page. Loads the model when the component is there, and frees it some seconds after the component has gone, unless
+ * one with the same options has taken it up by then, as after a hot edit; a load that is under way is aborted.
  *
  * ```jsx
  * const { status, progress, messages, error, send, stop } = useChat({ model: '/models/box.gguf' });
@@ -111,7 +111,54 @@ const EMPTY: ChatState = {
 /** Errors after which an engine is of no more use. */
 const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'];
 
+/** How long an engine outlives its component, in milliseconds: one that comes back at once, as with every hot edit, goes on with it. */
+const LINGER_MS = 5000;
+
+/** The engine whose component has gone, and what it was loaded with. */
+let lingering: { key: string; engine: Engine; timer: ReturnType<typeof setTimeout> } | null = null;
+
+function linger(key: string, engine: Engine): void {
+  endLingering();
+  lingering = { key, engine, timer: setTimeout(endLingering, LINGER_MS) };
+}
+
+/** Takes it up again, if it is the same; any other one makes room. */
+function takeUp(key: string): Engine | null {
+  const engine = lingering?.key === key ? lingering.engine : null;
+  if (engine) {
+    clearTimeout(lingering!.timer);
+    lingering = null;
+  } else endLingering();
+  return engine;
+}
+
+function endLingering(): void {
+  if (!lingering) return;
+  clearTimeout(lingering.timer);
+  lingering.engine.dispose();
+  lingering = null;
+}
+
+const numbers = new WeakMap<object, number>();
+let next = 1;
+
+/** The same for the same options: plain values by what they are, files and functions by which they are. */
+function keyOf(model: unknown, load: object = {}): string {
+  const plain = (_: string, value: unknown): unknown => {
+    const isObject = typeof value === 'object' && value !== null;
+    if (!isObject && typeof value !== 'function') return value;
+    if (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype) return value;
+    if (!numbers.has(value)) numbers.set(value, next++);
+    return `#${numbers.get(value)}`;
+  };
+  const { onProgress: _, signal: __, ...rest } = load as Record<string, unknown>;
+  // URLs have a toJSON of their own, which gives their text.
+  return JSON.stringify([model, rest], plain);
+}
+
 class ChatStore {
+  /** What the engine was loaded with. */
+  #key = '';
   options: UseChatOptions | null = null;
   #state = EMPTY;
   readonly #listeners = new Set<() => void>();
@@ -137,7 +184,7 @@ class ChatStore {
 
   async load(): Promise<void> {
     const waiting = this.#waiting;
-    this.unload();
+    this.#drop();
     this.#waiting = waiting;
     const controller = new AbortController();
     const { signal } = controller;
@@ -145,12 +192,15 @@ class ChatStore {
     this.#set({ status: 'loading', progress: null, error: null });
     try {
       const { model, load } = this.options!;
-      const engine = await Engine.load({
-        ...load,
-        model,
-        signal,
-        onProgress: (progress) => signal.aborted || this.#set({ progress }),
-      });
+      this.#key = keyOf(model, load);
+      const engine =
+        takeUp(this.#key) ??
+        (await Engine.load({
+          ...load,
+          model,
+          signal,
+          onProgress: (progress) => signal.aborted || this.#set({ progress }),
+        }));
       if (signal.aborted) return engine.dispose();
       const follow = (): void => this.#set({ info: engine.info });
       engine.addEventListener('devicerestored', follow);
@@ -162,8 +212,16 @@ class ChatStore {
     }
   }
 
-  /** Frees what is loaded and ends what is under way. The conversation stays. */
+  /** Frees what is loaded, a little later, and ends what is under way. The conversation stays. */
   unload(): void {
+    const { engine } = this.#state;
+    if (engine) linger(this.#key, engine);
+    this.#set({ engine: null });
+    this.#drop();
+  }
+
+  /** The same at once. */
+  #drop(): void {
     this.#loading?.abort();
     this.#loading = null;
     this.#end();

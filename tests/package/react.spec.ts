@@ -221,7 +221,7 @@ test('errors of loading and of answering, each tried again', async ({ blank }) =
   });
 });
 
-test('leaving while loading aborts it, leaving while answering disposes of the engine; another model takes the place of this one', async ({
+test('leaving while loading aborts it, leaving while answering frees the engine a little later, unless it is taken up again; another model takes the place of this one', async ({
   blank,
 }) => {
   const seen = await blank.evaluate(async () => {
@@ -240,6 +240,11 @@ test('leaving while loading aborts it, leaving while answering disposes of the e
     await until(() => chat.messages.length === 2);
     unmount();
     note();
+    // As after a hot edit.
+    mount({ model: '/a.gguf' });
+    await until(() => chat.status === 'ready');
+    unmount();
+    note();
     mount({ model: new URL('/a.gguf', location.href) }, false);
     await until(() => chat.status === 'ready');
     // Another object, the same address.
@@ -250,11 +255,15 @@ test('leaving while loading aborts it, leaving while answering disposes of the e
     mount({ model: '/b.gguf', enabled: false }, false);
     await until(() => chat.status === 'idle');
     note();
+    await until(() => noted.disposed === 3);
+    note();
     return states;
   });
   expect(seen).toEqual([
     [1, 1, 0],
-    [2, 1, 1],
+    [2, 1, 0],
+    [2, 1, 0],
+    [4, 1, 2],
     [4, 1, 2],
     [4, 1, 3],
   ]);

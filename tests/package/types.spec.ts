@@ -142,3 +142,19 @@ test('the tarball holds what its exports and declarations reach, and nothing tha
     expect(imports.sort()).toEqual(name === 'react.js' ? ['./index.js', 'react'] : ['./index.js']);
   }
 });
+
+test('outside of browsers each call says where it is and what to do', async () => {
+  writeFileSync(
+    join(consumer, 'outside.mjs'),
+    `import { Engine, models } from 'millrace';
+     const said = (work) => work.then(() => null, ({ code, message }) => [code, message]);
+     const caught = await said(Engine.load({ model: '/x.gguf' }));
+     console.log(JSON.stringify([caught, await said(models.list()), await Engine.supported()]));`,
+  );
+  const { output, code } = await run(process.execPath, [join(consumer, 'outside.mjs')], { capture: true, check: false });
+  expect(code).toBe(0);
+  const [load, list, support] = JSON.parse(output) as [[string, string], [string, string], { supported: boolean }];
+  expect(load).toEqual(['NO_WEBGPU', expect.stringContaining('this is Node.js')]);
+  expect(list).toEqual(['STORAGE', expect.stringContaining('this is Node.js')]);
+  expect(support).toMatchObject({ supported: false, code: 'NO_WEBGPU', adapter: null, storage: { kept: false } });
+});
