@@ -136,7 +136,7 @@ test('the AI SDK: whole, streamed, aborted', async ({ box }) => {
 });
 
 for (const section of ['OpenAI client', 'AI SDK']) {
-  test(`README.md, ${section}`, async ({ box, site }) => {
+  test(`docs/GUIDE.md, ${section}`, async ({ box, site }) => {
     const name = `/suite/${section.replace(' ', '-')}.js`;
     site.routes.set(name, javascript(await bundled(`const { engine } = globalThis;\n${block(section, 'js')}`)));
     await box.evaluate(async (name) => {
