@@ -90,11 +90,11 @@ export class Engine extends EventTarget {
    * UNSUPPORTED_MODEL, OUT_OF_MEMORY, STORAGE, and ABORTED as soon as `signal` is aborted.
    */
   static async load(options: LoadOptions): Promise<Engine> {
+    const missing = missingWebGpu();
+    if (missing) throw missing;
     const named = checkLoad(options);
     const { signal, onProgress } = options;
     if (signal?.aborted) throw aborted('loading', signal);
-    const missing = missingWebGpu();
-    if (missing) throw missing;
     const checked = { ...named, model: await resolveHub('Engine.load', named.model, options, models.list) };
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
     const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
@@ -157,9 +157,9 @@ export class Engine extends EventTarget {
    * what would fit instead. `onProgress` is told what is waited for, where a server has to be asked again. Rejects as {@link Engine.load} does.
    */
   static async plan(options: PlanOptions): Promise<LoadPlan> {
-    const named = checkPlan(options);
     const missing = missingWebGpu();
     if (missing) throw missing;
+    const named = checkPlan(options);
     const { signal, fetch, onProgress } = options;
     const model = await resolveHub('Engine.plan', named.model, options, models.list);
     const checked = { ...named, model };

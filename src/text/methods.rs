@@ -6,6 +6,7 @@ use minijinja_contrib::pycompat;
 
 /// Calls `value.method(args)`, for methods that are not the template engine's own.
 pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    super::template_limits::check_method(value, method, args)?;
     let Some(text) = value.as_str() else { return pycompat::unknown_method_callback(state, value, method, args) };
     match method {
         "rsplit" => {

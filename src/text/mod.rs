@@ -15,6 +15,8 @@ mod pre;
 mod spm;
 mod stream;
 mod template;
+mod template_budget;
+mod template_limits;
 mod template_source;
 mod tojson;
 mod tokenizer;

@@ -1,14 +1,17 @@
 //! Chat templates: the Jinja programs that turn a conversation into the text a model was trained on.
 
-use std::io;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
+use minijinja::machinery::{CompiledTemplate, TemplateConfig, eval, make_string_output};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde};
-use minijinja::{Environment, ErrorKind, Value};
+use minijinja::value::{Kwargs, Serde, ValueKind};
+use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 use serde_json::Map;
 
 use super::clock::DateTime;
+use super::template_budget::{self, Budget, bound, printed};
+use super::template_limits;
 use super::template_source::TemplateSource;
 use super::tojson::{python_float, tojson};
 use super::tokenizer::SpecialTokens;
@@ -16,8 +19,6 @@ use crate::error::{Error, Result};
 
 /// Instructions a template may execute. A long conversation takes some ten thousand.
 const FUEL: u64 = 5_000_000;
-/// Bytes a template may write; far more than any context holds.
-const MAX_OUTPUT: usize = 16 << 20;
 /// Marks, in the error that stops a template, that the template asked for it.
 const RAISED: &str = "the chat template refuses the conversation: ";
 
@@ -40,6 +41,7 @@ impl ChatTemplate {
     pub fn new(source: &TemplateSource, special: SpecialTokens) -> Result<Self> {
         let prepared: IndexMap<_, _> = source.iter().map(|(name, text)| (name.to_owned(), without_generation_tags(text))).collect();
         for (name, text) in &prepared {
+            template_limits::check_source(text)?;
             environment(None)?.add_template(name, text).map_err(|e| failure("does not parse", &e))?;
         }
         Ok(Self { source: source.clone(), prepared, special, now: None })
@@ -107,11 +109,16 @@ impl ChatTemplate {
         variables.insert("add_generation_prompt", Value::from(add_generation_prompt));
 
         let environment = environment(self.now)?;
-        let template = environment.template_from_named_str(name, text).map_err(|e| failure("does not parse", &e))?;
-        let mut output = Output::default();
-        match template.render_captured_to(Value::from_pairs(variables), &mut output) {
-            _ if output.full => Err(Error::template(format!("the chat template writes more than {} MiB", MAX_OUTPUT >> 20))),
-            Ok(_) => String::from_utf8(output.bytes).map_err(|_| Error::internal("the chat template wrote half a character")),
+        let config = TemplateConfig { syntax_config: syntax()?, default_auto_escape: Arc::new(|_| AutoEscape::None) };
+        let compiled = CompiledTemplate::new(name, text, &config).map_err(|e| failure("does not parse", &e))?;
+        let (main, blocks) = (bound(&compiled.instructions), compiled.blocks.iter().map(|(name, block)| (*name, bound(block))).collect());
+        let mut output = String::new();
+        let rendered = {
+            let mut out = make_string_output(&mut output);
+            eval(&environment, &main, Value::from_pairs(variables), &blocks, &mut out, AutoEscape::None).map(drop)
+        };
+        match rendered {
+            Ok(()) => Ok(output),
             Err(e) if e.kind() == ErrorKind::OutOfFuel => {
                 Err(Error::template(format!("the chat template does not end: it was stopped after {FUEL} instructions")))
             }
@@ -130,15 +137,28 @@ fn failure(what: &str, error: &minijinja::Error) -> Error {
     Error::template(format!("the chat template {what}{line}: {}{detail}", error.kind()))
 }
 
+fn syntax() -> Result<SyntaxConfig> {
+    SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))
+}
+
 fn environment<'a>(now: Option<DateTime>) -> Result<Environment<'a>> {
-    let syntax =
-        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))?;
+    let budget = Budget::new();
     let mut environment = Environment::new();
-    environment.set_syntax(syntax);
+    environment.set_syntax(syntax()?);
     environment.set_fuel(Some(FUEL));
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_unknown_method_callback(super::methods::call);
-    environment.add_filter("tojson", |value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs| tojson(value, ensure_ascii, kwargs));
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    template_budget::limit(&mut environment, &budget);
+    let own = budget.clone();
+    environment.set_unknown_method_callback(move |state, value, method, args| {
+        own.skim(value)?;
+        args.iter().try_for_each(|arg| own.walk(arg, true))?;
+        super::methods::call(state, value, method, args)
+    });
+    let own = budget.clone();
+    environment.add_filter("tojson", move |value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs| {
+        own.walk(value, true)?;
+        tojson(value, ensure_ascii, kwargs)
+    });
     environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
         Err(minijinja::Error::new(ErrorKind::InvalidOperation, format!("{RAISED}{message}")))
     });
@@ -146,10 +166,20 @@ fn environment<'a>(now: Option<DateTime>) -> Result<Environment<'a>> {
         let now = now.unwrap_or_else(DateTime::now);
         now.format(&format).map_err(|e| minijinja::Error::new(ErrorKind::InvalidOperation, e.message().to_owned()))
     });
-    environment.set_formatter(|out, state, value| match value.kind() {
-        minijinja::value::ValueKind::Number if !value.is_integer() => {
+    environment.set_formatter(move |out, state, value| match value.kind() {
+        ValueKind::Number if !value.is_integer() => {
             let text = python_float(f64::try_from(value.clone())?);
             minijinja::escape_formatter(out, state, &Value::from(text))
+        }
+        ValueKind::String => {
+            budget.write(value.as_str().map_or(0, str::len))?;
+            minijinja::escape_formatter(out, state, value)
+        }
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+            // What prints as more than there is room for is not begun.
+            let text = printed(value, &budget)?;
+            budget.write(text.len())?;
+            minijinja::escape_formatter(out, state, value)
         }
         _ => minijinja::escape_formatter(out, state, value),
     });
@@ -175,26 +205,4 @@ fn without_generation_tags(source: &str) -> String {
     }
     out.push_str(rest);
     out
-}
-
-/// Collects what a template writes, up to a limit.
-#[derive(Default)]
-struct Output {
-    bytes: Vec<u8>,
-    full: bool,
-}
-
-impl io::Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_OUTPUT {
-            self.full = true;
-            return Err(io::Error::other("too much output"));
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -567,7 +567,7 @@ test.describe('shards know their hashes', () => {
   test('a manifest that is a web page', async ({ tab, faulty }) => {
     faulty.break(MANIFEST, () => ({ status: 200, body: '<!doctype html><title>Sign in</title>' }));
     expect((await download(tab, `${faulty.url}${MANIFEST}`)).error).toMatchObject({
-      code: 'BAD_MODEL',
+      code: 'NOT_FOUND',
       message: expect.stringContaining('manifest.json'),
     });
     faulty.heal();

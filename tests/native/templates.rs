@@ -51,6 +51,115 @@ fn every_case_renders_as_in_transformers() {
 }
 
 #[test]
+fn what_one_filter_or_method_would_make_too_long_is_refused() {
+    for expression in [
+        "'%1000000000d'|format(1)",
+        "'%*d'|format(1000000000, 1)",
+        "'{:>1000000000}'.format('x')",
+        "'{:{}}'.format('x', 1000000000)",
+        "'a\\nb'|indent(10**9)",
+        "'a\\nb'|indent(width=10**9)",
+        "('a' * n)|replace('a', 'b' * n)",
+        "('a' * n)|replace('', 'b' * n)",
+        "('a' * n).replace('a', 'b' * n)",
+        "range(n - 10000)|join('b' * n)",
+        "('b' * n).join(range(n - 10000)|list)",
+    ] {
+        let started = std::time::Instant::now();
+        let error = render(&format!("{{% set n = 100000 %}}\n{{{{ {expression} }}}}")).unwrap_err();
+        assert_eq!(error.code(), "TEMPLATE", "{expression}");
+        assert!(error.message().contains("line 2") && error.message().contains("would make more than"), "{expression}: {error}");
+        assert!(started.elapsed().as_millis() < 1000, "{expression} took {:?}", started.elapsed());
+    }
+    for (expression, expected) in [
+        ("'%05d|%s'|format(42, 'x')", "00042|x"),
+        ("'{:>4}|{}'.format('x', 123456789)", "   x|123456789"),
+        ("'a\\nb'|indent(2)", "a\n  b"),
+        ("'a\\nb'|indent(2, true)", "  a\n  b"),
+        ("'aXbX'|replace('X', '--')", "a--b--"),
+        ("'aXbX'.replace('X', '-', 1)", "a-bX"),
+        ("[1, 2.5, 'x']|join(', ')", "1, 2.5, x"),
+        ("[{'n': 1}, {'n': 2}]|join('+', attribute='n')", "1+2"),
+        ("[1, 2]|join(d='-')", "1-2"),
+        ("', '.join(['a', 'b'])", "a, b"),
+    ] {
+        assert_eq!(render(&format!("{{{{ {expression} }}}}")).unwrap(), expected, "{expression}");
+    }
+}
+
+#[test]
+fn memory_and_time_are_bounded_beside_instructions() {
+    let twice = |start: &str, step: &str| {
+        format!("{{% set ns = namespace(s={start}) %}}\n{{% for i in range(60) %}}{{% set ns.s = {step} %}}{{% endfor %}}{{{{ ns.s|length }}}}")
+    };
+    let often = |work: &str| format!("{{% set n = 10000000 %}}{{% set s = 'x' * n %}}\n{{% for i in range(90000) %}}{{% set t = {work} %}}{{% endfor %}}");
+    for text in [
+        twice("'x'", "ns.s ~ ns.s"),
+        twice("'x'", "ns.s + ns.s"),
+        twice("'x'", "ns.s * 2"),
+        twice("'x'", "ns.s|replace('x', 'xx')"),
+        twice("'x'", "[ns.s, ns.s]|join"),
+        twice("[1]", "ns.s + ns.s"),
+        twice("[1]", "ns.s * 2"),
+        twice("[1]", "[ns.s, ns.s]"),
+        twice("[1]", "{'a': ns.s, 'b': ns.s}"),
+        "\n{% set ns = namespace(s=[1]) %}{% for i in range(90000) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s }}".to_owned(),
+        "\n{% macro f(x) %}{{ f(x ~ x) }}{% endmacro %}{{ f('ab') }}".to_owned(),
+        "\n{% set s %}{% for i in range(90000) %}{{ 'x' * 1000 }}{% endfor %}{% endset %}".to_owned(),
+        "\n{% for i in range(90000) %}0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789{% endfor %}".to_owned(),
+        "\n{{ 'x' * 100000000 }}".to_owned(),
+        "\n{{ [[1] * 10000] * 100000 }}".to_owned(),
+        "\n{{ (('x' * 10000) ~ 'y') * 10000 }}".to_owned(),
+        often("s[::-1]"),
+        often("s|upper"),
+        often("s|trim|length"),
+        often("s.replace('x', 'y')"),
+        often("s.split('y')"),
+        often("s in s"),
+        often("s == s ~ 'y'"),
+        "\n{% set l = range(90000)|list %}{% for i in range(90000) %}{% set t = l|sort %}{% endfor %}".to_owned(),
+    ] {
+        let started = std::time::Instant::now();
+        let error = render(&text).err().unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(error.code(), "TEMPLATE", "{text}");
+        assert!(error.message().contains("line ") || error.message().contains("does not end") || error.message().contains("writes more"), "{text}: {error}");
+        // A second in a release build.
+        assert!(started.elapsed().as_secs() < 6, "{text} took {:?}", started.elapsed());
+    }
+    // Long conversations are none of this.
+    let messages: Vec<_> =
+        (0..1000).map(|i| json!({"role": if i % 2 == 0 { "user" } else { "assistant" }, "content": format!("{i} {}", "word ".repeat(400))})).collect();
+    let text = "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' and m.content is string and not m.content.startswith('<') %}\
+        {% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}{% set content = m.content|trim %}\
+        {% if loop.index0 == messages|length - 1 or 'tool_calls' in m %}{{ '[' ~ ns.last ~ ']' }}{% endif %}\
+        {{ '<' + m.role + '>' + content.split('</x>')[-1].lstrip('\\n') + '</' ~ m['role'] ~ '>' }}{% endfor %}{{ messages[1:][::-1]|length }}";
+    let rendered = template(text).unwrap().render(&json!(messages), None, &Map::new(), true).unwrap();
+    assert!(rendered.len() > 2_000_000 && rendered.ends_with("999"), "{}", rendered.len());
+}
+
+#[test]
+fn expressions_that_nest_without_end_are_refused_when_the_template_is_read() {
+    let many = |one: &str| one.repeat(100_000);
+    for text in [
+        format!("one\n{{{{ 1{} }}}}", many(" + 1")),
+        format!("one\n{{{{ 'x'{} }}}}", many("|upper")),
+        format!("one\n{{% set x = 'x'{} %}}", many(" ~ 'x'")),
+        format!("one\n{{{{ x{} }}}}", many(".y")),
+        format!("one\n{{% if x %}}{}{{% endif %}}", many("{% elif x %}")),
+        format!("one\n{{{{ {}1{} }}}}", many("("), many(")")),
+        format!("one\n{{{{ 1{}", many(" + 1")),
+    ] {
+        let error = template(&text).err().unwrap();
+        assert_eq!(error.code(), "TEMPLATE");
+        assert!(error.message().contains("line 2") || error.message().contains("bytes"), "{error}");
+    }
+    // Long texts, strings with signs in them and many tags are no long expressions.
+    let text = format!("{}{{{{ '{}' }}}}{}", many("a | b "), " | }} + ".repeat(10_000), "{{ 1 }}".repeat(5_000));
+    assert!(render(&text).unwrap().ends_with("1111"));
+    assert!(render(&format!("{{{{ 1{} }}}}", " + 1".repeat(400))).unwrap() == "401");
+}
+
+#[test]
 fn a_template_that_does_not_end_is_stopped() {
     let error = render("{% macro f() %}{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}{% endmacro %}{{ f() }}").unwrap_err();
     assert_eq!(error.code(), "TEMPLATE");

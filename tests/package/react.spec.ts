@@ -227,6 +227,11 @@ test('leaving while loading aborts it, leaving while answering frees the engine 
   const seen = await blank.evaluate(async () => {
     const states: unknown[] = [];
     const note = (): void => void states.push([noted.loads, noted.aborted, noted.disposed]);
+    // What a component that has gone said last stays in `chat`.
+    const ready = (): Promise<unknown> => {
+      chat = { ...chat, status: 'loading' };
+      return until(() => chat.status === 'ready');
+    };
     noted.hold = 10_000;
     mount({ model: '/a.gguf' });
     await until(() => chat?.progress);
@@ -235,18 +240,18 @@ test('leaving while loading aborts it, leaving while answering frees the engine 
     noted.hold = 0;
     noted.says = Array.from({ length: 5000 }, () => 'a');
     mount({ model: '/a.gguf' });
-    await until(() => chat.status === 'ready');
+    await ready();
     chat.send('Hello');
     await until(() => chat.messages.length === 2);
     unmount();
     note();
     // As after a hot edit.
     mount({ model: '/a.gguf' });
-    await until(() => chat.status === 'ready');
+    await ready();
     unmount();
     note();
     mount({ model: new URL('/a.gguf', location.href) }, false);
-    await until(() => chat.status === 'ready');
+    await ready();
     // Another object, the same address.
     mount({ model: new URL('/a.gguf', location.href) }, false);
     mount({ model: '/b.gguf' }, false);

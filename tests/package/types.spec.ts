@@ -151,7 +151,10 @@ test('outside of browsers each call says where it is and what to do', async () =
      const caught = await said(Engine.load({ model: '/x.gguf' }));
      console.log(JSON.stringify([caught, await said(models.list()), await Engine.supported()]));`,
   );
-  const { output, code } = await run(process.execPath, [join(consumer, 'outside.mjs')], { capture: true, check: false });
+  const { output, code } = await run(process.execPath, [join(consumer, 'outside.mjs')], {
+    capture: true,
+    check: false,
+  });
   expect(code).toBe(0);
   const [load, list, support] = JSON.parse(output) as [[string, string], [string, string], { supported: boolean }];
   expect(load).toEqual(['NO_WEBGPU', expect.stringContaining('this is Node.js')]);
