@@ -4,6 +4,8 @@
 //! ([`Tokenizer`], from tokenizer.json or from GGUF metadata), what it does not do (text as tokens arrive:
 //! [`StreamDecoder`]), and chat templates ([`ChatTemplate`]).
 
+pub mod calls;
+
 mod clock;
 mod eos;
 mod gguf;

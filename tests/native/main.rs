@@ -4,6 +4,7 @@ mod bench;
 mod bisect;
 mod box_model;
 mod builder;
+mod calls;
 mod common;
 mod conversation;
 mod decode_loop;

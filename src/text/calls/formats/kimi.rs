@@ -1,0 +1,41 @@
+//! Kimi K2: `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`, in a section that may be missing.
+
+use super::super::reader::{Read, Reader, Stop};
+use super::super::tags;
+use super::Format;
+
+const BEGIN: &str = "<|tool_calls_section_begin|>";
+const END: &str = "<|tool_calls_section_end|>";
+const ONE: &str = "<|tool_call_begin|>";
+const ARGUMENTS: &str = "<|tool_call_argument_begin|>";
+const ONE_END: &str = "<|tool_call_end|>";
+
+pub static FORMAT: Format = Format {
+    shown_by: &[ONE],
+    opens: &[BEGIN, ONE],
+    marks: &[BEGIN, END, ONE, ARGUMENTS, ONE_END],
+    read: |r, which, _| {
+        if which == 1 {
+            return call(r);
+        }
+        tags::all(r, END, |r| {
+            r.expect(ONE)?;
+            call(r)
+        })
+    },
+    ..Format::PLAIN
+};
+
+fn call(r: &mut Reader) -> Read {
+    let id = r.until(ARGUMENTS)?.trim();
+    let name = id.strip_prefix("functions.").unwrap_or(id);
+    let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+    if !r.is_tool(name) {
+        return Err(Stop::No);
+    }
+    r.begin(name, Some(id.to_owned()))?;
+    r.json_arguments()?;
+    r.end();
+    r.space();
+    r.eat(ONE_END).map(drop)
+}

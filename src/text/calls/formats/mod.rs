@@ -1,0 +1,77 @@
+//! The ways in which models write calls and thoughts: a file each.
+
+pub mod thoughts;
+
+mod bare;
+mod deepseek;
+mod functionary;
+mod gemma;
+mod harmony;
+mod kimi;
+mod lists;
+mod llama;
+mod minimax;
+mod mistral;
+mod seed;
+mod tool_call;
+
+use super::Section;
+use super::reader::{Read, Reader};
+
+/// A way of writing calls.
+#[derive(Debug)]
+pub struct Format {
+    /// Any of these in a template or among the special tokens shows that a model writes so; where there are none, all may.
+    pub shown_by: &'static [&'static str],
+    /// What it begins with.
+    pub opens: &'static [&'static str],
+    /// All its marks, of which special tokens may be parts.
+    pub marks: &'static [&'static str],
+    /// Whether there is no mark of its own: what it begins with is the beginning of the call itself. Where a model's calls have tags, bare ones count
+    /// only where nothing else has been said.
+    pub bare: bool,
+    /// Whether it also tells thoughts and text apart, so that it is read without tools, too.
+    pub sections: bool,
+    /// Reads what follows the opening, of which the number is given.
+    pub read: fn(&mut Reader, usize, &mut Section) -> Read,
+}
+
+impl Format {
+    /// What a format that says nothing else is.
+    const PLAIN: Self = Self { shown_by: &[], opens: &[], marks: &[], bare: false, sections: false, read: |_, _, _| Ok(()) };
+}
+
+/// A way of writing thoughts.
+#[derive(Debug)]
+pub struct Thought {
+    /// As for [`Format`].
+    pub shown_by: &'static [&'static str],
+    pub open: &'static str,
+    /// Ends of prompts, beside `open`, after which the model thinks.
+    pub prompts: &'static [&'static str],
+    /// What ends it, and whether that belongs to it.
+    pub ends: &'static [(&'static str, bool)],
+    /// Tags around the answer, which are not said.
+    pub around: &'static [&'static str],
+    /// Whether it may begin after text, too: its mark is a special token.
+    pub anywhere: bool,
+}
+
+pub static ALL: &[&Format] = &[
+    &harmony::FORMAT,
+    &tool_call::FORMAT,
+    &mistral::FORMAT,
+    &deepseek::MARKED,
+    &deepseek::DSML,
+    &kimi::FORMAT,
+    &minimax::FORMAT,
+    &seed::FORMAT,
+    &gemma::FORMAT,
+    &lists::FORMAT,
+    &lists::PYTHON,
+    &functionary::TAGS,
+    &functionary::RECIPIENTS,
+    &llama::PYTHON_TAG,
+    &bare::LISTS,
+    &bare::JSON,
+];

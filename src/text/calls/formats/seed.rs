@@ -1,0 +1,17 @@
+//! Seed-OSS: `<seed:tool_call><function=name><parameter=key>value</parameter></function></seed:tool_call>`.
+
+use super::super::tags;
+use super::Format;
+
+pub static FORMAT: Format = Format {
+    shown_by: &["<seed:tool_call>"],
+    opens: &["<seed:tool_call>"],
+    marks: &["<seed:tool_call>", "</seed:tool_call>"],
+    read: |r, _, _| {
+        tags::all(r, "</seed:tool_call>", |r| {
+            r.expect("<function=")?;
+            tags::function(r)
+        })
+    },
+    ..Format::PLAIN
+};

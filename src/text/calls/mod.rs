@@ -1,0 +1,387 @@
+//! What a model's answer says: its thoughts, its text, and the calls of tools in it, told apart as its tokens come.
+//!
+//! Each way of writing calls has a file in `formats/`: what begins them, and how they are read. Which of them a model uses follows from its chat
+//! template and its special tokens; whether a thought is open already follows from the prompt that was rendered for the request.
+
+mod formats;
+mod object;
+mod python;
+mod reader;
+mod tags;
+
+use self::formats::{Format, Thought};
+pub use self::reader::Tool;
+use self::reader::{Reader, Stop};
+
+/// A piece of an answer, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    Content(String),
+    Reasoning(String),
+    /// A call begins. `id`: the model's own, where it gives one.
+    Call {
+        index: usize,
+        id: Option<String>,
+        name: String,
+    },
+    /// More of its arguments: JSON.
+    Arguments {
+        index: usize,
+        text: String,
+    },
+    /// They are complete, or will not be.
+    End {
+        index: usize,
+    },
+}
+
+/// Which formats a model's template and vocabulary show.
+#[derive(Debug, Clone)]
+pub struct Formats {
+    active: Vec<&'static Format>,
+    thoughts: Vec<&'static Thought>,
+    /// Whether calls have tags; where they have none, bare ones count anywhere.
+    tagged: bool,
+}
+
+impl Formats {
+    /// Of a chat template's source and the names of special tokens.
+    pub fn of<'a>(template: &str, specials: impl IntoIterator<Item = &'a str> + Clone) -> Self {
+        let shown = |marks: &[&str]| marks.iter().any(|mark| template.contains(mark) || specials.clone().into_iter().any(|name| name == *mark));
+        let active: Vec<_> = formats::ALL.iter().copied().filter(|format| format.shown_by.is_empty() || shown(format.shown_by)).collect();
+        let thoughts = formats::thoughts::ALL.iter().filter(|thought| thought.shown_by.is_empty() || shown(thought.shown_by)).collect();
+        let tagged = active.iter().any(|format| !format.bare);
+        Self { active, thoughts, tagged }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    Answer,
+    Thought(&'static Thought),
+    /// What nobody asked for: up to the end of the section.
+    Dropped(&'static Thought),
+}
+
+/// What a format's reader found beside calls.
+#[derive(Debug, Clone, Copy)]
+enum Section {
+    /// Of these, the answer goes on.
+    None,
+    Thought(&'static Thought),
+    Dropped(&'static Thought),
+}
+
+/// Takes an answer as it comes and tells its parts apart. However the text is cut into pieces, the parts add up to the same.
+#[derive(Debug)]
+pub struct Parser {
+    formats: Formats,
+    tools: Vec<Tool>,
+    mode: Mode,
+    /// What has come and is not decided yet.
+    held: String,
+    /// Where in it special tokens stand by their names: what of them belongs to no format is not said.
+    specials: Vec<(usize, usize)>,
+    /// White space says nothing until something else comes: at the beginning of a thought, after one, after a call.
+    trim: bool,
+    /// Nothing has been said since the beginning, a thought or a call.
+    first: bool,
+    /// Of the thought at hand nothing has come.
+    fresh: bool,
+    /// The calls of the passage at hand: how many bytes of their arguments are told, and whether their end is.
+    told: Vec<(usize, bool)>,
+    /// Calls before them.
+    calls: usize,
+}
+
+impl Parser {
+    /// `prompt`: the end of the prompt as it was rendered. Without tools nothing is a call.
+    pub fn new(formats: Formats, tools: Vec<Tool>, prompt: &str) -> Self {
+        let end = prompt.trim_end();
+        let open = formats
+            .thoughts
+            .iter()
+            .find(|thought| thought.prompts.iter().chain([&thought.open]).any(|open| !open.is_empty() && end.ends_with(open.trim_end())));
+        let mode = open.map_or(Mode::Answer, |thought| Mode::Thought(thought));
+        let trim = open.is_some();
+        // Where the prompt has begun a section, the answer goes on with its header.
+        let mut sections = formats.active.iter().filter(|format| format.sections).flat_map(|format| format.opens);
+        let held = sections.find(|open| end.ends_with(**open)).map_or(String::new(), |open| (*open).to_owned());
+        Self { formats, tools, mode, held, specials: Vec::new(), trim, first: true, fresh: true, told: Vec::new(), calls: 0 }
+    }
+
+    /// More of the text.
+    pub fn push(&mut self, text: &str) -> Vec<Part> {
+        self.held.push_str(text);
+        self.run(false)
+    }
+
+    /// A special token, by its name.
+    pub fn special(&mut self, name: &str) -> Vec<Part> {
+        let has = |marks: &[&str]| marks.iter().any(|mark| mark.contains(name));
+        let known = self.formats.active.iter().any(|format| has(format.marks))
+            || self.formats.thoughts.iter().any(|thought| has(&[thought.open]) || has(thought.around) || thought.ends.iter().any(|end| end.0.contains(name)));
+        if !known || name.is_empty() {
+            return Vec::new();
+        }
+        self.specials.push((self.held.len(), self.held.len() + name.len()));
+        self.held.push_str(name);
+        self.run(false)
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self) -> Vec<Part> {
+        self.run(true)
+    }
+
+    fn run(&mut self, done: bool) -> Vec<Part> {
+        let mut parts = Vec::new();
+        while self.step(done, &mut parts) {}
+        parts
+    }
+
+    /// Decides about the beginning of what is held; false where more has to come first.
+    fn step(&mut self, done: bool, parts: &mut Vec<Part>) -> bool {
+        if self.trim {
+            let space = self.held.len() - self.held.trim_start().len();
+            self.drop(space);
+            if self.held.is_empty() {
+                return false;
+            }
+            self.trim = false;
+        }
+        if self.held.is_empty() {
+            return false;
+        }
+        match self.mode {
+            Mode::Thought(thought) => self.think(thought, done, true, parts),
+            Mode::Dropped(thought) => self.think(thought, done, false, parts),
+            Mode::Answer => self.answer(done, parts),
+        }
+    }
+
+    fn think(&mut self, thought: &'static Thought, done: bool, told: bool, parts: &mut Vec<Part>) -> bool {
+        if std::mem::take(&mut self.fresh) && !thought.open.is_empty() {
+            // Some repeat what the prompt has opened.
+            if self.held.starts_with(thought.open) {
+                self.drop(thought.open.len());
+                self.trim = true;
+                self.fresh = true;
+                return true;
+            }
+            if !done && thought.open.starts_with(&self.held) {
+                self.fresh = true;
+                return false;
+            }
+        }
+        let end = thought.ends.iter().filter_map(|(end, taken)| Some((self.held.find(end)?, end, *taken))).min_by_key(|(at, ..)| *at);
+        if let Some((at, end, taken)) = end {
+            self.think_aloud(self.held[..at].trim_end().len(), told, parts);
+            let rest = self.held.find(end).expect("it was found") + if taken { end.len() } else { 0 };
+            self.drop(rest);
+            self.to(Mode::Answer);
+            return true;
+        }
+        let ready = if done { self.held.len() } else { self.ready(thought.ends.iter().map(|(end, _)| *end)) };
+        self.think_aloud(self.held[..ready].trim_end().len(), told, parts);
+        if done {
+            self.drop(self.held.len());
+        }
+        false
+    }
+
+    /// Tells the first bytes as a thought.
+    fn think_aloud(&mut self, bytes: usize, told: bool, parts: &mut Vec<Part>) {
+        let text = self.take(bytes);
+        if told && !text.is_empty() {
+            parts.push(Part::Reasoning(text));
+        }
+    }
+
+    fn to(&mut self, mode: Mode) {
+        self.mode = mode;
+        self.trim = true;
+        self.first = true;
+        self.fresh = true;
+    }
+
+    fn answer(&mut self, done: bool, parts: &mut Vec<Part>) -> bool {
+        let Some((at, open)) = self.next_open() else {
+            let ready = if done { self.held.len() } else { self.held[..self.ready(self.opens())].trim_end().len() };
+            self.say(ready, parts);
+            return false;
+        };
+        // White space before a call is not said.
+        let text = self.held[..at].trim_end().len();
+        if text > 0 {
+            self.say(text, parts);
+            return true;
+        }
+        // What has come may be the beginning of something longer.
+        if !done && self.opens().any(|mark| mark.len() > self.held.len() - at && mark.starts_with(&self.held[at..])) {
+            return false;
+        }
+        let (format, which) = match open {
+            Open::Around(mark) => {
+                self.drop(at + mark.len());
+                self.trim = true;
+                return true;
+            }
+            Open::Thought(thought) => {
+                self.drop(at + thought.open.len());
+                self.to(Mode::Thought(thought));
+                self.fresh = false;
+                return true;
+            }
+            Open::Call(format, which) => (format, which),
+        };
+        let begin = at + if format.bare { 0 } else { format.opens[which].len() };
+        let mut reader = Reader::new(&self.held[begin..], done, &self.tools);
+        let mut section = Section::None;
+        let read = (format.read)(&mut reader, which, &mut section);
+        let reached = begin + reader.at;
+        let calls = reader.calls;
+        for (i, call) in calls.iter().enumerate() {
+            let index = self.calls + i;
+            if i == self.told.len() {
+                self.told.push((0, false));
+                parts.push(Part::Call { index, id: call.id.clone(), name: call.name.clone() });
+            }
+            let (sent, ended) = &mut self.told[i];
+            if call.arguments.len() > *sent {
+                parts.push(Part::Arguments { index, text: call.arguments[*sent..].to_owned() });
+                *sent = call.arguments.len();
+            }
+            if call.end.is_some() && !*ended {
+                *ended = true;
+                parts.push(Part::End { index });
+            }
+        }
+        let rest = match read {
+            Ok(()) => reached,
+            Err(Stop::More) if !done => return false,
+            Err(_) if calls.is_empty() => {
+                // No call: it is text. Where it is known by a special token it was meant to be something else, and is not said.
+                self.say(at + self.held[at..].chars().next().map_or(0, char::len_utf8).max(self.special_at(at)), parts);
+                return true;
+            }
+            // A call that was cut off: what there is of it has been told.
+            Err(Stop::More) => self.held.len(),
+            // What follows the last whole one is text; a call that goes wrong ends there.
+            Err(Stop::No) => calls.last().and_then(|call| call.end).map_or(reached, |end| begin + end),
+        };
+        for i in 0..self.told.len() {
+            if !self.told[i].1 {
+                parts.push(Part::End { index: self.calls + i });
+            }
+        }
+        self.calls += self.told.len();
+        self.told.clear();
+        self.drop(rest);
+        match section {
+            Section::None => self.to(Mode::Answer),
+            Section::Thought(thought) => self.to(Mode::Thought(thought)),
+            Section::Dropped(thought) => self.to(Mode::Dropped(thought)),
+        }
+        true
+    }
+
+    /// What may begin something here.
+    fn opens(&self) -> impl Iterator<Item = &'static str> {
+        let calls = self.formats.active.iter().filter(|format| self.allows(format)).flat_map(|format| format.opens.iter().copied());
+        let thoughts =
+            self.formats.thoughts.iter().flat_map(|thought| {
+                thought.around.iter().copied().chain([thought.open]).chain(thought.ends.iter().filter(|_| self.first).map(|(end, _)| *end))
+            });
+        calls.chain(thoughts).filter(|open| !open.is_empty())
+    }
+
+    fn allows(&self, format: &Format) -> bool {
+        (!self.tools.is_empty() || format.sections) && (!format.bare || self.first || !self.formats.tagged)
+    }
+
+    /// The first place at which something begins.
+    fn next_open(&self) -> Option<(usize, Open)> {
+        let mut found: Option<(usize, usize, Open)> = None;
+        let mut see = |open: &'static str, what: Open, only_first: bool| {
+            let Some(at) = (if open.is_empty() { None } else { self.held.find(open) }) else { return };
+            let first = self.first && self.held[..at].trim_start().is_empty();
+            if only_first && !first {
+                return;
+            }
+            // Of two at the same place the longer one.
+            if found.as_ref().is_none_or(|(best, length, _)| at < *best || at == *best && open.len() > *length) {
+                found = Some((at, open.len(), what));
+            }
+        };
+        for format in self.formats.active.iter().copied().filter(|format| self.allows(format)) {
+            for (i, open) in format.opens.iter().enumerate() {
+                see(open, Open::Call(format, i), format.bare && self.formats.tagged);
+            }
+        }
+        for thought in &self.formats.thoughts {
+            see(thought.open, Open::Thought(thought), !thought.anywhere);
+            for mark in thought.around {
+                see(mark, Open::Around(mark), false);
+            }
+            // The end of a thought that nobody has opened.
+            for (end, _) in thought.ends.iter().filter(|(_, taken)| *taken) {
+                see(end, Open::Around(end), true);
+            }
+        }
+        found.map(|(at, _, open)| (at, open))
+    }
+
+    /// How much of what is held can be no beginning of these.
+    fn ready<'a>(&self, marks: impl Iterator<Item = &'a str>) -> usize {
+        let held = &self.held;
+        let beginnings = marks.map(|mark| (1..mark.len()).rev().find(|n| mark.is_char_boundary(*n) && held.ends_with(&mark[..*n])).unwrap_or(0));
+        held.len() - beginnings.max().unwrap_or(0)
+    }
+
+    /// How long the special token at this place is, if one is there.
+    fn special_at(&self, at: usize) -> usize {
+        self.specials.iter().find(|(from, _)| *from == at).map_or(0, |(from, to)| to - from)
+    }
+
+    /// Tells the first bytes as text.
+    fn say(&mut self, bytes: usize, parts: &mut Vec<Part>) {
+        let text = self.take(bytes);
+        if !text.trim().is_empty() {
+            self.first = false;
+        }
+        if !text.is_empty() {
+            parts.push(Part::Content(text));
+        }
+    }
+
+    /// Takes the first bytes, without special tokens.
+    fn take(&mut self, bytes: usize) -> String {
+        let mut text = String::with_capacity(bytes);
+        let mut from = 0;
+        for (begin, end) in self.specials.iter().map(|(begin, end)| ((*begin).min(bytes), (*end).min(bytes))) {
+            text.push_str(&self.held[from..begin]);
+            from = end;
+        }
+        text.push_str(&self.held[from..bytes]);
+        self.drop(bytes);
+        text
+    }
+
+    fn drop(&mut self, bytes: usize) {
+        self.held.drain(..bytes);
+        self.specials.retain_mut(|(from, to)| {
+            *from = from.saturating_sub(bytes);
+            *to = to.saturating_sub(bytes);
+            *to > *from
+        });
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Open {
+    Call(&'static Format, usize),
+    Thought(&'static Thought),
+    /// A tag around the answer.
+    Around(&'static str),
+}

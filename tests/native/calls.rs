@@ -1,0 +1,371 @@
+//! Calls and thoughts in what models write: published outputs of 42 templates, whole, by character, and by pieces at random.
+
+use std::collections::BTreeMap;
+
+use millrace::text::calls::{Formats, Parser, Part, Tool};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Vectors {
+    tools: BTreeMap<String, Offered>,
+    templates: BTreeMap<String, Template>,
+}
+
+#[derive(Deserialize)]
+struct Offered {
+    name: String,
+    parameters: Value,
+}
+
+#[derive(Deserialize)]
+struct Template {
+    marks: Vec<String>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    text: String,
+    tools: Vec<String>,
+    /// Whether llama.cpp was asked to tell thoughts apart; we always do.
+    thoughts: bool,
+    partial: bool,
+    /// Whether the answer was bound to a schema, where llama.cpp drops a fence around it.
+    schema: bool,
+    expect: Message,
+    prompt: String,
+}
+
+#[derive(Deserialize, Debug, Default, Clone, PartialEq)]
+struct Message {
+    content: String,
+    reasoning: String,
+    calls: Vec<Call>,
+}
+
+#[derive(Deserialize, Debug, Default, Clone, PartialEq)]
+struct Call {
+    name: String,
+    arguments: String,
+    id: Option<String>,
+}
+
+fn vectors() -> Vectors {
+    serde_json::from_str(include_str!("../data/calls/vectors.json")).unwrap()
+}
+
+/// The parts put together. Calls begin in order, grow, and end once.
+fn message(parts: &[Part]) -> Message {
+    let mut message = Message::default();
+    let mut ended = Vec::new();
+    for part in parts {
+        match part {
+            Part::Content(text) => message.content.push_str(text),
+            Part::Reasoning(text) => message.reasoning.push_str(text),
+            Part::Call { index, id, name } => {
+                assert_eq!(*index, message.calls.len());
+                message.calls.push(Call { name: name.clone(), id: id.clone(), arguments: String::new() });
+                ended.push(false);
+            }
+            Part::Arguments { index, text } => {
+                assert!(!ended[*index]);
+                message.calls[*index].arguments.push_str(text);
+            }
+            Part::End { index } => assert!(!std::mem::replace(&mut ended[*index], true)),
+        }
+    }
+    assert!(ended.iter().all(|ended| *ended), "each call ends");
+    message
+}
+
+/// Arguments as values, text without the white space around it.
+fn normal(message: &Message) -> Message {
+    let argument = |text: &String| serde_json::from_str::<Value>(text).map_or_else(|_| text.trim_end().to_owned(), |value| value.to_string());
+    let calls = message.calls.iter().map(|call| Call { arguments: argument(&call.arguments), ..call.clone() }).collect();
+    Message { content: message.content.trim().to_owned(), reasoning: message.reasoning.trim().to_owned(), calls }
+}
+
+fn parse<'a>(parser: &mut Parser, pieces: impl Iterator<Item = &'a str>) -> Message {
+    let mut parts: Vec<Part> = pieces.flat_map(|piece| parser.push(piece)).collect();
+    parts.extend(parser.finish());
+    message(&parts)
+}
+
+/// The pieces of a text of up to so many characters each.
+fn pieces(text: &str, mut length: impl FnMut() -> usize) -> Vec<&str> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let at = rest.char_indices().nth(length()).map_or(rest.len(), |(at, _)| at);
+        let (piece, after) = rest.split_at(at);
+        out.push(piece);
+        rest = after;
+    }
+    out
+}
+
+fn random(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    }
+}
+
+/// Where we say something else than llama.cpp, and why.
+fn differs(template: &str, case: &Case) -> Option<&'static str> {
+    let text = &case.text;
+    match template {
+        _ if !case.thoughts && (case.expect.content.contains("think") || case.expect.content.contains("THINK") || case.expect.content.contains("analysis")) => {
+            Some("llama.cpp was asked to leave thoughts in the text")
+        }
+        "LFM2-8B-A1B" if text.contains(r"\n") => Some("a string of Python's has Python's escapes"),
+        "Apriel-1.6-15b-Thinker-fixed" => Some("what the prompt has said is not said again"),
+        "NVIDIA-Nemotron-Nano-v2" if text.ends_with("<SPECIAL_12>") => Some("special tokens come as such, and are not said"),
+        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B" if !text.contains("</think>") => Some("a thought that the prompt has opened and nobody has closed is one"),
+        _ if case.schema && text.contains("```json") => Some("a fence is not taken away"),
+        _ if text.starts_with("<think>\n\n</think>") && case.expect.reasoning.contains("<think>") => Some("a thought that is opened again is opened once"),
+        _ => None,
+    }
+}
+
+#[test]
+fn published_outputs_are_told_apart_however_they_are_cut() {
+    let Vectors { tools, templates } = vectors();
+    let (mut cases, mut right, mut calls, mut found) = (0, 0, 0, 0);
+    let mut wrong = Vec::new();
+    for (name, template) in &templates {
+        let formats = Formats::of(&template.marks.join("\n"), []);
+        for case in &template.cases {
+            if differs(name, case).is_some() {
+                continue;
+            }
+            cases += 1;
+            calls += usize::from(!case.expect.calls.is_empty());
+            let offered: Vec<Tool> =
+                case.tools.iter().map(|tool| &tools[tool]).map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone() }).collect();
+            let parser = || Parser::new(formats.clone(), offered.clone(), &case.prompt);
+            let whole = parse(&mut parser(), [case.text.as_str()].into_iter());
+            let single = parse(&mut parser(), pieces(&case.text, || 1).into_iter());
+            assert_eq!(whole, single, "{name}: {:?}", case.text);
+            for seed in 0..8 {
+                let mut next = random(seed + 1);
+                let cut = pieces(&case.text, || 1 + (next() % 9) as usize);
+                assert_eq!(parse(&mut parser(), cut.into_iter()), whole, "{name}, seed {seed}: {:?}", case.text);
+            }
+            if normal(&whole) == normal(&case.expect)
+                || case.partial && normal(&whole).calls.len() == case.expect.calls.len() && normal(&whole).reasoning == case.expect.reasoning.trim()
+            {
+                right += 1;
+                found += usize::from(!case.expect.calls.is_empty());
+            } else {
+                wrong.push(format!("{name}: {:?}\n  prompt {:?}\n  is     {:?}\n  wanted {:?}", case.text, case.prompt, normal(&whole), normal(&case.expect)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {cases} differ; with calls {found} of {calls} are right; {right}:\n{}", wrong.len(), wrong.join("\n"));
+    let all: usize = templates.values().map(|template| template.cases.len()).sum();
+    assert_eq!((all, cases, calls), (257, 241, 165), "cases, those that are compared, those with calls");
+}
+
+fn tool(name: &str, parameters: Value) -> Tool {
+    Tool { name: name.to_owned(), parameters }
+}
+
+fn weather() -> Vec<Tool> {
+    let city = json!({ "type": "object", "properties": { "city": { "type": "string" }, "days": { "type": "integer" } }, "required": ["city"] });
+    vec![tool("get_weather", city), tool("get_time", json!({ "type": "object", "properties": {} })), tool("code_interpreter", json!({}))]
+}
+
+/// What a model with these marks in its template says, after this end of its prompt: the text, the thoughts, and each call's name and arguments.
+fn said(marks: &str, prompt: &str, text: &str) -> (String, String, Vec<(String, String)>) {
+    let parser = || Parser::new(Formats::of(marks, []), weather(), prompt);
+    let whole = parse(&mut parser(), [text].into_iter());
+    for length in [1, 2, 3, 7] {
+        assert_eq!(parse(&mut parser(), pieces(text, || length).into_iter()), whole, "pieces of {length}: {text:?}");
+    }
+    let message = normal(&whole);
+    (message.content, message.reasoning, message.calls.into_iter().map(|call| (call.name, call.arguments)).collect())
+}
+
+/// Formats that the published outputs do not show, as the templates and cards of their models describe them; and what comes of calls that are
+/// cut off, that nobody offered, or that stand beside text.
+#[test]
+fn further_formats_and_edges() {
+    const BERLIN: &str = r#"{"city":"Berlin"}"#;
+    let one = || vec![("get_weather".to_owned(), BERLIN.to_owned())];
+    let two = || vec![("get_weather".to_owned(), BERLIN.to_owned()), ("get_time".to_owned(), "{}".to_owned())];
+    let call = r#"{"name": "get_weather", "arguments": {"city": "Berlin"}}"#;
+    let time = r#"{"name": "get_time", "arguments": {}}"#;
+    type Wanted<'a> = &'a dyn Fn() -> Vec<(String, String)>;
+    let calls: &[(&str, String, Wanted)] = &[
+        // SmolLM2, Granite 3, Phi-4-mini.
+        ("<tool_call>", format!("<tool_call>[{call}, {time}]</tool_call>"), &two),
+        ("<|tool_call|>", format!("<|tool_call|>[{call},{time}]"), &two),
+        ("<|tool_call|>", format!("<|tool_call|>[{call}]<|/tool_call|><|tool_call|>[{time}]<|/tool_call|>"), &two),
+        ("<|tool_call|>", format!("<|tool_call|>{call}<|/tool_call|>"), &one),
+        // Llama 3.1 to 3.3.
+        ("<|python_tag|>", r#"{"name": "get_weather", "parameters": {"city": "Berlin"}}"#.to_owned(), &one),
+        ("<|python_tag|>", r#"<|python_tag|>{"type": "function", "name": "get_weather", "parameters": {"city": "Berlin"}}"#.to_owned(), &one),
+        (
+            "<|python_tag|>",
+            r#"<|python_tag|>{"name": "get_weather", "parameters": {"city": "Berlin"}}; {"name": "get_time", "parameters": {}}"#.to_owned(),
+            &two,
+        ),
+        ("<|python_tag|>", r#"<|python_tag|>get_weather.call(city="Berlin")"#.to_owned(), &one),
+        ("<|python_tag|>", "[get_weather(city='Berlin'), get_time()]".to_owned(), &two),
+        ("<function=", r#"<function=get_weather>{"city": "Berlin"}</function>"#.to_owned(), &one),
+        // FunctionGemma.
+        ("<start_function_call>", "<start_function_call>call:get_weather{city:<escape>Berlin<escape>}<end_function_call>".to_owned(), &one),
+        // Plain JSON, in a fence, after each other; arguments before the name, and as a string.
+        ("", call.to_owned(), &one),
+        ("", format!("```json\n{call}\n```"), &one),
+        ("", format!("```json\n[{call}, {time}]\n```"), &two),
+        ("", format!("{call}\n{time}"), &two),
+        ("", r#"{"arguments": {"city": "Berlin"}, "name": "get_weather"}"#.to_owned(), &one),
+        ("", r#"{"function": {"name": "get_weather", "arguments": "{\"city\": \"Berlin\"}"}, "type": "function", "id": "a"}"#.to_owned(), &one),
+        // A tag that is not closed, and one that was forgotten.
+        ("<tool_call>", format!("<tool_call>\n{call}"), &one),
+        ("<tool_call>", "<function=get_weather>\n<parameter=city>\nBerlin\n</parameter>\n</function>\n</tool_call>".to_owned(), &one),
+        ("<tool_call>", call.to_owned(), &one),
+    ];
+    for (marks, text, wanted) in calls {
+        assert_eq!(said(marks, "", text), (String::new(), String::new(), wanted()), "{text}");
+    }
+    let text = |marks: &str, text: &str| said(marks, "", text);
+    // Text before and between.
+    let (content, _, found) = text("<tool_call>", &format!("Let me see.\n\n<tool_call>\n{call}\n</tool_call>\nAnd the time:\n<tool_call>{time}</tool_call>"));
+    assert_eq!((content.as_str(), found), ("Let me see.And the time:", two()));
+    let (content, _, found) = text("[TOOL_CALLS]", &format!("I look.[TOOL_CALLS][{call}]"));
+    assert_eq!((content.as_str(), found), ("I look.", one()));
+    // What was not offered, what is no call, and JSON as an answer stay text, to the letter.
+    for (marks, answer) in [
+        ("<tool_call>", r#"<tool_call>{"name": "rm", "arguments": {}}</tool_call>"#),
+        ("<tool_call>", "The tag <tool_call> begins a call, and </tool_call> ends it."),
+        ("<tool_call>", "<tool_call>get_weathers</tool_call>"),
+        ("<|python_tag|>", r#"{"amount": 12, "name": "get_weather"}"#),
+        ("", r#"[1, 2, 3] and {"a": [get_weather]} and {"name":"#),
+        ("", "```json\n{\"amount\": 1}\n```"),
+        ("", "[get_weather] (see above), {x}, [x](y)"),
+        ("<tool_call>", "Here it is: {\"name\": \"get_weather\", \"arguments\": {}}"),
+    ] {
+        assert_eq!(text(marks, answer), (answer.to_owned(), String::new(), Vec::new()), "{answer}");
+    }
+    // Cut off by the limit: what has come of it is there, and is an end.
+    let (_, _, found) = text("<tool_call>", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ber");
+    assert_eq!(found, [("get_weather".to_owned(), "{\"city\": \"Ber".to_owned())]);
+    assert_eq!(text("<tool_call>", "<tool_call>{\"name\": \"get_wea").0, "<tool_call>{\"name\": \"get_wea");
+    // A program for the interpreter.
+    let (_, _, found) = text("<|python_tag|>", "<|python_tag|>print(\"a\")\n");
+    assert_eq!(found, [("code_interpreter".to_owned(), r#"{"code":"print(\"a\")\n"}"#.to_owned())]);
+}
+
+#[test]
+fn thoughts_follow_from_the_prompt() {
+    let cases = [
+        ("", "<think>\n", "I see.\n</think>\n\nHello", "Hello", "I see."),
+        ("", "<think>\n\n</think>\n\n", "Hello", "Hello", ""),
+        ("", "", "<think>\nI see.\n</think>\n\nHello", "Hello", "I see."),
+        ("", "<think>\n", "<think>\nI see.</think>Hello", "Hello", "I see."),
+        ("", "<think>\n", "I see", "", "I see"),
+        ("", "", "Hello <think> there", "Hello <think> there", ""),
+        ("[THINK]", "", "[THINK]I see.[/THINK]Hello", "Hello", "I see."),
+        ("<response>", "", "<think>I see.</think><response>Hello</response>", "Hello", "I see."),
+        ("<seed:think>", "", "<seed:think>I see.</seed:think>Hello", "Hello", "I see."),
+        ("<|START_THINKING|>", "<|START_THINKING|>", "I see.<|END_THINKING|><|START_RESPONSE|>Hello<|END_RESPONSE|>", "Hello", "I see."),
+        ("[BEGIN FINAL RESPONSE]", "Here are my reasoning steps:\n", "I see.\n[BEGIN FINAL RESPONSE]\nHello\n[END FINAL RESPONSE]", "Hello", "I see."),
+        (
+            "<|channel|>",
+            "<|start|>assistant",
+            "<|channel|>analysis<|message|>I see.<|end|><|start|>assistant<|channel|>final<|message|>Hello<|return|>",
+            "Hello",
+            "I see.",
+        ),
+        ("<|channel>", "<|turn>model\n", "<|channel>thought\nI see.\n<channel|>Hello", "Hello", "I see."),
+    ];
+    for (marks, prompt, text, content, reasoning) in cases {
+        assert_eq!(said(marks, prompt, text), (content.to_owned(), reasoning.to_owned(), Vec::new()), "{text:?} after {prompt:?}");
+    }
+}
+
+/// Special tokens come by themselves: those of a format are read, others are not said; the same letters in the text are text.
+#[test]
+fn special_tokens_are_read_or_dropped() {
+    let mut parser = Parser::new(Formats::of("", ["<|tool_call_start|>", "<|im_end|>"]), weather(), "");
+    let mut parts = parser.push("Look: ");
+    parts.extend(parser.special("<|tool_call_start|>"));
+    parts.extend(parser.push("[get_weather(city=\"Berlin\")]"));
+    parts.extend(parser.special("<|tool_call_end|>"));
+    parts.extend(parser.special("<|im_end|>"));
+    parts.extend(parser.push(" and <|im_end|>"));
+    parts.extend(parser.special("<|tool_call_end|>"));
+    parts.extend(parser.finish());
+    let Message { content, calls, .. } = message(&parts);
+    assert_eq!((content.as_str(), calls.len()), ("Look:and <|im_end|>", 1));
+}
+
+/// Marks, halves of marks, quotes and letters at random: nothing panics, how it is cut makes no difference, and text without marks comes at once.
+#[test]
+fn nothing_at_random_panics_or_is_held_back() {
+    let Vectors { templates, .. } = vectors();
+    let marks: Vec<&str> = templates.values().flat_map(|template| &template.marks).map(String::as_str).collect();
+    let all = marks.join("\n");
+    let words = [
+        "get_weather",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ":",
+        ",",
+        "name",
+        "arguments",
+        "\\",
+        "\n",
+        " ",
+        "ü",
+        "格",
+        "(",
+        ")",
+        "=",
+        "'",
+        "</",
+        "city",
+        "1",
+        "\u{1F600}",
+    ];
+    for seed in 0..3000 {
+        let mut next = random(seed + 99);
+        let mut text = String::new();
+        for _ in 0..next() % 40 {
+            let mark = marks[(next() % marks.len() as u64) as usize];
+            match next() % 4 {
+                0 => text.push_str(mark),
+                1 => text.push_str(&mark.chars().take((next() % 6) as usize).collect::<String>()),
+                _ => text.push_str(words[(next() % words.len() as u64) as usize]),
+            }
+        }
+        let formats = Formats::of(if seed % 2 == 0 { &all } else { marks[(next() % marks.len() as u64) as usize] }, []);
+        let parser = || Parser::new(formats.clone(), weather(), "");
+        let whole = parse(&mut parser(), [text.as_str()].into_iter());
+        assert_eq!(parse(&mut parser(), pieces(&text, || 1).into_iter()), whole, "seed {seed}: {text:?}");
+        let cut = pieces(&text, || 1 + (next() % 12) as usize);
+        assert_eq!(parse(&mut parser(), cut.into_iter()), whole, "seed {seed}: {text:?}");
+    }
+    let mut parser = Parser::new(Formats::of(&all, []), weather(), "");
+    let text = "A line of text, with words (and more of them); 1 < 2, x > y.\n\nAnother one: `code`, \"quoted\". ".repeat(20);
+    let (mut given, mut got) = (0, 0);
+    for piece in pieces(&text, || 3) {
+        given += piece.len();
+        for part in parser.push(piece) {
+            let Part::Content(text) = part else { panic!("{part:?}") };
+            got += text.len();
+        }
+        assert!(given - got <= 16, "{} bytes wait at {given}", given - got);
+    }
+    parser.finish();
+}
