@@ -1,12 +1,11 @@
 // The browser is killed at random moments of a download: what it had kept is there when it comes back, and what arrives in the end is right.
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium, type BrowserContext } from '@playwright/test';
-import { browserFlags, findBrowser } from '../../scripts/lib/browser.mjs';
+import type { BrowserContext } from '@playwright/test';
 import { expect, expectWhole, openPage, test, type Page, type Site } from './downloads.ts';
 import { generated } from './faulty.ts';
+import { kill, launch, random, seedOf } from './killed.ts';
 import { LONG } from './support.ts';
 
 const MB = 1 << 20;
@@ -22,40 +21,6 @@ const CONNECTIONS = 4;
 /** What a killed browser may lose: the piece at hand of each connection, and what its sockets and pipes had buffered. */
 const PROMISED = CONNECTIONS * SHARD;
 const BUFFERED = CONNECTIONS * 2 * MB;
-
-/** Numbers from 0 to 1 that follow from a seed: mulberry32. */
-function random(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-/** A browser that keeps its data in `folder`. */
-async function launch(folder: string): Promise<BrowserContext> {
-  const executablePath = (await findBrowser()) ?? undefined;
-  return chromium.launchPersistentContext(folder, {
-    headless: true,
-    args: browserFlags(),
-    ...(executablePath ? { executablePath } : {}),
-  });
-}
-
-/** Kills all processes of the browser with this folder, as a crash of the machine would end them. */
-async function kill(context: BrowserContext, folder: string): Promise<void> {
-  const gone = new Promise((done) => context.once('close', done));
-  const processes = execFileSync('ps', ['-eo', 'pgid=,args='], { encoding: 'utf8', maxBuffer: 1 << 26 }).split('\n');
-  // Playwright gives each browser a process group of its own.
-  const groups = new Set(
-    processes.filter((line) => line.includes(`--user-data-dir=${folder}`)).map((line) => Number.parseInt(line, 10)),
-  );
-  expect(groups.size).toBeGreaterThan(0);
-  for (const group of groups) process.kill(-group, 'SIGKILL');
-  await gone;
-}
 
 /** Starts a download that nobody may see the end of. The page then has `ended`: null while it runs, else `whole` or the error. */
 async function begin(page: Page, url: string): Promise<void> {
@@ -89,8 +54,7 @@ test(`a browser that is killed ${KILLS} times in the midst of a download goes on
 }) => {
   test.skip(process.platform === 'win32', 'processes are found by ps');
   test.setTimeout(LONG ? 3_600_000 : 180_000);
-  const seed = Number(process.env.MILLRACE_SEED ?? Date.now() % 1_000_000);
-  console.log(`kill: seed ${seed} (MILLRACE_SEED=${seed} repeats it)`);
+  const seed = seedOf('kill');
   const next = random(seed);
   const folder = mkdtempSync(join(tmpdir(), 'millrace-kill-'));
   faulty.throttle.rate = RATE;
