@@ -1,5 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { serve } from './bridge.ts';
+import { log, logProgress } from './configure.ts';
 import { MillraceError } from './errors.ts';
 import { aborted, Generation } from './generation.ts';
 import { askToPersist, noteKept, wasKept } from './kept.ts';
@@ -29,6 +30,11 @@ import { support } from './supported.ts';
 import { Queue } from './queue.ts';
 import { use } from './use.ts';
 import { missingWebGpu } from './webgpu.ts';
+
+const seconds = (began: number): string => `${((performance.now() - began) / 1000).toFixed(1)} s`;
+
+/** Whether this is no place of a browser's: addresses mean nothing without one. */
+const nowhere = (): boolean => globalThis.location === undefined;
 
 /** How long an aborted load may take to leave the browser's storage in order before its Worker is ended, in milliseconds. */
 const ABORT_GRACE_MS = 1000;
@@ -77,9 +83,11 @@ export class Engine extends EventTarget {
     link.onDevice = (event) => {
       if (event.type === 'restored') {
         this.#info = event.info;
+        log('warn', `another GPU device has taken the lost one's place, after ${(event.ms / 1000).toFixed(1)} s`);
         this.dispatchEvent(new CustomEvent<DeviceRestored>('devicerestored', { detail: { ms: event.ms } }));
       } else {
         const { reason, message, recovering } = event;
+        log(recovering ? 'warn' : 'error', `the GPU device was lost (${reason}): ${message}`);
         this.dispatchEvent(new CustomEvent<DeviceLost>('devicelost', { detail: { reason, message, recovering } }));
       }
     };
@@ -91,15 +99,17 @@ export class Engine extends EventTarget {
    */
   static async load(options: LoadOptions): Promise<Engine> {
     const missing = missingWebGpu();
-    if (missing) throw missing;
+    if (missing && nowhere()) throw missing;
     const named = checkLoad(options);
     const { signal, onProgress } = options;
     if (signal?.aborted) throw aborted('loading', signal);
+    if (missing) throw missing;
     const checked = { ...named, model: await resolveHub('Engine.load', named.model, options, models.list) };
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
     const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
     let evicted = false;
     let asked = false;
+    const began = performance.now();
     const link = new Link(options.worker === false);
     const { id, answer } = link.request<'loaded'>(
       { type: 'load', options: checked, tune: options.tune, ownFetch: fetch !== undefined },
@@ -107,6 +117,7 @@ export class Engine extends EventTarget {
         if (message.type === 'fetch' && fetch) return void serve(fetch, message.url, message.headers, message.port);
         if (message.type !== 'progress' || signal?.aborted) return;
         let { progress } = message;
+        logProgress(progress);
         if (progress.phase === 'download' && !progress.cached && url !== null) {
           if (!asked) {
             asked = true;
@@ -139,8 +150,11 @@ export class Engine extends EventTarget {
         link.onGone = use(url);
       }
       if (evicted) info.storage.evicted = true;
+      const { model, lane, adapter } = info;
+      log('info', `${model.name} loaded in ${seconds(began)}: lane ${lane}, ${adapter.name}`);
       return new Engine(link, info);
     } catch (error) {
+      log('info', `loading failed after ${seconds(began)}: ${(error as Error).message}`);
       answer.then(
         () => link.close(disposed()),
         () => link.close(disposed()),
@@ -158,8 +172,9 @@ export class Engine extends EventTarget {
    */
   static async plan(options: PlanOptions): Promise<LoadPlan> {
     const missing = missingWebGpu();
-    if (missing) throw missing;
+    if (missing && nowhere()) throw missing;
     const named = checkPlan(options);
+    if (missing) throw missing;
     const { signal, fetch, onProgress } = options;
     const model = await resolveHub('Engine.plan', named.model, options, models.list);
     const checked = { ...named, model };
@@ -335,6 +350,11 @@ export class Engine extends EventTarget {
       halt.signal.addEventListener('abort', () => this.#link.abort(id), { once: true });
       const { result, info } = await answer;
       this.#hear(info);
+      const { prompt_tokens, cached_tokens, tokens: made, finish_reason, timings } = result;
+      log(
+        'debug',
+        `prompt of ${prompt_tokens} tokens (${cached_tokens} known), ${made.length} written at ${timings.decode_tok_s.toFixed(1)} tokens a second, the first after ${timings.ttft_ms.toFixed(0)} ms: ${finish_reason}`,
+      );
       if (result.finish_reason === 'abort' && signal?.aborted) throw aborted('generation', signal, result);
       return result;
     };

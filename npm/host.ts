@@ -15,11 +15,11 @@ export interface Port {
   close?: () => void;
 }
 
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'end' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'end' }>;
 
 /** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
 const TUNE_AFTER_MS = 300;
-const WASM = new URL('./millrace_bg.wasm', import.meta.url);
+let wasmUrl = new URL('./millrace_bg.wasm', import.meta.url);
 
 /** Those of this thread. */
 const hosts = new Set<Host>();
@@ -37,6 +37,10 @@ export function host(port: Port, startReads: () => Worker): void {
   }
   hosts.add(new Host(port, startReads));
 }
+
+/** Has the page's log told, once where several engines share this thread. */
+const tell = (level: 'warn' | 'info', text: string): void =>
+  hosts.values().next().value?.post({ type: 'log', level, text });
 
 const onError = ({ error }: ErrorEvent): void => void crashIfTrap(error);
 const onRejection = ({ reason }: PromiseRejectionEvent): void => void crashIfTrap(reason);
@@ -64,6 +68,7 @@ class Host {
       if (data.type === 'abort') this.#running.get(data.id)?.abort();
       else if (data.type === 'pause') this.#pause(data.id, data.paused);
       else if (data.type === 'ping') this.post({ type: 'pong' });
+      else if (data.type === 'wasm') wasmUrl = new URL(data.url);
       else if (data.type === 'end') this.#end();
       else void this.#answer(data);
     };
@@ -219,7 +224,7 @@ class Host {
       (error) => {
         this.#tuning = null;
         if (crashIfTrap(error) || this.#ended) return;
-        console.warn('millrace: measuring kernels failed; the default ones stay', error);
+        tell('warn', `measuring kernels failed; the default ones stay: ${error}`);
         this.#recoverWhenIdle();
       },
     );
@@ -253,12 +258,15 @@ class Host {
   /** Starts the instance that all hosts of this thread share. */
   async #initialise(): Promise<void> {
     if (crashed) throw crashed;
-    instance ??= init({ module_or_path: WASM }).then(() => wasm.readBeside(this.#startReads));
+    instance ??= init({ module_or_path: wasmUrl }).then(() => {
+      wasm.readBeside(this.#startReads);
+      wasm.logTo(tell);
+    });
     try {
       await instance;
     } catch (error) {
       instance = null;
-      const message = `millrace_bg.wasm could not be loaded from beside ${import.meta.url}: serve all files of the package from one folder, .wasm as application/wasm`;
+      const message = `millrace_bg.wasm could not be loaded from ${wasmUrl}: serve all files of the package from one folder, .wasm as application/wasm, or say where it lies by configure({ wasmUrl })`;
       throw new MillraceError('INTERNAL', message, { cause: error });
     }
   }
@@ -310,7 +318,7 @@ function crashIfTrap(error: unknown): boolean {
   if (!(error instanceof WebAssembly.RuntimeError)) return false;
   // In a Worker of the caller's there may be other wasm. Not every browser tells whose trap it was.
   const from = /([^\s(@]+):wasm-function\[/.exec(error.stack ?? '')?.[1];
-  if (from && /^https?:/.test(from) && from !== WASM.href) return false;
+  if (from && /^https?:/.test(from) && from !== wasmUrl.href) return false;
   const again =
     hosts.size > 1 ? 'all engines of this Worker are gone: end it, and load them in another' : 'load it again';
   crashed ??= new MillraceError(

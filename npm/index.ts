@@ -3,6 +3,7 @@
  *
  * @packageDocumentation
  */
+export { configure } from './configure.ts';
 export { DownloadControl } from './control.ts';
 export { Conversation, Engine } from './engine.ts';
 export { MillraceError, type ErrorCode } from './errors.ts';

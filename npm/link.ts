@@ -1,10 +1,11 @@
 // The near end of an engine's host: matches answers with requests, and fails whatever is pending when the host goes away. The host is in a Worker
 // of its own, or in this thread; either way the two know each other by messages alone.
+import { configured, log } from './configure.ts';
 import { MillraceError, unpackError } from './errors.ts';
 import type { DeviceEvent, EngineNews, FromWorker, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'end' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'end' }>;
 /** A request without its id, which the link gives it. */
 type Unsent = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
 
@@ -51,10 +52,12 @@ export class Link {
     this.#far = far;
     this.#end = end;
     far.onmessage = ({ data }) => this.#receive(data);
+    const { wasmUrl } = configured;
+    if (wasmUrl) far.postMessage({ type: 'wasm', url: wasmUrl.href });
   }
 
   #inWorker(): { far: Worker; end: () => void } {
-    const url = completed(new URL('./worker.js', import.meta.url));
+    const url = addressOfWorker();
     const worker = startWorker(
       url,
       () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace' }),
@@ -63,7 +66,7 @@ export class Link {
     worker.addEventListener('error', (event) => {
       const message = event.message
         ? `the engine's Worker failed: ${event.message}`
-        : `the engine's Worker could not be loaded from ${url}: serve all files of the package from one folder`;
+        : `the engine's Worker could not be loaded from ${url}: serve all files of the package from one folder, or say where it lies by configure({ workerUrl })`;
       this.close(new MillraceError('INTERNAL', message, { cause: event.error ?? undefined }));
     });
     this.#watched = true;
@@ -74,7 +77,7 @@ export class Link {
     const { port1, port2 } = new MessageChannel();
     const startReads = (): Worker =>
       startWorker(
-        completed(new URL('./worker.js', import.meta.url)),
+        addressOfWorker(),
         () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }),
         'millrace-reads',
       );
@@ -150,6 +153,7 @@ export class Link {
   close(reason: MillraceError): void {
     if (this.#gone) return;
     this.#gone = reason;
+    if (reason.code === 'WORKER_LOST' || reason.code === 'INTERNAL') log('error', reason.message);
     clearInterval(this.#watch);
     this.#end();
     this.onGone();
@@ -161,6 +165,7 @@ export class Link {
     if (this.#gone) return;
     this.#quiet = 0;
     if (message.type === 'pong') return;
+    if (message.type === 'log') return log(message.level, message.text);
     if (message.type === 'crash') return this.close(unpackError(message.error));
     if (message.type === 'tuned') return this.onTuned(message.info);
     if (message.type === 'device') return this.onDevice(message.event);
@@ -173,8 +178,14 @@ export class Link {
   }
 }
 
-/** Some bundlers make an address of it that only the page completes. */
-const completed = (url: URL): URL => new URL(String(url), globalThis.location?.href);
+/**
+ * Where the Worker's script is. Some bundlers make an address of it that only the page completes. Vite would copy the script as it is for this
+ * address, beside the one that it makes of the Worker.
+ */
+function addressOfWorker(): URL {
+  const url = new URL(/* @vite-ignore */ './worker.js', import.meta.url);
+  return configured.workerUrl ?? new URL(String(url), globalThis.location?.href);
+}
 
 /**
  * Starts a Worker with the script at `url`. `start` does it as bundlers know it. A Worker's script must come from the page's origin; where the
@@ -182,7 +193,8 @@ const completed = (url: URL): URL => new URL(String(url), globalThis.location?.h
  */
 function startWorker(url: URL, start: () => Worker, name: string): Worker {
   try {
-    if (url.origin === globalThis.location?.origin || url.protocol === 'blob:') return start();
+    const own = url.origin === globalThis.location?.origin || url.protocol === 'blob:';
+    if (own) return configured.workerUrl ? new Worker(url, { type: 'module', name }) : start();
     // The address stays: the Worker starts another one from it, to read stored files.
     const script = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' }));
     return new Worker(script, { type: 'module', name });

@@ -54,6 +54,8 @@ export function planModel(
 ): Promise<LoadPlan>;
 /** Takes what starts a Worker that reads stored files beside this one (`reads.ts`). */
 export function readBeside(start: () => Worker): void;
+/** Takes what is told what this side notes. */
+export function logTo(log: (level: 'warn' | 'info', text: string) => void): void;
 export function listModels(): Promise<StoredModel[]>;
 export function storageUsage(): Promise<StorageUsage>;
 export function downloadModel(

@@ -1,5 +1,6 @@
 // The models that this browser keeps, without a GPU: one Worker for all calls, which ends when nobody has wanted anything for a while.
 import { serve } from './bridge.ts';
+import { logProgress } from './configure.ts';
 import { MillraceError } from './errors.ts';
 import { aborted } from './generation.ts';
 import { resolveHub } from './hub.ts';
@@ -44,6 +45,7 @@ export async function call<T>(
   const { id, answer } = used.request<'answer'>(
     { type: 'models', call: request, ownFetch: fetch !== undefined },
     (message) => {
+      if (message.type === 'progress') logProgress(message.progress);
       if (message.type === 'progress' && !signal?.aborted) onProgress?.(message.progress as Progress);
       if (message.type === 'fetch' && fetch) void serve(fetch, message.url, message.headers, message.port);
     },

@@ -22,6 +22,8 @@ export type ToWorker =
   | { type: 'restore'; id: number; name: string }
   | { type: 'forget'; id: number; name: string }
   | { type: 'abort'; id: number }
+  /** Where the wasm lies, before anything else. */
+  | { type: 'wasm'; url: string }
   /** Whether anybody is there: answered at once, whatever else is under way. */
   | { type: 'ping' }
   /** Frees everything, where no Worker is ended with it. */
@@ -62,6 +64,8 @@ export type FromWorker =
   | { type: 'tuned'; info: EngineNews }
   /** The device was lost, or another has taken its place. */
   | { type: 'device'; event: DeviceEvent }
+  /** A line for the log. */
+  | { type: 'log'; level: 'warn' | 'info'; text: string }
   /** Somebody is there. */
   | { type: 'pong' }
   /** A crash outside any request: the engine is gone. */

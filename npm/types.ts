@@ -101,6 +101,36 @@ export interface LoadPlan {
   alternatives: { context: number; kv: 'f32' | 'f16' | 'q8'; total: number }[];
 }
 
+/** How much is told to the log: each level has what the ones before it have. */
+export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
+
+/** What takes the log's lines, as `console` does. */
+export interface Logger {
+  /** What has ended an engine: a Worker that is gone, a GPU device that cannot be replaced. */
+  error(text: string): void;
+  /** What is not as it should be and has been dealt with: attempts to download again, fewer connections, a GPU device that was lost. */
+  warn(text: string): void;
+  /** What is done: downloads that begin and go on, models that are loaded, with how long it took. */
+  info(text: string): void;
+  /** Each answer, with its tokens and speed. */
+  debug(text: string): void;
+}
+
+/** What {@link configure} takes. */
+export interface Configuration {
+  /**
+   * Where `millrace_bg.wasm` lies, where it is not beside `worker.js` or is not found by a bundler. A relative address is resolved against the
+   * page; another origin must allow this one by CORS.
+   */
+  wasmUrl?: string | URL;
+  /** Where `worker.js` lies, where a bundler does not find it. It may be another origin, if the content security policy allows `blob:` Workers. */
+  workerUrl?: string | URL;
+  /** How much is told. Default `warn`. */
+  logLevel?: LogLevel;
+  /** Who is told. Default `console`. */
+  logger?: Logger;
+}
+
 /** How full the browser's storage is: bytes of models, bytes that can still be written as far as it tells, and whether it promises to keep them. */
 export interface StorageUsage {
   /** Bytes of models. */

@@ -15,7 +15,7 @@ use super::load::{origin, store_of};
 use super::models::WasmControl;
 use super::options::{self, Load, Source};
 use super::panic::promise;
-use super::{Opfs, tuning};
+use super::{Opfs, log, tuning};
 use crate::base::{Cancel, Progress, js, now_ms};
 use crate::bench::Status;
 use crate::bench::shapes::SHAPES;
@@ -89,7 +89,7 @@ impl WasmEngine {
                 tuning::write(&known).await;
             }
             for warning in &info.warnings {
-                web_sys::console::warn_1(&format!("millrace: {warning}").into());
+                log::warn(warning);
             }
             let report = Report { info, storage };
             let edition = engine.plan_edition();

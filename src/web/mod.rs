@@ -9,6 +9,7 @@ mod errors;
 mod fetch;
 mod load;
 mod lock;
+mod log;
 mod models;
 mod opfs;
 mod options;

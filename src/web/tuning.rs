@@ -3,8 +3,8 @@
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Blob, FileSystemDirectoryHandle};
 
-use super::errors;
 use super::opfs::{JsResult, blob, directory, file};
+use super::{errors, log};
 use crate::base::js;
 use crate::plan::tuning::{FILE, Tuning};
 
@@ -26,7 +26,7 @@ pub(super) async fn read() -> Tuning {
     read.await.ok().and_then(|text| text.as_string()).map(|text| Tuning::parse(&text)).unwrap_or_default()
 }
 
-/// Keeps it. Where that fails the next load measures again: the console says why.
+/// Keeps it. Where that fails the next load measures again: the log says why.
 pub(super) async fn write(tuning: &Tuning) {
     let write = async {
         let file = file(&folder().await?, FILE, true).await?;
@@ -37,6 +37,6 @@ pub(super) async fn write(tuning: &Tuning) {
         Ok::<(), JsValue>(())
     };
     if let Err(e) = write.await {
-        web_sys::console::info_1(&format!("millrace: measurements of this GPU cannot be kept: {}", errors::text_of(&e)).into());
+        log::info(&format!("measurements of this GPU cannot be kept: {}", errors::text_of(&e)));
     }
 }

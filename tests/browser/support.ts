@@ -31,6 +31,7 @@ export interface Site {
 /** Globals of the pages that `blank` and `engine` open. */
 declare global {
   var Engine: typeof Millrace.Engine;
+  var configure: typeof Millrace.configure;
   var MillraceError: typeof Millrace.MillraceError;
   var models: typeof Millrace.models;
   var engine: Millrace.Engine;
@@ -41,12 +42,12 @@ declare global {
 }
 
 const BLANK = `<!doctype html><title>Test</title><script type="module">
-  import { Engine, MillraceError, models } from '/pkg/index.js';
+  import { configure, Engine, MillraceError, models } from '/pkg/index.js';
   const failure = async (work) => {
     try { await work; return null; }
     catch (error) { return { code: error.code, name: error.name, message: error.message, ours: error instanceof MillraceError, data: structuredClone(error.data ?? {}) }; }
   };
-  Object.assign(globalThis, { Engine, MillraceError, models, failure });
+  Object.assign(globalThis, { configure, Engine, MillraceError, models, failure });
 </script>`;
 
 /** Opens a page that has the package and nothing else. */

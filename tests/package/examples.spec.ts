@@ -1,5 +1,5 @@
 // Each example as its bundler leaves it, from a static server that sends no headers of its own: it loads the model in the box and answers.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,6 +86,11 @@ for (const name of bundled) {
     await server.close();
   });
 }
+
+test('a bundler makes one script of the Worker, not a second copy', () => {
+  const scripts = readdirSync(join(served('vite'), 'assets')).filter((name) => /^worker.*\.js$/.test(name));
+  expect(scripts).toHaveLength(1);
+});
 
 test('examples/extension, loaded into Chromium, does so in its own page', async () => {
   const folder = served('extension');

@@ -14,6 +14,7 @@ use web_sys::{Event, FileSystemFileHandle, MessageEvent, Worker};
 
 use super::handle::JsResult;
 use crate::base::{js, sleep};
+use crate::web::log;
 
 /// Fewer bytes than this are read here: the way there and back takes longer.
 const LEAST: usize = 256 << 10;
@@ -111,7 +112,7 @@ fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
 
 /// From now on all is read here.
 fn give_up(why: &str) {
-    web_sys::console::warn_1(&format!("millrace: the Worker that reads stored files {why}: the engine's own reads them, and loading takes longer").into());
+    log::warn(&format!("the Worker that reads stored files {why}: the engine's own reads them, and loading takes longer"));
     START.set(None);
     READER.set(None);
 }
