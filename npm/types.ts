@@ -90,7 +90,7 @@ export interface LoadPlan {
   /** Of all files; of those that are stored already; what is to be fetched and stored. */
   download: { total: number; stored: number; missing: number };
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
-  storage: { kind: string; available: number | null; reason?: string };
+  storage: { kind: StorageKind; available: number | null; reason?: string };
   /** GPU memory with a full context. */
   memory: { weights: number; kv: number; activations: number; total: number };
   /** The largest buffer. */
@@ -100,6 +100,12 @@ export interface LoadPlan {
   /** Where it does not fit: what would. */
   alternatives: { context: number; kv: 'f32' | 'f16' | 'q8'; total: number }[];
 }
+
+/**
+ * Where a model lies: in this browser's private storage, in the page's memory (nothing is kept: a private window, `cache: false`, a Response), or
+ * in files of your own.
+ */
+export type StorageKind = 'opfs' | 'memory' | 'local';
 
 /** How much is told to the log: each level has what the ones before it have. */
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
@@ -451,5 +457,5 @@ export interface EngineInfo {
   plan: PlanStep[];
   /** Where the model is kept: `opfs`, `local` (your own files), or not at all. `cached`: this load needed no network. `reason`: why it is not kept. `evicted`: it
    * was stored, and the browser has removed it since to free space. */
-  storage: { kind: string; cached: boolean; reason?: string; evicted?: boolean };
+  storage: { kind: StorageKind; cached: boolean; reason?: string; evicted?: boolean };
 }
