@@ -92,9 +92,12 @@ impl<'a> Vocabulary<'a> {
 /// for metadata that does not fit together.
 pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
     let vocabulary = Vocabulary::of(metadata)?;
+    // BERT's texts stand between [CLS] and [SEP], RoBERTa's likewise.
+    let mut framed = metadata.str(MODEL)? == "bert";
     let (mut inner, add_bos, sentence_piece) = match metadata.str(MODEL)? {
         "gpt2" => {
-            let (tokenizer, add_bos) = byte_level(metadata, &vocabulary)?;
+            let (tokenizer, add_bos, add_sep) = byte_level(metadata, &vocabulary)?;
+            framed = add_sep;
             (tokenizer, add_bos, false)
         }
         "llama" => (sentence_piece_bpe(metadata, &vocabulary)?, true, true),
@@ -106,8 +109,6 @@ pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
             )));
         }
     };
-    // BERT's texts stand between [CLS] and [SEP].
-    let framed = metadata.str(MODEL)? == "bert";
     inner.add_tokens(added_tokens(&vocabulary)?).map_err(|e| Error::tokenizer(format!("{TOKENS}: {e}")))?;
 
     let mut special = SpecialTokens::new();
@@ -192,10 +193,10 @@ fn build(builder: BpeBuilder, vocabulary: &Vocabulary<'_>, merges: Vec<(String, 
     builder.cache_capacity(0).vocab_and_merges(ids, merges).build().map_err(|e| Error::bad_model(format!("metadata key '{merges_key}': {e}")))
 }
 
-/// Byte-level BPE, and whether its family begins texts with the beginning-of-text token.
-fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Tokenizer, bool)> {
+/// Byte-level BPE, and whether its family begins texts with the beginning-of-text token and ends them with the separator.
+fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Tokenizer, bool, bool)> {
     // Files from before the key existed are of models that were cut as GPT-2 cuts.
-    let pre = pre(metadata.opt::<&str>(PRE)?.unwrap_or("default"))?;
+    let pre = pre(metadata.opt::<&str>(PRE)?.unwrap_or("gpt-2"))?;
     let mut list = Vec::new();
     for (rank, merge) in metadata.strings(MERGES)?.iter().enumerate() {
         // The sides hold no space, but a side may be one: the separator is never the first character.
@@ -210,7 +211,7 @@ fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Token
     tokenizer.with_normalizer(pre.normalizer).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
     tokenizer.with_pre_tokenizer(Some(pre.pre_tokenizer));
     tokenizer.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
-    Ok((tokenizer, pre.add_bos))
+    Ok((tokenizer, pre.add_bos, pre.add_sep))
 }
 
 /// SentencePiece BPE: no cutting at all, spaces made visible, bytes for what the vocabulary lacks.

@@ -355,7 +355,7 @@ fn gguf_metadata_that_does_not_fit_is_refused_by_key() {
         (merges(&["ab"]), "BAD_MODEL", &["merge 0", "'ab'"]),
         (merges(&["a x"]), "BAD_MODEL", &["tokenizer.ggml.merges", "x"]),
         (merges(&["▁ab ▁ab"]), "BAD_MODEL", &["tokenizer.ggml.merges", "▁ab ▁ab"]),
-        (merges(&["a b"]).text("tokenizer.ggml.pre", "klingon"), "UNSUPPORTED_MODEL", &["klingon", "qwen2"]),
+        (merges(&["a b"]).text("tokenizer.ggml.pre", "klingon"), "UNSUPPORTED_MODEL", &["klingon", "tokenizer.json"]),
         (merges(&["a b"]).pair("tokenizer.ggml.add_eos_token", BOOL, &[1]), "BAD_MODEL", &["add_eos_token", "eos_token_id"]),
         (without("tokenizer.ggml.model").text("tokenizer.ggml.model", "bert"), "BAD_MODEL", &["tokenizer.ggml.tokens", "[UNK]"]),
         (without("tokenizer.ggml.model").text("tokenizer.ggml.model", "rwkv"), "UNSUPPORTED_MODEL", &["rwkv"]),
