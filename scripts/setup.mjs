@@ -43,7 +43,7 @@ export async function setupBuild() {
 async function ownTarget() {
   await once(join(targetDir, '.clone'), root, async () => {
     const now = new Date();
-    utimesSync(join(root, 'src', 'lib.rs'), now, now);
+    for (const crate of ['.', join('crates', 'core')]) utimesSync(join(root, crate, 'src', 'lib.rs'), now, now);
   });
 }
 

@@ -21,7 +21,7 @@ const biome = join(root, 'node_modules', '@biomejs', 'biome', 'bin', 'biome');
 const RUNNERS = {
   format: async () =>
     both(
-      await check('cargo', ['fmt', '--check']),
+      await check('cargo', ['fmt', '--all', '--check']),
       await check(process.execPath, [biome, 'format', '--max-diagnostics=5', root]),
     ),
   lint: () => check(process.execPath, [biome, 'lint', '--error-on-warnings', root]),
@@ -32,13 +32,14 @@ const RUNNERS = {
       await check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
     ),
   clippy: () =>
-    check('cargo', ['clippy', '--quiet', '--locked', '--all-targets', '--features', FEATURES, '--', '-D', 'warnings']),
+    check('cargo', ['clippy', '--quiet', '--locked', '--workspace', '--all-targets', '--features', FEATURES, '--', '-D', 'warnings']),
   native: ({ native, long, more }) =>
     cargoTests(
       'cargo',
       [
         'test',
         '--locked',
+        '--workspace',
         '--no-fail-fast',
         '--features',
         FEATURES,

@@ -10,11 +10,11 @@
 //! file, memory             manifest   repacked     tecture     data      state                  cancel
 //! ```
 
-pub mod error;
+pub use millrace_core::error;
 
 pub mod base;
 pub mod source;
-pub mod blocks;
+pub use millrace_core::blocks;
 pub mod format;
 pub mod store;
 pub mod text;

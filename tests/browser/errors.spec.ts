@@ -9,7 +9,7 @@ const text = (path: string): string => readFileSync(join(root, path), 'utf8');
 const all = (pattern: RegExp, source: string): string[] => [...source.matchAll(pattern)].map((match) => match[1]!);
 
 test('docs/ERRORS.md lists exactly the codes of Rust and of JavaScript', () => {
-  const rust = all(/Self::\w+ => "([A-Z_]+)"/g, text('src/error.rs'));
+  const rust = all(/Self::\w+ => "([A-Z_]+)"/g, text('crates/core/src/error.rs'));
   const npm = text('npm/errors.ts');
   const union = all(/^ {2}\| '([A-Z_]+)'/gm, npm);
   const known = all(/'([A-Z_]+)'/g, /new Set<ErrorCode>\(\[([\s\S]*?)\]\)/.exec(npm)![1]!);

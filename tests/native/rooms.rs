@@ -30,7 +30,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 /// The rooms, from the lowest to the highest.
 fn rooms(lib: &str) -> Vec<String> {
-    lib.lines().filter_map(|l| Some(l.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned())).collect()
+    let named = |line: &str| line.strip_prefix("pub mod ").or_else(|| line.strip_prefix("pub use millrace_core::"))?.strip_suffix(';').map(str::to_owned);
+    lib.lines().filter_map(named).collect()
 }
 
 /// The code of a file without its comments, of which the line numbers stay.
