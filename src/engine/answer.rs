@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 
 use super::recover::Losses;
-use super::{Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs};
+use super::{Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs, rendered};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::decode::{self, Extras, Logprobs, Outcome, Run, Timings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sample::{Sampling, SamplingOptions};
 use crate::state::SequenceId;
+use crate::text::calls::{self, Parser, Part};
 use crate::text::{StreamDecoder, Tokenizer};
 
 impl Engine {
@@ -64,7 +65,15 @@ impl Engine {
         };
 
         let tokenizer = self.tokenizer.clone();
+        let reading = match &request.prompt {
+            Prompt::Messages(messages) => {
+                let prompt = rendered(&self.template, messages, request)?;
+                Some(Parser::new(self.formats.clone(), calls::tools(request.tools.as_ref()), &prompt))
+            }
+            _ => None,
+        };
         let mut out = Output {
+            reading,
             decoder: tokenizer.stream(),
             scanner: StopScanner::new(&request.stop),
             text: String::new(),
@@ -234,6 +243,8 @@ fn shifted(ids: &[u32], kept: usize, context: usize) -> Vec<u32> {
 
 /// The text side of a running generation.
 struct Output<'a> {
+    /// Tells an answer to messages apart.
+    reading: Option<Parser>,
     decoder: StreamDecoder,
     scanner: StopScanner,
     text: String,
@@ -258,7 +269,17 @@ impl Output<'_> {
     /// Takes new ids; false ends the generation.
     fn push(&mut self, ids: &[u32], logprobs: &[Logprobs]) -> bool {
         let mut piece = String::new();
+        let (mut text, mut parts) = (String::new(), Vec::new());
         for id in ids.iter().take_while(|id| !self.stop.contains(id)) {
+            if let (Some(name), true) = (self.tokenizer.special_name(*id), self.reading.is_some()) {
+                // What stands before it comes first: it ends what may have become a stop text.
+                let before = self.scanner.push(&std::mem::take(&mut piece)) + &self.scanner.finish();
+                parts.extend(self.read(&before));
+                text.push_str(&before);
+                let stopped = self.stopped();
+                parts.extend(self.reading.as_mut().filter(|_| !stopped).map_or_else(Vec::new, |reading| reading.special(name)));
+                continue;
+            }
             match self.decoder.push(*id) {
                 Ok(text) => piece.push_str(&text),
                 Err(e) => {
@@ -267,10 +288,12 @@ impl Output<'_> {
                 }
             }
         }
-        let text = self.scanner.push(&piece);
+        let rest = self.scanner.push(&piece);
+        parts.extend(self.read(&rest));
+        text.push_str(&rest);
         let of_text = ids.iter().zip(logprobs).take_while(|(id, _)| !self.stop.contains(id));
         let logprobs = of_text.map(|(id, logprobs)| self.scored(*id, logprobs)).collect();
-        self.emit(text, ids.to_vec(), logprobs);
+        self.emit(Delta { text, tokens: ids.to_vec(), logprobs, parts });
         !self.stopped()
     }
 
@@ -278,15 +301,22 @@ impl Output<'_> {
         if let Some(e) = self.failure.take() {
             return Err(e);
         }
+        let mut text = String::new();
         if !self.stopped() {
             let rest = self.decoder.finish()?;
-            let mut text = self.scanner.push(&rest);
+            text = self.scanner.push(&rest);
             text.push_str(&self.scanner.finish());
-            if !text.is_empty() {
-                self.emit(text, Vec::new(), Vec::new());
-            }
+        }
+        let mut parts = self.read(&text);
+        parts.extend(self.reading.as_mut().map_or_else(Vec::new, Parser::finish));
+        if !text.is_empty() || !parts.is_empty() {
+            self.emit(Delta { text, parts, ..Delta::default() });
         }
         Ok(())
+    }
+
+    fn read(&mut self, text: &str) -> Vec<Part> {
+        self.reading.as_mut().map_or_else(Vec::new, |reading| reading.push(text))
     }
 
     fn stopped(&self) -> bool {
@@ -301,12 +331,12 @@ impl Output<'_> {
         TokenLogprobs { token: scored(id, logprobs.chosen), top: logprobs.likeliest.iter().map(|&(id, logprob)| scored(id, logprob)).collect() }
     }
 
-    fn emit(&mut self, text: String, tokens: Vec<u32>, logprobs: Vec<TokenLogprobs>) {
-        self.text.push_str(&text);
+    fn emit(&mut self, delta: Delta) {
+        self.text.push_str(&delta.text);
         if let Some(all) = &mut self.logprobs {
-            all.extend_from_slice(&logprobs);
+            all.extend_from_slice(&delta.logprobs);
         }
-        (self.on_event)(Event::Delta(&Delta { text, tokens, logprobs }));
+        (self.on_event)(Event::Delta(&delta));
     }
 }
 

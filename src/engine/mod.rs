@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::plan::tuning::Tuning;
 use crate::source::Files;
+use crate::text::calls::Formats;
 use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights::LoadTimes;
 use recover::{Losses, Recovery};
@@ -41,6 +42,8 @@ pub struct Engine {
     session: Session,
     tokenizer: Rc<Tokenizer>,
     template: Rc<Result<ChatTemplate>>,
+    /// How the model writes calls and thoughts.
+    formats: Formats,
     options: LoadOptions,
     model: ModelInfo,
     fingerprint: String,
@@ -68,6 +71,7 @@ impl Engine {
         let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
         let mut about = describe(&checkpoint, session.model(), template.is_ok())?;
         about.thinks = template.as_ref().is_ok_and(ChatTemplate::opens_thought);
+        let formats = template.as_ref().map_or_else(|_| Formats::of("", []), |template| template.formats(&tokenizer));
         let fingerprint = checkpoint.fingerprint().await?;
         let recovery = Recovery::new(files, session.gpu());
         let load_ms = now_ms() - started;
@@ -75,6 +79,7 @@ impl Engine {
             session,
             tokenizer: Rc::new(tokenizer),
             template: Rc::new(template),
+            formats,
             options: options.clone(),
             model: about,
             fingerprint,
@@ -153,14 +158,16 @@ fn prompt_tokens(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request
     let ids = match &request.prompt {
         Prompt::Tokens(ids) => ids.clone(),
         Prompt::Text(text) => tokenizer.encode(text, true)?,
-        Prompt::Messages(messages) => {
-            let template = template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
-            let text = template.render(messages, request.tools.as_ref(), &request.template, true)?;
-            tokenizer.encode(&text, false)?
-        }
+        Prompt::Messages(messages) => tokenizer.encode(&rendered(template, messages, request)?, false)?,
     };
     if ids.is_empty() {
         return Err(Error::bad_option("the prompt is empty; give at least one token"));
     }
     Ok(ids)
+}
+
+/// Messages as the model's chat template writes them.
+fn rendered(template: &Result<ChatTemplate>, messages: &serde_json::Value, request: &Request) -> Result<String> {
+    let template = template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
+    template.render(messages, request.tools.as_ref(), &request.template, true)
 }

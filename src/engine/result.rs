@@ -6,6 +6,7 @@ use crate::base::Progress;
 use crate::decode::{ProfileRow, Timings};
 use crate::gpu::Snapshot;
 use crate::kernels::Caps;
+use crate::text::calls::Part;
 
 /// What a caller hears of while a generation runs.
 pub enum Event<'a> {
@@ -39,7 +40,7 @@ pub struct TokenLogprobs {
 }
 
 /// A piece of the answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Delta {
     /// Whole characters only; may be empty while one is incomplete or may begin a stop text.
     pub text: String,
@@ -47,6 +48,8 @@ pub struct Delta {
     pub tokens: Vec<u32>,
     /// Their log probabilities, if asked for; the end token has none.
     pub logprobs: Vec<TokenLogprobs>,
+    /// Of an answer to messages: the same told apart, as far as it is decided.
+    pub parts: Vec<Part>,
 }
 
 /// Why a generation ended.

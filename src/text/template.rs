@@ -9,6 +9,8 @@ use minijinja::value::{Kwargs, Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 use serde_json::Map;
 
+use super::Tokenizer;
+use super::calls::Formats;
 use super::clock::DateTime;
 use super::template_budget::{self, Budget, bound, printed};
 use super::template_limits;
@@ -66,6 +68,12 @@ impl ChatTemplate {
     pub fn opens_thought(&self) -> bool {
         let question = serde_json::json!([{ "role": "user", "content": "?" }]);
         self.render(&question, None, &Map::new(), true).is_ok_and(|text| text.trim_end().ends_with("<think>"))
+    }
+
+    /// How its model writes calls and thoughts, by what its templates and the special tokens show.
+    pub fn formats(&self, tokenizer: &Tokenizer) -> Formats {
+        let sources: Vec<&str> = self.source.iter().map(|(_, text)| text).collect();
+        Formats::of(&sources.join("\n"), tokenizer.special_names())
     }
 
     /// The text of a conversation.

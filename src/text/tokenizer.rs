@@ -114,6 +114,19 @@ impl Tokenizer {
         &self.special
     }
 
+    /// The name of a special token; `None` for one that is part of the text.
+    pub fn special_name(&self, id: u32) -> Option<&str> {
+        if !self.pieces.is_special(id) {
+            return None;
+        }
+        std::str::from_utf8(self.pieces.get(id)?).ok()
+    }
+
+    /// The names of all special tokens.
+    pub fn special_names(&self) -> impl Iterator<Item = &str> + Clone {
+        (0..self.pieces.len() as u32).filter_map(|id| self.special_name(id))
+    }
+
     /// Decodes tokens as they arrive, without special tokens.
     pub fn stream(&self) -> StreamDecoder {
         StreamDecoder::new(self.pieces.clone(), true)

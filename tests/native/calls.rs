@@ -61,9 +61,9 @@ fn message(parts: &[Part]) -> Message {
     let mut ended = Vec::new();
     for part in parts {
         match part {
-            Part::Content(text) => message.content.push_str(text),
-            Part::Reasoning(text) => message.reasoning.push_str(text),
-            Part::Call { index, id, name } => {
+            Part::Content { text } => message.content.push_str(text),
+            Part::Reasoning { text } => message.reasoning.push_str(text),
+            Part::ToolCall { index, id, name } => {
                 assert_eq!(*index, message.calls.len());
                 message.calls.push(Call { name: name.clone(), id: id.clone(), arguments: String::new() });
                 ended.push(false);
@@ -72,7 +72,7 @@ fn message(parts: &[Part]) -> Message {
                 assert!(!ended[*index]);
                 message.calls[*index].arguments.push_str(text);
             }
-            Part::End { index } => assert!(!std::mem::replace(&mut ended[*index], true)),
+            Part::ToolCallEnd { index } => assert!(!std::mem::replace(&mut ended[*index], true)),
         }
     }
     assert!(ended.iter().all(|ended| *ended), "each call ends");
@@ -362,7 +362,7 @@ fn nothing_at_random_panics_or_is_held_back() {
     for piece in pieces(&text, || 3) {
         given += piece.len();
         for part in parser.push(piece) {
-            let Part::Content(text) = part else { panic!("{part:?}") };
+            let Part::Content { text } = part else { panic!("{part:?}") };
             got += text.len();
         }
         assert!(given - got <= 16, "{} bytes wait at {given}", given - got);

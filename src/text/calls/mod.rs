@@ -9,30 +9,27 @@ mod python;
 mod reader;
 mod tags;
 
+use serde::Serialize;
+use serde_json::Value;
+
 use self::formats::{Format, Thought};
 pub use self::reader::Tool;
 use self::reader::{Reader, Stop};
 
 /// A piece of an answer, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
-    Content(String),
-    Reasoning(String),
+    /// What it says.
+    Content { text: String },
+    /// What the model thinks.
+    Reasoning { text: String },
     /// A call begins. `id`: the model's own, where it gives one.
-    Call {
-        index: usize,
-        id: Option<String>,
-        name: String,
-    },
+    ToolCall { index: usize, id: Option<String>, name: String },
     /// More of its arguments: JSON.
-    Arguments {
-        index: usize,
-        text: String,
-    },
+    Arguments { index: usize, text: String },
     /// They are complete, or will not be.
-    End {
-        index: usize,
-    },
+    ToolCallEnd { index: usize },
 }
 
 /// Which formats a model's template and vocabulary show.
@@ -53,6 +50,16 @@ impl Formats {
         let tagged = active.iter().any(|format| !format.bare);
         Self { active, thoughts, tagged }
     }
+}
+
+/// Tools as OpenAI's clients give them: `{"type": "function", "function": {"name": …, "parameters": …}}`, or what is in there.
+pub fn tools(given: Option<&Value>) -> Vec<Tool> {
+    let tool = |tool: &Value| {
+        let function = tool.get("function").unwrap_or(tool);
+        let parameters = function.get("parameters").cloned().unwrap_or_default();
+        Some(Tool { name: function.get("name")?.as_str()?.to_owned(), parameters })
+    };
+    given.and_then(Value::as_array).into_iter().flatten().filter_map(tool).collect()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +201,7 @@ impl Parser {
     fn think_aloud(&mut self, bytes: usize, told: bool, parts: &mut Vec<Part>) {
         let text = self.take(bytes);
         if told && !text.is_empty() {
-            parts.push(Part::Reasoning(text));
+            parts.push(Part::Reasoning { text });
         }
     }
 
@@ -245,7 +252,7 @@ impl Parser {
             let index = self.calls + i;
             if i == self.told.len() {
                 self.told.push((0, false));
-                parts.push(Part::Call { index, id: call.id.clone(), name: call.name.clone() });
+                parts.push(Part::ToolCall { index, id: call.id.clone(), name: call.name.clone() });
             }
             let (sent, ended) = &mut self.told[i];
             if call.arguments.len() > *sent {
@@ -254,7 +261,7 @@ impl Parser {
             }
             if call.end.is_some() && !*ended {
                 *ended = true;
-                parts.push(Part::End { index });
+                parts.push(Part::ToolCallEnd { index });
             }
         }
         let rest = match read {
@@ -272,7 +279,7 @@ impl Parser {
         };
         for i in 0..self.told.len() {
             if !self.told[i].1 {
-                parts.push(Part::End { index: self.calls + i });
+                parts.push(Part::ToolCallEnd { index: self.calls + i });
             }
         }
         self.calls += self.told.len();
@@ -351,7 +358,7 @@ impl Parser {
             self.first = false;
         }
         if !text.is_empty() {
-            parts.push(Part::Content(text));
+            parts.push(Part::Content { text });
         }
     }
 
