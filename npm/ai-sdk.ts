@@ -243,7 +243,17 @@ async function* partsOf(
     if (open) yield { type: `${open.type}-end`, id: open.id };
     open = null;
   };
+  /** The call at hand, as far as its arguments have come. */
+  let input: { index: number; id: string; name: string; text: string } | null = null;
+  const ended = function* (): Generator<LanguageModelV4StreamPart> {
+    if (!input) return;
+    const { id, name, text } = input;
+    input = null;
+    yield { type: 'tool-input-end', id };
+    yield { type: 'tool-call', toolCallId: id, toolName: name, input: text };
+  };
   const say = function* (type: 'text' | 'reasoning', delta: string): Generator<LanguageModelV4StreamPart> {
+    yield* ended();
     if (open?.type !== type) {
       yield* close();
       open = { type, id: String(blocks++) };
@@ -270,12 +280,16 @@ async function* partsOf(
       const { content, reasoning_content: thought, tool_calls: calls = [] } = choice.delta;
       if (thought) yield* say('reasoning', thought);
       if (content) yield* say('text', content);
-      for (const { id, function: call } of calls) {
-        yield* close();
-        yield { type: 'tool-input-start', id, toolName: call.name };
-        yield { type: 'tool-input-delta', id, delta: call.arguments };
-        yield { type: 'tool-input-end', id };
-        yield { type: 'tool-call', toolCallId: id, toolName: call.name, input: call.arguments };
+      for (const { index, id, function: call } of calls) {
+        if (id !== undefined) {
+          yield* close();
+          yield* ended();
+          input = { index, id, name: call.name!, text: '' };
+          yield { type: 'tool-input-start', id, toolName: input.name };
+        }
+        if (!input || !call.arguments) continue;
+        input.text += call.arguments;
+        yield { type: 'tool-input-delta', id: input.id, delta: call.arguments };
       }
       if (choice.finish_reason) finishReason = reasonOf(choice.finish_reason);
     }
@@ -286,6 +300,7 @@ async function* partsOf(
     finishReason = { unified: 'error', raw: error instanceof MillraceError ? error.code : undefined };
   }
   yield* close();
+  yield* ended();
   yield {
     type: 'finish',
     finishReason,

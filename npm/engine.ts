@@ -26,6 +26,7 @@ import type {
   Support,
   TokenizeOptions,
 } from './types.ts';
+import { Assembled, withIds } from './parts.ts';
 import { support } from './supported.ts';
 import { Queue } from './queue.ts';
 import { use } from './use.ts';
@@ -331,6 +332,7 @@ export class Engine extends EventTarget {
     if (signal?.aborted) throw aborted('generation', signal);
     signal?.addEventListener('abort', onAbort, { once: true });
 
+    const said = new Assembled();
     const partial = { text: '', tokens: [] as number[], seed: request.seed! };
     const work = async (): Promise<GenerateResult> => {
       const { id, answer } = this.#link.request<'done'>(
@@ -340,15 +342,18 @@ export class Engine extends EventTarget {
           if (message.type === 'progress') return onProgress?.(message.progress);
           if (message.type !== 'delta') return;
           const { text, logprobs } = message;
+          const parts = message.parts && withIds(message.parts);
+          if (parts) said.push(parts);
           const tokens = [...message.tokens];
           partial.text += text;
           partial.tokens.push(...tokens);
-          onTokens?.({ text, tokens, ...(logprobs ? { logprobs } : {}) });
+          onTokens?.({ text, tokens, ...(logprobs ? { logprobs } : {}), ...(parts ? { parts } : {}) });
           onDelta(text);
         },
       );
       halt.signal.addEventListener('abort', () => this.#link.abort(id), { once: true });
       const { result, info } = await answer;
+      if (Array.isArray(input)) result.message = said.whole();
       this.#hear(info);
       const { prompt_tokens, cached_tokens, tokens: made, finish_reason, timings } = result;
       log(

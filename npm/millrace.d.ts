@@ -1,4 +1,5 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
+import type { RawPart } from './protocol.ts';
 import type { DeviceEvent, EngineNews } from './protocol.ts';
 import type { BenchRows } from './options.generated.ts';
 import type {
@@ -89,7 +90,7 @@ export class WasmEngine {
   /** An aborted generation resolves with finish_reason `abort`. */
   generate(
     request: WasmRequest,
-    onDelta: (delta: { text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] }) => void,
+    onDelta: (delta: { text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[]; parts?: RawPart[] }) => void,
     onProgress: (progress: Progress) => void,
     signal: AbortSignal,
   ): Promise<GenerateResult>;

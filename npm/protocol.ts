@@ -1,7 +1,7 @@
 // What page and Worker say to each other. One request at a time has an `id`; everything that answers it carries the same.
 import type { PackedError } from './errors.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
-import type { DeviceLost, DeviceRestored, EngineInfo, GenerateResult, Progress, TokenLogprobs } from './types.ts';
+import type { AnswerPart, DeviceLost, DeviceRestored, EngineInfo, GenerateResult, Progress, TokenLogprobs } from './types.ts';
 
 /** From the page. */
 export type ToWorker =
@@ -46,6 +46,11 @@ export type DeviceEvent = ({ type: 'lost' } & DeviceLost) | ({ type: 'restored';
 /** What an engine says of itself. Its plan, of many rows, comes where it has changed. */
 export type EngineNews = Omit<EngineInfo, 'plan'> & Partial<Pick<EngineInfo, 'plan'>>;
 
+/** A part of an answer as the engine tells it: a call has an id only where the model gives one. */
+export type RawPart =
+  | Exclude<AnswerPart, { type: 'tool_call' }>
+  | { type: 'tool_call'; index: number; id: string | null; name: string };
+
 /** From the Worker. */
 export type FromWorker =
   | { type: 'progress'; id: number; progress: Progress }
@@ -54,7 +59,7 @@ export type FromWorker =
   /** What came of a {@link ModelsCall}, or the tokens or text that were asked for. */
   | { type: 'answer'; id: number; value: unknown }
   | { type: 'loaded'; id: number; info: EngineInfo }
-  | { type: 'delta'; id: number; text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] | undefined }
+  | { type: 'delta'; id: number; text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] | undefined; parts?: RawPart[] | undefined }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineNews }
   | { type: 'forked'; id: number; conversation: number; info: EngineNews }
   /** A release, save or forget. */

@@ -12,7 +12,7 @@ import {
   MillraceError,
   type Progress,
 } from './index.ts';
-import { Splitter } from './openai/split.ts';
+import { Assembled } from './parts.ts';
 
 /** Options of {@link useChat}. */
 export interface UseChatOptions {
@@ -278,33 +278,36 @@ class ChatStore {
     const { system, generate } = this.options!;
     this.#waiting = false;
     this.#unfinished = true;
-    const splitter = new Splitter([], engine!.info.model.thinks);
-    const said: Message = { role: 'assistant', content: '' };
-    const show = (parts: ReturnType<Splitter['push']>): void => {
-      for (const part of parts) {
-        if ('content' in part) said.content += part.content;
-        if ('reasoning' in part) said.reasoning_content = (said.reasoning_content ?? '') + part.reasoning;
-      }
-      if (said.content !== '' || said.reasoning_content)
-        this.#set({ messages: [...messages, { ...said }], progress: null });
+    const said = new Assembled();
+    const show = (): void => {
+      const { message } = said;
+      if (message.content !== '' || message.reasoning_content)
+        this.#set({ messages: [...messages, { ...message }], progress: null });
     };
     const onProgress = (progress: Progress): void => {
       if (this.#generation === generation) this.#set({ progress });
     };
     const generation = engine!.generate(
       system === undefined ? messages : [{ role: 'system', content: system }, ...messages],
-      { ...generate, onProgress },
+      {
+        ...generate,
+        onProgress,
+        onTokens: (piece) => {
+          said.push(piece.parts ?? []);
+          generate?.onTokens?.(piece);
+        },
+      },
     );
     this.#generation = generation;
     this.#set({ status: 'generating', error: null, result: null });
     try {
-      for await (const text of generation) {
+      for await (const _ of generation) {
         if (this.#generation !== generation) return;
-        show(splitter.push(text));
+        show();
       }
       const result = await generation;
       if (this.#generation !== generation) return;
-      show(splitter.end());
+      show();
       this.#generation = null;
       this.#unfinished = false;
       this.#set({ status: 'ready', progress: null, result, info: engine!.info });

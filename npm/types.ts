@@ -242,6 +242,17 @@ export interface TokenLogprobs extends ScoredToken {
   top: ScoredToken[];
 }
 
+/**
+ * A part of an answer to messages: what the model says, what it thinks, and which tools it calls. Parts come in order; a call's arguments are JSON
+ * that grows until its end. However the text comes, the parts add up to the same.
+ */
+export type AnswerPart =
+  | { type: 'content'; text: string }
+  | { type: 'reasoning'; text: string }
+  | { type: 'tool_call'; index: number; id: string; name: string }
+  | { type: 'arguments'; index: number; text: string }
+  | { type: 'tool_call_end'; index: number };
+
 /** A piece of an answer. */
 export interface TokenPiece {
   /** Whole characters; empty while one is incomplete or may begin a stop text. */
@@ -250,12 +261,16 @@ export interface TokenPiece {
   tokens: readonly number[];
   /** Their log probabilities, where asked for; the end token has none. */
   logprobs?: readonly TokenLogprobs[];
+  /** Of an answer to messages: what it says, thinks and calls, as far as that is decided. */
+  parts?: readonly AnswerPart[];
 }
 
 /** The whole answer. */
 export interface GenerateResult {
   /** The answer, without what stopped it. */
   text: string;
+  /** Of an answer to messages: the same as a message of the assistant, with thoughts and calls of tools apart, as templates take it back. */
+  message?: Message;
   /** Its token ids. */
   tokens: number[];
   /** Log probabilities of the answer's tokens, where asked for; the end token has none. */

@@ -1,9 +1,9 @@
 // OpenAI's calls: what `openai.chat.completions.create` and `openai.completions.create` are there.
 import type { Engine } from '../engine.ts';
 import { aborted } from '../generation.ts';
-import type { GenerateOptions, GenerateResult, Input, ScoredToken, TokenLogprobs } from '../types.ts';
+import type { AnswerPart, GenerateOptions, GenerateResult, Input, ScoredToken, TokenLogprobs } from '../types.ts';
 import { type Asked, chatAsked, plainAsked } from './params.ts';
-import { randomId, Splitter } from './split.ts';
+import { randomId } from '../parts.ts';
 import { CompletionStream } from './stream.ts';
 import type {
   ChatCompletion,
@@ -28,7 +28,7 @@ export function modelName({ info }: Engine): string {
 function head<T extends string>(engine: Engine, object: T, prefix: string) {
   const { version, lane } = engine.info;
   return {
-    id: `${prefix}-${randomId()}`,
+    id: `${prefix}-${randomId(24)}`,
     object,
     created: Math.floor(Date.now() / 1000),
     model: modelName(engine),
@@ -54,7 +54,7 @@ function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage
 
 /** One answer as it arrives: its pieces of text, then its result. */
 type Piece =
-  | { index: number; text: string; logprobs: readonly TokenLogprobs[] }
+  | { index: number; text: string; logprobs: readonly TokenLogprobs[]; parts: readonly AnswerPart[] }
   | { index: number; result: GenerateResult };
 
 const tokenLogprob = ({ text: token, bytes, logprob }: ScoredToken): TokenLogprob => ({ token, bytes, logprob });
@@ -98,10 +98,10 @@ async function* answers(
     const one: GenerateOptions = { ...options, ...(signal ? { signal } : {}) };
     if (options.seed !== undefined) one.seed = options.seed + (index % n);
     // One for each piece of text.
-    const scored: (readonly TokenLogprobs[])[] = [];
-    one.onTokens = ({ logprobs = [] }) => scored.push(logprobs);
+    const come: Pick<Extract<Piece, { text: string }>, 'logprobs' | 'parts'>[] = [];
+    one.onTokens = ({ logprobs = [], parts = [] }) => come.push({ logprobs, parts });
     const generation = engine.generate(inputs[Math.floor(index / n)] as Input, one);
-    for await (const text of generation) yield { index, text, logprobs: scored.shift() ?? [] };
+    for await (const text of generation) yield { index, text, ...(come.shift() ?? { logprobs: [], parts: [] }) };
     const result = await generation;
     results.push(result);
     yield { index, result };
@@ -121,6 +121,24 @@ async function collect<T, R>(items: AsyncGenerator<T, R>, each: (item: T) => voi
 const reasonOf = (result: GenerateResult, calls: boolean): FinishReason =>
   calls ? 'tool_calls' : result.finish_reason === 'length' ? 'length' : 'stop';
 
+/** A part in OpenAI's shape; null for the end of a call, which has none. */
+function deltaOf(part: AnswerPart): ChatDelta | null {
+  switch (part.type) {
+    case 'content':
+      return { content: part.text };
+    case 'reasoning':
+      return { reasoning_content: part.text };
+    case 'tool_call': {
+      const { index, id, name } = part;
+      return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] };
+    }
+    case 'arguments':
+      return { tool_calls: [{ index: part.index, function: { arguments: part.text } }] };
+    case 'tool_call_end':
+      return null;
+  }
+}
+
 /** A chat's deltas, in order, and the reason of each answer's end. */
 async function* chatDeltas(
   engine: Engine,
@@ -131,21 +149,16 @@ async function* chatDeltas(
   GenerateResult[]
 > {
   const pieces = answers(engine, asked, signal);
-  let splitter = new Splitter(asked.tools, engine.info.model.thinks);
   let calls = 0;
   let begun = false;
-  // Of text that the splitter holds back.
+  // Of text that is not decided yet.
   const scored: TokenLogprobs[] = [];
   const logprobs = (): ChatLogprobs | null => chatLogprobs(asked, scored.splice(0));
-  const deltas = function* (index: number, parts: ReturnType<Splitter['push']>) {
+  const deltas = function* (index: number, parts: readonly AnswerPart[]) {
     for (const part of parts) {
-      const delta: ChatDelta =
-        'content' in part
-          ? { content: part.content }
-          : 'reasoning' in part
-            ? { reasoning_content: part.reasoning }
-            : { tool_calls: [{ index: calls++, ...part.call }] };
-      yield { index, delta, logprobs: logprobs(), reason: null };
+      const delta = deltaOf(part);
+      if (part.type === 'tool_call') calls += 1;
+      if (delta) yield { index, delta, logprobs: logprobs(), reason: null };
     }
   };
   try {
@@ -156,17 +169,15 @@ async function* chatDeltas(
       begun = true;
       if ('text' in value) {
         scored.push(...value.logprobs);
-        yield* deltas(value.index, splitter.push(value.text));
+        yield* deltas(value.index, value.parts);
         continue;
       }
-      yield* deltas(value.index, splitter.end());
       yield {
         index: value.index,
         delta: {},
         logprobs: scored.length > 0 ? logprobs() : null,
         reason: reasonOf(value.result, calls > 0),
       };
-      splitter = new Splitter(asked.tools, engine.info.model.thinks);
       calls = 0;
       begun = false;
     }
@@ -216,7 +227,11 @@ async function chatWhole(engine: Engine, asked: Asked, signal: AbortSignal | und
     if (delta.content) message.content = (message.content ?? '') + delta.content;
     if (delta.reasoning_content)
       message.reasoning_content = (message.reasoning_content ?? '') + delta.reasoning_content;
-    if (delta.tool_calls) (message.tool_calls ??= []).push(...delta.tool_calls.map(({ index: _, ...call }) => call));
+    for (const { index: at, id, function: called } of delta.tool_calls ?? []) {
+      const calls = (message.tool_calls ??= []);
+      calls[at] ??= { id: id!, type: 'function', function: { name: called.name!, arguments: '' } };
+      calls[at].function.arguments += called.arguments ?? '';
+    }
     if (reason) choice.finish_reason = reason;
   });
   for (const { message } of choices) if (message.content === null && !message.tool_calls) message.content = '';

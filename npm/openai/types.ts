@@ -194,8 +194,13 @@ export interface ChatDelta {
   content?: string;
   /** The next piece of what it thinks. Not among OpenAI's. */
   reasoning_content?: string;
-  /** Functions that it asks for: each comes whole, with its number in the answer. */
-  tool_calls?: (ChatToolCall & { index: number })[];
+  /** Functions that it asks for, by their number in the answer: id and name come first, then the arguments as they grow. */
+  tool_calls?: {
+    index: number;
+    id?: string;
+    type?: 'function';
+    function: { name?: string; arguments?: string };
+  }[];
 }
 
 /** A piece of a chat's answer. */

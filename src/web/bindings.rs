@@ -454,7 +454,8 @@ pub(super) fn tell_progress(function: &Function, progress: &impl Serialize) {
 
 fn delta_value(delta: &Delta) -> JsValue {
     let logprobs = if delta.logprobs.is_empty() { JsValue::UNDEFINED } else { to_value(&delta.logprobs).unwrap_or_default() };
-    js::object(&[("text", delta.text.as_str().into()), ("tokens", Uint32Array::from(delta.tokens.as_slice()).into()), ("logprobs", logprobs)])
+    let parts = if delta.parts.is_empty() { JsValue::UNDEFINED } else { to_value(&delta.parts).unwrap_or_default() };
+    js::object(&[("text", delta.text.as_str().into()), ("tokens", Uint32Array::from(delta.tokens.as_slice()).into()), ("logprobs", logprobs), ("parts", parts)])
 }
 
 /// The contract's object; logits as typed arrays, which are moved rather than copied between threads.

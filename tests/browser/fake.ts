@@ -3,10 +3,13 @@ import type { Engine } from '../../npm/engine.ts';
 import { MillraceError } from '../../npm/errors.ts';
 import { aborted, Generation } from '../../npm/generation.ts';
 import { ChatCompletions } from '../../npm/openai/create.ts';
-import type { GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
+import type { AnswerPart, GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
+
+/** A piece of an answer: text, or parts that a model's text has become. */
+type Said = string | AnswerPart[];
 
 /** An engine that says what it is told to, piece by piece, and notes what it was asked. */
-export function fake(says: (string[] | MillraceError)[], { thinks = false } = {}) {
+export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) {
   const asked: { input: Input; options: GenerateOptions }[] = [];
   let stopped = 0;
   const engine = {
@@ -20,7 +23,9 @@ export function fake(says: (string[] | MillraceError)[], { thinks = false } = {}
           if (answer instanceof MillraceError) throw answer;
           let text = '';
           const logprobs: TokenLogprobs[] = [];
-          for (const [id, piece] of answer.entries()) {
+          for (const [id, one] of answer.entries()) {
+            const parts: AnswerPart[] = typeof one === 'string' ? [{ type: 'content', text: one }] : one;
+            const piece = parts.map((part) => ('text' in part ? part.text : '')).join('');
             await new Promise((go) => setTimeout(go));
             if (options.signal?.aborted) throw aborted('generation', options.signal);
             if (halt.signal.aborted) break;
@@ -34,6 +39,7 @@ export function fake(says: (string[] | MillraceError)[], { thinks = false } = {}
             options.onTokens?.({
               text: piece,
               tokens: [id],
+              parts,
               ...(options.logprobs === undefined ? {} : { logprobs: logprobs.slice(-1) }),
             });
             onDelta(piece);

@@ -1,7 +1,6 @@
 // The chat page: composer, conversation, keyboard. Loading is in chat/loader.ts and chat/stage.ts.
-import { type Generation, type Message, MillraceError } from 'millrace';
+import { type AnswerPart, type Generation, type Message, MillraceError } from 'millrace';
 // What the package's own chats take thoughts apart with: they have no `onProgress` and `onTokens`, which this page shows.
-import { Splitter } from '../../npm/openai/split.ts';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
 import { firstModel, isFatal, Loader, type Model } from './chat/loader.ts';
@@ -151,15 +150,14 @@ async function answer(): Promise<void> {
     const engine = loader.engine ?? (await loader.ready);
     if (!engine) throw new MillraceError('DISPOSED', 'no model is loaded');
     if (mine.stopped) throw new MillraceError('ABORTED', 'stopped before the model was loaded');
-    const splitter = new Splitter([], engine.info.model.thinks);
-    const take = (parts: ReturnType<Splitter['push']>): void => {
+    const take = (parts: readonly AnswerPart[]): void => {
       for (const part of parts) {
-        if ('reasoning' in part) {
-          said.reasoning += part.reasoning;
-          shown.think(part.reasoning);
-        } else if ('content' in part) {
-          said.content += part.content;
-          shown.append(part.content);
+        if (part.type === 'reasoning') {
+          said.reasoning += part.text;
+          shown.think(part.text);
+        } else if (part.type === 'content') {
+          said.content += part.text;
+          shown.append(part.text);
         }
       }
     };
@@ -168,7 +166,8 @@ async function answer(): Promise<void> {
       ...settings.generateOptions(defaultTemperature()),
       overflow: 'shift',
       onProgress: ({ phase, loaded, total }) => phase === 'prompt' && shown.reading(loaded, total),
-      onTokens: ({ tokens }) => {
+      onTokens: ({ tokens, parts = [] }) => {
+        if (answering === mine) take(parts);
         const now = performance.now();
         if (measured.tokens === 0) Object.assign(measured, { first: now, ttft: now - began });
         measured.tokens += tokens.length;
@@ -179,15 +178,13 @@ async function answer(): Promise<void> {
       },
     });
     mine.generation = generation;
-    for await (const delta of generation) {
-      take(splitter.push(delta));
+    for await (const _ of generation) {
       if (performance.now() - kept > KEEP_MS) {
         kept = performance.now();
         void conversations.keep({ ...asked, messages: [...asked.messages, clean(said)] });
       }
     }
     const result = await generation;
-    take(splitter.end());
     const { timings, prompt_tokens, finish_reason } = result;
     const figures: Figures = {
       model: loader.state.model.name,
