@@ -1,7 +1,15 @@
 // What page and Worker say to each other. One request at a time has an `id`; everything that answers it carries the same.
 import type { PackedError } from './errors.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
-import type { AnswerPart, DeviceLost, DeviceRestored, EngineInfo, GenerateResult, Progress, TokenLogprobs } from './types.ts';
+import type {
+  AnswerPart,
+  DeviceLost,
+  DeviceRestored,
+  EngineInfo,
+  GenerateResult,
+  Progress,
+  TokenLogprobs,
+} from './types.ts';
 
 /** From the page. */
 export type ToWorker =
@@ -59,7 +67,14 @@ export type FromWorker =
   /** What came of a {@link ModelsCall}, or the tokens or text that were asked for. */
   | { type: 'answer'; id: number; value: unknown }
   | { type: 'loaded'; id: number; info: EngineInfo }
-  | { type: 'delta'; id: number; text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[] | undefined; parts?: RawPart[] | undefined }
+  | {
+      type: 'delta';
+      id: number;
+      text: string;
+      tokens: Uint32Array;
+      logprobs?: TokenLogprobs[] | undefined;
+      parts?: RawPart[] | undefined;
+    }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineNews }
   | { type: 'forked'; id: number; conversation: number; info: EngineNews }
   /** A release, save or forget. */

@@ -10,7 +10,18 @@ import { checkPort, chosenPort, serve } from './serve.mjs';
 import { setupBrowser, setupBuild } from './setup.mjs';
 
 /** What the pages are made of. */
-const WATCHED = ['src', 'crates', 'shaders', 'build', 'build.rs', 'Cargo.toml', 'Cargo.lock', 'options.toml', 'npm', 'www'];
+const WATCHED = [
+  'src',
+  'crates',
+  'shaders',
+  'build',
+  'build.rs',
+  'Cargo.toml',
+  'Cargo.lock',
+  'options.toml',
+  'npm',
+  'www',
+];
 /** What is made of it, in the same folders. */
 const MADE = join(root, 'www', 'js');
 

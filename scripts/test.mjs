@@ -32,7 +32,18 @@ const RUNNERS = {
       await check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
     ),
   clippy: () =>
-    check('cargo', ['clippy', '--quiet', '--locked', '--workspace', '--all-targets', '--features', FEATURES, '--', '-D', 'warnings']),
+    check('cargo', [
+      'clippy',
+      '--quiet',
+      '--locked',
+      '--workspace',
+      '--all-targets',
+      '--features',
+      FEATURES,
+      '--',
+      '-D',
+      'warnings',
+    ]),
   native: ({ native, long, more }) =>
     cargoTests(
       'cargo',

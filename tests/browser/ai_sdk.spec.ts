@@ -4,17 +4,17 @@ import { generateText, Output, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
 import { millrace } from '../../npm/ai-sdk.ts';
 import { MillraceError } from '../../npm/errors.ts';
-import { fake } from './fake.ts';
+import { callOf, fake, thought } from './fake.ts';
 
 const time = tool({
   description: 'The time in a zone',
   inputSchema: z.object({ zone: z.string() }),
   execute: async ({ zone }) => ({ zone, now: '12:00' }),
 });
-const CALL = ['Let me see.\n<tool_call>{"name":"time",', '"arguments":{"zone":"UTC"}}</tool_call>'];
+const CALL = ['Let me see.', ...callOf('time', '{"zone"', ':"UTC"}')];
 
 test('generateText: settings, thoughts, usage, timings', async () => {
-  const { engine, asked } = fake([['<think>', 'so', '</think>', 'Hi', '!']]);
+  const { engine, asked } = fake([[[], thought('so'), [], 'Hi', '!']]);
   const result = await generateText({
     model: millrace(engine),
     instructions: 'Be brief.',
@@ -53,7 +53,7 @@ test('generateText: settings, thoughts, usage, timings', async () => {
 });
 
 test('streamText: blocks of text and thought, and the end by length', async () => {
-  const { engine } = fake([['<think>', 'so', '</think>', 'Hi', '!']]);
+  const { engine } = fake([[[], thought('so'), [], 'Hi', '!']]);
   const { stream } = streamText({ model: millrace(engine), prompt: 'Hello', maxOutputTokens: 5 });
   const parts: string[] = [];
   for await (const part of stream) {

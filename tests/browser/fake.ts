@@ -5,8 +5,16 @@ import { aborted, Generation } from '../../npm/generation.ts';
 import { ChatCompletions } from '../../npm/openai/create.ts';
 import type { AnswerPart, GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
 
-/** A piece of an answer: text, or parts that a model's text has become. */
+/** A token of an answer: its text, or the parts that it makes known; no parts for one of which nothing is known yet. */
 type Said = string | AnswerPart[];
+
+/** A thought, and a call in two tokens. */
+export const thought = (text: string): AnswerPart[] => [{ type: 'reasoning', text }];
+export const callOf = (name: string, ...text: string[]): AnswerPart[][] => [
+  [{ type: 'tool_call', index: 0, id: 'c1', name }],
+  ...text.map((text): AnswerPart[] => [{ type: 'arguments', index: 0, text }]),
+  [{ type: 'tool_call_end', index: 0 }],
+];
 
 /** An engine that says what it is told to, piece by piece, and notes what it was asked. */
 export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) {

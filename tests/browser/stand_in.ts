@@ -81,9 +81,15 @@ export class Engine extends EventTarget {
         options.onProgress?.({ phase: 'prompt', loaded: 10, total: 10, cached: false });
         let said = '';
         let tokens = 0;
-        for (let at = 0; at < text.length && !halt.signal.aborted && tokens < (options.maxTokens ?? 1e9); at += standIn.piece) {
-          const piece = text.slice(at, at + standIn.piece);
-          options.onTokens?.({ text: piece, tokens: [at] });
+        // What stands before the end of a thought is one.
+        const thought = text.includes('</think>') ? text.slice(0, text.indexOf('</think>')).replace('<think>', '') : '';
+        const content = thought === '' ? text : text.slice(text.indexOf('</think>') + 8).trimStart();
+        const all = thought + content;
+        for (let at = 0; at < all.length && !halt.signal.aborted && tokens < (options.maxTokens ?? 1e9); ) {
+          const end = Math.min(at + standIn.piece, at < thought.length ? thought.length : all.length);
+          const piece = all.slice(at, end);
+          options.onTokens?.({ text: piece, tokens: [at], parts: [{ type: at < thought.length ? 'reasoning' : 'content', text: piece }] });
+          at = end;
           onDelta(piece);
           said += piece;
           tokens += 1;

@@ -1,4 +1,5 @@
 // millrace/react under React 19 in a page: on an engine that is told what to say, then on a real one, in StrictMode.
+import type { GenerateOptions } from '../../npm/index.ts';
 import { BOX, expect, test } from './support.ts';
 
 /** Engine.load as the test wants it, counted; the engines that it makes say `says`, a piece each few milliseconds. */
@@ -37,7 +38,7 @@ function fakeEngines(): void {
     return Object.assign(new EventTarget(), {
       info: { model: { name: model, thinks: noted.thinks } },
       dispose: () => void (noted.disposed += 1),
-      generate(messages: { role: string; content: string }[]) {
+      generate(messages: { role: string; content: string }[], { onTokens }: GenerateOptions) {
         noted.asked.push(structuredClone(messages));
         let stopped = false;
         let text = '';
@@ -47,6 +48,8 @@ function fakeEngines(): void {
             if (noted.answer) throw noted.answer;
             if (stopped) return;
             text += piece;
+            const type = noted.thinks && text === piece ? ('reasoning' as const) : ('content' as const);
+            onTokens?.({ text: piece, tokens: [], parts: [{ type, text: piece }] });
             yield piece;
           }
         })();
@@ -160,7 +163,7 @@ test('stop keeps what there is, retry asks again, reset begins anew', async ({ b
 test('thoughts are kept apart', async ({ blank }) => {
   const messages = await blank.evaluate(async () => {
     noted.thinks = true;
-    noted.says = ['hm', '</think>', 'Yes.'];
+    noted.says = ['hm', 'Yes.'];
     mount({ model: '/a.gguf' });
     await until(() => chat?.status === 'ready');
     chat.send('Hello');
