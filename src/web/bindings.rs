@@ -11,6 +11,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::AbortSignal;
 
 use super::abort::Abort;
+use super::errors::Thrown;
 use super::load::{origin, store_of};
 use super::models::WasmControl;
 use super::options::{self, Load, Source};
@@ -120,7 +121,7 @@ impl WasmEngine {
     }
 
     /// A new conversation that begins as another is now: its number.
-    pub fn fork(&self, conversation: u32) -> std::result::Result<u32, JsValue> {
+    pub fn fork(&self, conversation: u32) -> std::result::Result<u32, Thrown> {
         let mut state = self.state.borrow_mut();
         let engine = state.engine.as_mut().ok_or_else(|| Error::bad_option("fork: a generation is running; wait for it or abort it"))?;
         let forked = engine.fork(conversation)?;
@@ -244,19 +245,19 @@ impl WasmEngine {
     }
 
     /// The ids that a request's prompt stands for; also while the engine is at work.
-    pub fn tokenize(&self, request: JsValue) -> std::result::Result<Vec<u32>, JsValue> {
+    pub fn tokenize(&self, request: JsValue) -> std::result::Result<Vec<u32>, Thrown> {
         Ok(self.state.borrow().texts.tokens(&options::request(&request)?)?)
     }
 
     /// The text of tokens, special ones included.
-    pub fn detokenize(&self, ids: Vec<u32>) -> std::result::Result<String, JsValue> {
+    pub fn detokenize(&self, ids: Vec<u32>) -> std::result::Result<String, Thrown> {
         Ok(self.state.borrow().texts.text(&ids)?)
     }
 
     /// What this engine is, where it runs and what it does there; as of the end of the last generation. `known`: a number that [`Self::plan_edition`]
     /// gave; where it still does there is no `plan` in it, which is many rows.
     #[wasm_bindgen(unchecked_return_type = "EngineInfo")]
-    pub fn info(&self, known: Option<u32>) -> std::result::Result<JsValue, JsValue> {
+    pub fn info(&self, known: Option<u32>) -> std::result::Result<JsValue, Thrown> {
         let state = &mut *self.state.borrow_mut();
         let plan = (known == Some(state.edition)).then(|| std::mem::take(&mut state.report.info.plan));
         let value = to_value(&state.report);
@@ -416,7 +417,7 @@ struct BenchNames {
 
 /// The shapes and weight types that `bench` knows.
 #[wasm_bindgen(js_name = benchNames, unchecked_return_type = "BenchNames")]
-pub fn bench_names() -> std::result::Result<JsValue, JsValue> {
+pub fn bench_names() -> std::result::Result<JsValue, Thrown> {
     let names = BenchNames { shapes: SHAPES.iter().map(|shape| shape.name).collect(), quants: Recipe::ALL.map(Recipe::name).to_vec() };
     Ok(to_value(&names)?)
 }

@@ -32,9 +32,18 @@ fn cause(error: &(dyn StdError + 'static)) -> JsValue {
     out
 }
 
-impl From<Error> for JsValue {
+/// An error that JavaScript catches.
+pub struct Thrown(Error);
+
+impl From<Error> for Thrown {
     fn from(error: Error) -> Self {
-        to_js(&error)
+        Self(error)
+    }
+}
+
+impl From<Thrown> for JsValue {
+    fn from(thrown: Thrown) -> Self {
+        to_js(&thrown.0)
     }
 }
 
