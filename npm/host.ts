@@ -15,7 +15,7 @@ export interface Port {
   close?: () => void;
 }
 
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'end' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'lock' | 'end' }>;
 
 /** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
 const TUNE_AFTER_MS = 300;
@@ -69,6 +69,7 @@ class Host {
       else if (data.type === 'pause') this.#pause(data.id, data.paused);
       else if (data.type === 'ping') this.post({ type: 'pong' });
       else if (data.type === 'wasm') wasmUrl = new URL(data.url);
+      else if (data.type === 'lock') void navigator.locks.request(data.name, () => new Promise(() => {}));
       else if (data.type === 'end') this.#end();
       else void this.#answer(data);
     };

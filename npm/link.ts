@@ -1,11 +1,12 @@
 // The near end of an engine's host: matches answers with requests, and fails whatever is pending when the host goes away. The host is in a Worker
 // of its own, or in this thread; either way the two know each other by messages alone.
+import { freeAbandoned, listen } from './abandoned.ts';
 import { configured, log } from './configure.ts';
 import { MillraceError, unpackError } from './errors.ts';
 import type { DeviceEvent, EngineNews, FromWorker, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'end' }>;
+type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'lock' | 'end' }>;
 /** A request without its id, which the link gives it. */
 type Unsent = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
 
@@ -24,6 +25,8 @@ interface Far {
 /** How often it is looked whether a Worker is still there, in milliseconds, and after how many looks without an answer it is not. */
 const LOOK_EVERY_MS = 1000;
 const MOST_LOOKS = 60;
+/** After how many looks it is seen to what abandoned Workers hold: this one may wait for it. */
+const LOOKS_PER_ROUND = 5;
 
 export class Link {
   readonly #far: Far;
@@ -70,7 +73,14 @@ export class Link {
       this.close(new MillraceError('INTERNAL', message, { cause: event.error ?? undefined }));
     });
     this.#watched = true;
-    return { far: worker, end: () => worker.terminate() };
+    const stop = listen((name) => worker.postMessage({ type: 'lock', name } satisfies ToWorker));
+    return {
+      far: worker,
+      end: () => {
+        worker.terminate();
+        stop();
+      },
+    };
   }
 
   #inThisThread(): { far: MessagePort; end: () => void } {
@@ -114,13 +124,16 @@ export class Link {
   }
 
   /**
-   * While something is pending, asks the Worker again and again whether it is there. One whose thread is blocked for ever (a write into storage
+   * While something is pending, asks the Worker again and again whether it is there, and frees what abandoned ones hold. One whose thread is blocked for ever (a write into storage
    * that the browser has cleared meanwhile), or that was ended from outside, says nothing more.
    */
   #look(): void {
-    if (!this.#watched || this.#watch !== undefined) return;
+    if (this.#watch !== undefined) return;
     this.#quiet = 0;
+    let looks = 0;
     this.#watch = setInterval(() => {
+      if (++looks % LOOKS_PER_ROUND === 0) void freeAbandoned().catch(() => {});
+      if (!this.#watched) return;
       this.#quiet += 1;
       if (this.#quiet <= MOST_LOOKS) return this.#far.postMessage({ type: 'ping' } satisfies ToWorker);
       this.close(

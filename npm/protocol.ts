@@ -32,6 +32,8 @@ export type ToWorker =
   | { type: 'abort'; id: number }
   /** Where the wasm lies, before anything else. */
   | { type: 'wasm'; url: string }
+  /** The name of the lock that the Worker holds for as long as it lives. */
+  | { type: 'lock'; name: string }
   /** Whether anybody is there: answered at once, whatever else is under way. */
   | { type: 'ping' }
   /** Frees everything, where no Worker is ended with it. */

@@ -299,6 +299,45 @@ test.describe('a Worker that says nothing more', () => {
     expect(await exported(page, url)).toMatchObject([{ sha256: sha256(LONG_FILE) }]);
   });
 
+  test('what an abandoned one holds is taken away, what others hold is not', async ({ page, site, faulty }) => {
+    faulty.put(LARGE, LONG_FILE);
+    await openPage(page, site);
+    const url = `${faulty.url}${LARGE}`;
+    await page.evaluate((url) => models.download(url), url);
+    // A thread that is blocked for ever cannot be made on purpose: one that never lets go of the model's lock, whatever its page does, is the same
+    // to all others. It waits for a second lock, too, as a blocked one may.
+    const left = await page.evaluate(async (url) => {
+      const { locks } = navigator;
+      const wait = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms));
+      const folder = (await storage.walk())[0]!.path.split('/').slice(0, 2).join('/');
+      const script = `onmessage = ({ data }) => {
+        for (const name of data) navigator.locks.request(name, () => new Promise(() => {}));
+      }`;
+      const address = URL.createObjectURL(new Blob([script]));
+      const holders: Worker[] = [];
+      const hold = (...names: string[]): void => {
+        holders.push(new Worker(address));
+        holders.at(-1)!.postMessage(names);
+      };
+      const held = async (): Promise<string[]> => ((await locks.query()).held ?? []).map(({ name }) => name!);
+      void locks.request('millrace:page:listened', () => new Promise(() => {}));
+      void locks.request('waited for', () => wait(8000));
+      hold('millrace:worker:listened', 'of one that is listened to');
+      hold('of somebody else');
+      hold('millrace:worker:abandoned', folder, 'waited for');
+      while ((await held()).filter((name) => /^of|abandoned/.test(name)).length < 3) await wait(20);
+      await models.remove(url);
+      // Its name goes last, once nothing is left that it may be given.
+      const removed = performance.now();
+      while ((await held()).includes('millrace:worker:abandoned') && performance.now() < removed + 30_000) {
+        await models.download(url);
+        await models.remove(url);
+      }
+      return (await held()).filter((name) => /^of|abandoned|waited/.test(name)).sort();
+    }, url);
+    expect(left).toEqual(['of one that is listened to', 'of somebody else']);
+  });
+
   test('one that is busy is left alone', async ({ page, site, faulty }) => {
     await page.clock.install();
     await openBlank(page, site);
