@@ -28,7 +28,7 @@ export interface ToolCall {
   id?: string;
   /** Only functions. */
   type?: 'function';
-  /** Its name, and its arguments as JSON or as an object: as the template wants them. */
+  /** Its name, and its arguments as JSON or as an object: the template gets what it takes. */
   function: { name: string; arguments: string | Record<string, unknown> };
 }
 

@@ -1,8 +1,8 @@
 // What OpenAI's parameters mean here. One that cannot be honoured is an error, never ignored.
 import { MillraceError } from '../errors.ts';
 import { OPENAI, type SharedParams } from '../options.generated.ts';
-import type { GenerateOptions, Input, Message, ToolCall } from '../types.ts';
-import type { ChatCompletionParams, ChatMessage, ChatTool, ChatToolCall, CompletionParams } from './types.ts';
+import type { GenerateOptions, Input, Message } from '../types.ts';
+import type { ChatCompletionParams, ChatMessage, ChatTool, CompletionParams } from './types.ts';
 
 /** A request in the engine's own words. */
 export interface Asked {
@@ -201,21 +201,9 @@ function messageOf(where: string, message: ChatMessage): Message {
     ...rest,
     role: role === 'developer' ? 'system' : role,
     content: text ?? (calls?.length ? null : (text as never)),
-    ...(calls?.length ? { tool_calls: calls.map(callOf) } : {}),
+    ...(calls?.length ? { tool_calls: [...calls] } : {}),
     ...(reasoning ? { reasoning_content: reasoning } : {}),
   };
-}
-
-/** Chat templates write the arguments as JSON themselves: they get them as an object. */
-function callOf(call: ChatToolCall): ToolCall {
-  try {
-    const value: unknown = JSON.parse(call.function.arguments);
-    if (typeof value === 'object' && value !== null)
-      return { ...call, function: { ...call.function, arguments: value as Record<string, unknown> } };
-  } catch {
-    // Not JSON: they are written as they are.
-  }
-  return call;
 }
 
 function textOf(where: string, part: unknown): string {

@@ -122,6 +122,7 @@ class MadeTokenizer:
     scores: dict[int, float] = field(default_factory=dict)  # SentencePiece and Unigram only
     byte_tokens: frozenset[int] = frozenset()
     space_prefix: bool = True  # SentencePiece and Unigram only
+    table: bytes | None = None  # SentencePiece's table of normalization
 
     def tokens(self) -> list[str]:
         """All V tokens by id."""
@@ -169,6 +170,10 @@ class MadeTokenizer:
             writer.add_add_bos_token(self.adds_bos)
         if self.scores:
             writer.add_add_space_prefix(self.space_prefix)
+        if self.table is not None:
+            writer.add_add_eos_token(True)
+            writer.add_remove_extra_whitespaces(True)
+            writer.add_precompiled_charsmap(self.table)
         if self.chat_template is not None:
             writer.add_chat_template(self.chat_template)
 
@@ -311,6 +316,28 @@ def unigram(vocabulary: int = 600) -> MadeTokenizer:
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
     ids = {"pad": 0, "eos": 1, "unk": 2}
     return MadeTokenizer(tokenizer, ids, "t5", "default", False, None, scores=dict(enumerate(score for _, score in pieces)))
+
+
+def unigram_with_table(vocabulary: int = 600) -> MadeTokenizer:
+    """A tokenizer of XLM-RoBERTa's kind: Unigram after SentencePiece's table of normalization, texts between <s> and </s>."""
+    table = (Path(__file__).parents[2] / "tests" / "data" / "tokenizer" / "charsmap.bin").read_bytes()
+    made = unigram(vocabulary)
+    description = json.loads(made.tokenizer.to_str())
+    names = {"<pad>": "<s>", "<unk>": "<unk>", "</s>": "</s>"}
+    pieces = [(names.get(token, token), score) for token, score in description["model"]["vocab"]]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=2, byte_fallback=False))
+    # As transformers makes them of a SentencePiece model.
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Precompiled(table), normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), "▁")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    ids = {"bos": 0, "eos": 1, "unk": 2}
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in names.values()])
+    return MadeTokenizer(tokenizer, ids, "t5", "default", True, None, scores=dict(enumerate(score for _, score in pieces)), table=table)
 
 
 def word_piece(vocabulary: int = 700) -> MadeTokenizer:

@@ -5,6 +5,7 @@ use tokenizers::normalizers::prepend::Prepend;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::{AddedToken, Tokenizer};
 
+use super::charsmap;
 use super::pre::pre;
 use super::spm::{Piece, merges};
 use super::template_source::TemplateSource;
@@ -256,11 +257,9 @@ fn sentence_piece_bpe(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Resul
 /// Unigram: of all ways to cut a text the likeliest, spaces made visible.
 fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer> {
     use tokenizers::models::unigram::Unigram;
+    use tokenizers::normalizers::{NormalizerWrapper, strip::Strip, utils::Sequence as Normalizers};
     use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
 
-    if metadata.get(CHARSMAP).is_some() {
-        return Err(Error::unsupported(format!("metadata key '{CHARSMAP}': SentencePiece's normalization by a table is not supported")));
-    }
     let scores = metadata.req::<&[f32]>(SCORES)?;
     check_len(SCORES, scores.len(), vocabulary.tokens)?;
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
@@ -276,11 +275,19 @@ fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer
     let model = Unigram::from(pieces, unknown, false).map_err(|e| Error::bad_model(format!("metadata key '{SCORES}': {e}")))?;
     let mut tokenizer = Tokenizer::new(model);
     let prefix = if metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
+    let mut normalizers: Vec<NormalizerWrapper> = Vec::new();
+    if let Some(table) = metadata.opt::<&Array>(CHARSMAP)? {
+        let bytes: Vec<u8> = (0..table.len()).map_while(|at| table.int(at)).map(|byte| byte as u8).collect();
+        normalizers.push(charsmap::open(&bytes).map_err(|e| e.at(CHARSMAP))?.into());
+    }
     if metadata.opt::<bool>(EXTRA_SPACES)?.unwrap_or(false) {
-        let runs = Replace::new(tokenizers::normalizers::replace::ReplacePattern::Regex(" {2,}".into()), " ");
-        tokenizer
-            .with_normalizer(Some(runs.map_err(|e| Error::internal(format!("runs of spaces: {e}")))?))
-            .map_err(|e| Error::internal(format!("normalizer: {e}")))?;
+        // As transformers has it; a visible space at the beginning is not put there twice.
+        let runs = Replace::new(tokenizers::normalizers::replace::ReplacePattern::Regex(" {2,}".into()), SPACE);
+        normalizers.push(Strip::new(false, true).into());
+        normalizers.push(runs.map_err(|e| Error::internal(format!("runs of spaces: {e}")))?.into());
+    }
+    if !normalizers.is_empty() {
+        tokenizer.with_normalizer(Some(Normalizers::new(normalizers))).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
     }
     tokenizer.with_pre_tokenizer(Some(Metaspace::new('▁', prefix, true)));
     tokenizer.with_decoder(Some(Metaspace::new('▁', prefix, true)));

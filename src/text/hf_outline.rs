@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::charsmap;
 use crate::error::{Error, Result};
 
 /// A token of `added_tokens`.
@@ -55,9 +56,8 @@ struct Merges {
 /// makes a longer one would panic.
 pub(super) fn read(json: &[u8]) -> Result<Outline> {
     let outline: Outline = serde_json::from_slice(json).map_err(|e| Error::tokenizer(e.to_string()))?;
-    if outline.normalizer.as_ref().is_some_and(|n| mentions(n, "Precompiled")) {
-        // Its table is a program of jumps that the crate follows unchecked. Unigram models of encoders have it.
-        return Err(Error::unsupported("the normalizer 'Precompiled' is not supported"));
+    if let Some(normalizer) = &outline.normalizer {
+        check_tables(normalizer)?;
     }
     let Model { vocab, merges, continuing_subword_prefix } = &outline.model;
     let prefix = continuing_subword_prefix.as_deref().map_or(0, str::len);
@@ -70,12 +70,17 @@ pub(super) fn read(json: &[u8]) -> Result<Outline> {
     Ok(outline)
 }
 
-/// Whether a component of this type is in the description, at any depth.
-fn mentions(component: &Value, kind: &str) -> bool {
+/// Checks SentencePiece's tables of normalization in the description of a normalizer, at any depth.
+fn check_tables(component: &Value) -> Result<()> {
     match component {
-        Value::Object(map) => map.get("type").is_some_and(|t| t == kind) || map.values().any(|v| mentions(v, kind)),
-        Value::Array(list) => list.iter().any(|v| mentions(v, kind)),
-        _ => false,
+        Value::Object(map) => {
+            if let Some(text) = map.get("precompiled_charsmap").and_then(Value::as_str) {
+                charsmap::check(&base64::decode(text).map_err(|e| Error::tokenizer(format!("precompiled_charsmap: {e}")))?)?;
+            }
+            map.values().try_for_each(check_tables)
+        }
+        Value::Array(list) => list.iter().try_for_each(check_tables),
+        _ => Ok(()),
     }
 }
 

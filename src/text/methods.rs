@@ -1,6 +1,6 @@
 //! Python's methods of strings that chat templates use and minijinja-contrib lacks.
 
-use minijinja::value::from_args;
+use minijinja::value::{Tuple, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
@@ -24,15 +24,51 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
         "partition" => {
             let separator = separator(args)?;
             let (before, after) = text.split_once(separator).map_or(((text, ""), ""), |(b, a)| ((b, separator), a));
-            Ok([before.0, before.1, after].into_iter().map(Value::from).collect())
+            Ok(tuple([before.0, before.1, after]))
         }
         "rpartition" => {
             let separator = separator(args)?;
             let (before, after) = text.rsplit_once(separator).map_or((("", ""), text), |(b, a)| ((b, separator), a));
-            Ok([before.0, before.1, after].into_iter().map(Value::from).collect())
+            Ok(tuple([before.0, before.1, after]))
+        }
+        "index" | "rindex" => {
+            let (part,): (&str,) = from_args(args)?;
+            let at = if method == "index" { text.find(part) } else { text.rfind(part) };
+            let at = at.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "substring not found"))?;
+            Ok(Value::from(text[..at].chars().count()))
+        }
+        "ljust" | "rjust" | "center" | "zfill" => {
+            let (width, fill): (usize, Option<char>) = from_args(args)?;
+            Ok(Value::from(padded(text, method, width, fill)))
+        }
+        "casefold" => Ok(Value::from(text.to_lowercase())),
+        "swapcase" => {
+            let swap = |c: char| if c.is_uppercase() { c.to_lowercase().to_string() } else { c.to_uppercase().to_string() };
+            Ok(Value::from(text.chars().map(swap).collect::<String>()))
         }
         _ => pycompat::unknown_method_callback(state, value, method, args),
     }
+}
+
+fn tuple(parts: [&str; 3]) -> Value {
+    Value::from_object(Tuple::from(parts.map(Value::from)))
+}
+
+fn padded(text: &str, method: &str, width: usize, fill: Option<char>) -> String {
+    let missing = width.saturating_sub(text.chars().count());
+    let before = match method {
+        "ljust" => 0,
+        "center" => missing / 2 + (missing & width & 1),
+        _ => missing,
+    };
+    let fill = fill.unwrap_or(if method == "zfill" { '0' } else { ' ' });
+    // Zeros go behind a sign.
+    let (sign, text) = match text.split_at_checked(1) {
+        Some((sign @ ("-" | "+"), rest)) if method == "zfill" => (sign, rest),
+        _ => ("", text),
+    };
+    let pad = |count: usize| std::iter::repeat_n(fill, count).collect::<String>();
+    [sign, &pad(before), text, &pad(missing - before)].concat()
 }
 
 fn separator(args: &[Value]) -> Result<&str, Error> {
@@ -83,10 +119,18 @@ mod tests {
             ("'a,b'.rsplit(',', 0)", "['a,b']"),
             ("''.rsplit()", "[]"),
             ("''.rsplit(',')", "['']"),
-            ("'x-y-z'.partition('-')", "['x', '-', 'y-z']"),
-            ("'x-y-z'.rpartition('-')", "['x-y', '-', 'z']"),
-            ("'x'.partition('-')", "['x', '', '']"),
-            ("'x'.rpartition('-')", "['', '', 'x']"),
+            ("'x-y-z'.partition('-')", "('x', '-', 'y-z')"),
+            ("'x-y-z'.rpartition('-')", "('x-y', '-', 'z')"),
+            ("'x'.partition('-')", "('x', '', '')"),
+            ("'x'.rpartition('-')", "('', '', 'x')"),
+            ("'éxé'.index('é', )", "0"),
+            ("'éxé'.rindex('é')", "2"),
+            ("'x'.ljust(3, '-')", "x--"),
+            ("'x'.rjust(3)", "  x"),
+            ("'xy'.center(5, '.')", "..xy."),
+            ("'xyz'.center(6, '.')", ".xyz.."),
+            ("'-7'.zfill(4)", "-007"),
+            ("'aB'.swapcase()", "Ab"),
             ("'<b>x'.removeprefix('<b>')", "x"),
             ("'x</b>'.removesuffix('</b>')", "x"),
             ("'x'.removesuffix('y')", "x"),

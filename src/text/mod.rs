@@ -6,6 +6,7 @@
 
 pub mod calls;
 
+mod charsmap;
 mod clock;
 mod eos;
 mod gguf;
@@ -14,6 +15,7 @@ mod hf_outline;
 mod methods;
 mod pieces;
 mod pre;
+mod python;
 mod spm;
 mod stream;
 mod template;
@@ -22,6 +24,7 @@ mod template_limits;
 mod template_source;
 mod tojson;
 mod tokenizer;
+mod turns;
 
 pub use clock::DateTime;
 pub use stream::StreamDecoder;

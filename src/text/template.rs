@@ -1,26 +1,30 @@
 //! Chat templates: the Jinja programs that turn a conversation into the text a model was trained on.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
 use minijinja::machinery::{CompiledTemplate, TemplateConfig, eval, make_string_output};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, ValueKind};
+use minijinja::value::{Kwargs, Serde};
 use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 use serde_json::Map;
 
 use super::Tokenizer;
 use super::calls::Formats;
 use super::clock::DateTime;
+use super::python;
 use super::template_budget::{self, Budget, bound, printed};
 use super::template_limits;
 use super::template_source::TemplateSource;
-use super::tojson::{python_float, tojson};
+use super::tojson::tojson;
 use super::tokenizer::SpecialTokens;
+use super::turns::Turns;
 use crate::error::{Error, Result};
 
 /// Instructions a template may execute. A long conversation takes some ten thousand.
 const FUEL: u64 = 5_000_000;
+/// One part in so many is what it may do with a conversation that is tried.
+const TRIAL: u64 = 64;
 /// Marks, in the error that stops a template, that the template asked for it.
 const RAISED: &str = "the chat template refuses the conversation: ";
 
@@ -31,20 +35,29 @@ const RAISED: &str = "the chat template refuses the conversation: ";
 /// and `continue`. Nothing of the outside is reachable from a template, and one that does not end is stopped.
 pub struct ChatTemplate {
     source: TemplateSource,
-    /// Sources by name, in the form that the template engine reads.
-    prepared: IndexMap<String, String>,
+    prepared: IndexMap<String, Prepared>,
     special: SpecialTokens,
     now: Option<DateTime>,
+}
+
+/// One of a model's templates.
+struct Prepared {
+    /// The source in the form that the template engine reads.
+    text: String,
+    /// What it wants of messages, once somebody has asked.
+    turns: OnceLock<Turns>,
 }
 
 impl ChatTemplate {
     /// Checks the templates of `source`; `special` are the tokens they may refer to by name, see
     /// [`super::Tokenizer::special_tokens`]. `TEMPLATE` names the line that does not parse.
     pub fn new(source: &TemplateSource, special: SpecialTokens) -> Result<Self> {
-        let prepared: IndexMap<_, _> = source.iter().map(|(name, text)| (name.to_owned(), without_generation_tags(text))).collect();
-        for (name, text) in &prepared {
-            template_limits::check_source(text)?;
-            environment(None)?.add_template(name, text).map_err(|e| failure("does not parse", &e))?;
+        let mut prepared = IndexMap::new();
+        for (name, text) in source.iter() {
+            let text = without_generation_tags(text);
+            template_limits::check_source(&text)?;
+            environment(None, 1)?.add_template(name, &text).map_err(|e| failure("does not parse", &e))?;
+            prepared.insert(name.to_owned(), Prepared { text, turns: OnceLock::new() });
         }
         Ok(Self { source: source.clone(), prepared, special, now: None })
     }
@@ -79,7 +92,8 @@ impl ChatTemplate {
     /// The text of a conversation.
     ///
     /// `messages`: a list of objects with `role` and `content`, as OpenAI's interface has them. `tools`: a list of JSON
-    /// schemas of functions. `extra`: further variables, such as `enable_thinking` or `documents`.
+    /// schemas of functions. What Python leaves open, as content that is null beside calls, is given as the template
+    /// takes it. `extra`: further variables, such as `enable_thinking` or `documents`.
     /// `add_generation_prompt`: end with the beginning of the assistant's turn, which the model then continues.
     ///
     /// `TEMPLATE` where the template fails, refuses the conversation or does not end; `BAD_OPTION` for `messages` or
@@ -99,8 +113,36 @@ impl ChatTemplate {
         }
         // Empty tools are still passed on, but do not ask for the template that is meant for tools.
         let name = self.source.choose(tools.and_then(|t| t.as_array()).is_some_and(|list| !list.is_empty()))?;
-        let text = self.prepared.get(name).map_or("", String::as_str);
+        let template = self.prepared.get(name).ok_or_else(|| Error::internal("a chat template that was not prepared"))?;
+        let turns = template.turns.get_or_init(|| {
+            Turns::of(&template.text, |messages, tools, none| {
+                let tools = match tools {
+                    Some(tools) => Value::from(Serde(tools)),
+                    None if none => Value::from(()),
+                    None => Value::UNDEFINED,
+                };
+                self.render_with(name, messages, tools, &Map::new(), true, TRIAL).ok()
+            })
+        });
+        let tools = match tools {
+            Some(tools) => Value::from(Serde(tools)),
+            None if turns.none_for_no_tools => Value::from(()),
+            None => Value::UNDEFINED,
+        };
+        self.render_with(name, &turns.shaped(messages), tools, extra, add_generation_prompt, 1)
+    }
 
+    /// The text of a conversation as it is, made with one part in `parts` of what a template may do.
+    fn render_with(
+        &self,
+        name: &str,
+        messages: &serde_json::Value,
+        tools: Value,
+        extra: &Map<String, serde_json::Value>,
+        add_generation_prompt: bool,
+        parts: u64,
+    ) -> Result<String> {
+        let text = self.prepared.get(name).map_or("", |template| &template.text);
         let mut variables: IndexMap<&str, Value> = IndexMap::new();
         variables.insert("documents", Value::from(()));
         for (name, text) in &self.special {
@@ -113,10 +155,12 @@ impl ChatTemplate {
             variables.insert(name, Value::from(Serde(value)));
         }
         variables.insert("messages", Value::from(Serde(messages)));
-        variables.insert("tools", tools.map_or(Value::from(()), |t| Value::from(Serde(t))));
+        if !tools.is_undefined() {
+            variables.insert("tools", tools);
+        }
         variables.insert("add_generation_prompt", Value::from(add_generation_prompt));
 
-        let environment = environment(self.now)?;
+        let environment = environment(self.now, parts)?;
         let config = TemplateConfig { syntax_config: syntax()?, default_auto_escape: Arc::new(|_| AutoEscape::None) };
         let compiled = CompiledTemplate::new(name, text, &config).map_err(|e| failure("does not parse", &e))?;
         let (main, blocks) = (bound(&compiled.instructions), compiled.blocks.iter().map(|(name, block)| (*name, bound(block))).collect());
@@ -149,11 +193,11 @@ fn syntax() -> Result<SyntaxConfig> {
     SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))
 }
 
-fn environment<'a>(now: Option<DateTime>) -> Result<Environment<'a>> {
-    let budget = Budget::new();
+fn environment<'a>(now: Option<DateTime>, parts: u64) -> Result<Environment<'a>> {
+    let budget = Budget::new(parts);
     let mut environment = Environment::new();
     environment.set_syntax(syntax()?);
-    environment.set_fuel(Some(FUEL));
+    environment.set_fuel(Some(FUEL / parts));
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     template_budget::limit(&mut environment, &budget);
     let own = budget.clone();
@@ -174,23 +218,20 @@ fn environment<'a>(now: Option<DateTime>) -> Result<Environment<'a>> {
         let now = now.unwrap_or_else(DateTime::now);
         now.format(&format).map_err(|e| minijinja::Error::new(ErrorKind::InvalidOperation, e.message().to_owned()))
     });
-    environment.set_formatter(move |out, state, value| match value.kind() {
-        ValueKind::Number if !value.is_integer() => {
-            let text = python_float(f64::try_from(value.clone())?);
-            minijinja::escape_formatter(out, state, &Value::from(text))
+    environment.set_formatter(move |out, _, value| match value.as_str() {
+        Some(text) => {
+            budget.write(text.len())?;
+            out.write_str(text).map_err(Into::into)
         }
-        ValueKind::String => {
-            budget.write(value.as_str().map_or(0, str::len))?;
-            minijinja::escape_formatter(out, state, value)
-        }
-        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+        None => {
             // What prints as more than there is room for is not begun.
             let text = printed(value, &budget)?;
             budget.write(text.len())?;
-            minijinja::escape_formatter(out, state, value)
+            out.write_str(&text).map_err(Into::into)
         }
-        _ => minijinja::escape_formatter(out, state, value),
     });
+    python::add_numbers(&mut environment);
+    python::add_tests(&mut environment);
     Ok(environment)
 }
 

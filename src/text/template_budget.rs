@@ -4,7 +4,7 @@
 //! minijinja counts instructions and nothing else: doubling a text takes one. So the compiled instructions are gone through, and operators that make
 //! something are calls of the functions here, which have names that no template can write.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +12,7 @@ use minijinja::machinery::{Instruction, Instructions};
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 
+use super::python;
 use super::template_limits::check_filter;
 
 /// Bytes of a text that a template makes: more than any context holds.
@@ -37,8 +38,9 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub fn new() -> Self {
-        Self { left: Arc::new(AtomicU64::new(MOST_WORK)), written: Arc::default() }
+    /// One part in `parts` of what a template may do.
+    pub fn new(parts: u64) -> Self {
+        Self { left: Arc::new(AtomicU64::new(MOST_WORK / parts)), written: Arc::default() }
     }
 
     fn spent() -> Error {
@@ -128,7 +130,7 @@ impl fmt::Write for Bounded<'_> {
 pub(super) fn printed(value: &Value, budget: &Budget) -> Result<String, Error> {
     budget.walk(value, true)?;
     let mut out = Bounded(String::new(), budget);
-    write!(out, "{value}").map_err(|_| Budget::spent())?;
+    python::print(&mut out, value).map_err(|_| Budget::spent())?;
     Ok(out.0)
 }
 
@@ -167,7 +169,7 @@ fn add(budget: &Budget, a: &Value, b: &Value) -> Made {
     }
     if let (Some(left), Some(right)) = (a.as_str(), b.as_str()) {
         budget.text(left.len().checked_add(right.len()))?;
-        return Ok(Value::from([left, right].concat()));
+        return python::join(a, b).ok_or_else(Budget::spent);
     }
     if is_list(a) && is_list(b) {
         // Of what has no length nobody knows it.
@@ -185,7 +187,18 @@ fn multiply(budget: &Budget, a: &Value, b: &Value) -> Made {
             budget.items(times.map_or(Some(0), |times| of.len().unwrap_or(0).checked_mul(times)))?;
         }
     }
-    plainly("a * b", &[a, b])
+    let safe = if a.is_safe() { a } else { b };
+    plainly("a * b", &[a, b]).map(|made| python::as_safe_as(safe, made))
+}
+
+fn remainder(state: &mut State, budget: &Budget, a: &Value, b: &Value) -> Made {
+    if a.as_str().is_none() {
+        return plainly("a % b", &[a, b]);
+    }
+    budget.skim(a)?;
+    budget.walk(b, true)?;
+    check_filter("format", &[a.clone(), b.clone()])?;
+    python::format(state, a, b)
 }
 
 fn slice(budget: &Budget, of: &Value, start: &Value, stop: &Value, step: &Value) -> Made {
@@ -194,13 +207,13 @@ fn slice(budget: &Budget, of: &Value, start: &Value, stop: &Value, step: &Value)
         Some(text) => budget.charge(text.len().saturating_mul(8))?,
         None => budget.items(Some(of.len().unwrap_or(0)))?,
     }
-    plainly("a[b:c:d]", &[of, start, stop, step])
+    plainly("a[b:c:d]", &[of, start, stop, step]).map(|made| python::as_safe_as(of, made))
 }
 
 /// Has the compiled template call what is above.
 pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     use Instruction::{
-        Add, BuildMacro, CallFunction, Emit, EmitRaw, Eq, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Mul, Ne, SetAttr,
+        Add, BuildMacro, CallFunction, Emit, EmitRaw, Eq, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Mul, Ne, Rem, SetAttr,
         Slice, StoreLocal, StringConcat, Swap,
     };
     let mut new = Instructions::new(old.name(), old.source());
@@ -213,6 +226,7 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
         let list = match instruction {
             Add => vec![call("+", 2)],
             Mul => vec![call("*", 2)],
+            Rem => vec![call("%", 2)],
             StringConcat => vec![call("~", 2)],
             Slice => vec![call("[:]", 4)],
             Eq => vec![call("==", 2)],
@@ -269,6 +283,8 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
     let own = budget.clone();
     environment.add_function("[:]", move |of: &Value, start: &Value, stop: &Value, step: &Value| slice(&own, of, start, stop, step));
     let own = budget.clone();
+    environment.add_function("%", move |state: &mut State, a: &Value, b: &Value| remainder(state, &own, a, b));
+    let own = budget.clone();
     environment.add_function("=", move |value: Value| own.walk(&value, false).map(|()| value));
     let filters = [
         ("lower", Value::from_function(filters::lower)),
@@ -309,7 +325,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
     for (name, filter) in filters {
         let budget = budget.clone();
         environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Made {
-            let args = args.into_values();
+            let mut args = args.into_values();
             for arg in &args {
                 match name {
                     "length" | "count" if arg.as_str().is_none() => (),
@@ -318,9 +334,33 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
                 }
             }
             check_filter(name, &args)?;
-            filter.call(state, &args)
+            let of = args.first().cloned().unwrap_or_default();
+            match name {
+                "length" | "count" if of.is_undefined() => return Ok(Value::from(0)),
+                "replace" if args.len() == 4 => return replace(&args),
+                "string" | "pprint" => {
+                    let text = if name == "string" && of.as_str().is_some() { of } else { Value::from(printed(&of, &budget)?) };
+                    return Ok(text);
+                }
+                "join" if args.len() < 3 && of.as_str().is_none() => {
+                    let items = of.try_iter()?.map(|item| printed(&item, &budget).map(Value::from));
+                    args[0] = items.collect::<Result<Vec<_>, _>>()?.into();
+                }
+                _ => (),
+            }
+            let made = filter.call(state, &args)?;
+            let keeps = matches!(name, "lower" | "upper" | "title" | "capitalize" | "trim" | "indent");
+            Ok(if keeps { python::as_safe_as(&of, made) } else { made })
         });
     }
+}
+
+/// `text|replace(from, to, count)`.
+fn replace(args: &[Value]) -> Made {
+    let (Some(text), Some(from), Some(to)) = (args[0].as_str(), args[1].as_str(), args[2].as_str()) else {
+        return Err(Error::new(ErrorKind::InvalidOperation, "replace: three texts, then how often"));
+    };
+    Ok(Value::from(args[3].as_usize().map_or_else(|| text.replace(from, to), |count| text.replacen(from, to, count))))
 }
 
 /// Texts end where they differ; of others all may be gone through.

@@ -131,6 +131,7 @@ pub(super) fn check_method(value: &Value, method: &str, args: &[Value]) -> std::
         "replace" => replacing(text, arg(0).unwrap_or_default(), arg(1).unwrap_or_default(), method),
         "join" => args.first().map_or(Ok(()), |items| joining(items, text, method)),
         "format" => formatting(text, args, method),
+        "ljust" | "rjust" | "center" | "zfill" if args.first().and_then(Value::as_usize).is_none_or(|width| width > MOST_WIDTH) => Err(too_much(method)),
         _ => Ok(()),
     }
 }

@@ -39,6 +39,13 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
     Ok(Value::from(writer.out))
 }
 
+/// `json.dumps(value, ensure_ascii=False)`.
+pub(super) fn dumps(value: &Value) -> Result<String, Error> {
+    let mut writer = Writer { out: String::new(), indent: None, item: ", ".to_owned(), key: ": ".to_owned(), ensure_ascii: false, sort_keys: false };
+    writer.value(value, 0)?;
+    Ok(writer.out)
+}
+
 /// A float as Python prints it: the shortest digits that read back the same, with an exponent below 1e-4 and from 1e16.
 pub(super) fn python_float(value: f64) -> String {
     if !value.is_finite() {

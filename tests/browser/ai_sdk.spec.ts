@@ -101,7 +101,7 @@ test('a tool is called, and its result goes back to the model, whole and streame
       {
         role: 'assistant',
         content: 'Let me see.',
-        tool_calls: [{ id, type: 'function', function: { name: 'time', arguments: { zone: 'UTC' } } }],
+        tool_calls: [{ id, type: 'function', function: { name: 'time', arguments: '{"zone":"UTC"}' } }],
       },
       { role: 'tool', tool_call_id: id, name: 'time', content: '{"zone":"UTC","now":"12:00"}' },
     ]);

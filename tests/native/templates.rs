@@ -201,3 +201,94 @@ fn options_that_the_engine_sets_are_refused() {
 fn an_empty_conversation_is_the_templates_business() {
     assert_eq!(template("{{ messages|length }}").unwrap().render(&json!([]), None, &Map::new(), false).unwrap(), "0");
 }
+
+/// What was rendered, or why not.
+fn outcome(rendered: millrace::Result<String>) -> String {
+    rendered.unwrap_or_else(|e| e.to_string())
+}
+
+/// A call of a tool with content or without, as clients send it.
+fn turn(content: Option<Value>, arguments: Value) -> Value {
+    let mut answer = json!({ "role": "assistant", "content": content, "tool_calls": [{ "id": "call00001", "type": "function",
+        "function": { "name": "add", "arguments": arguments } }] });
+    if content.is_none() {
+        answer.as_object_mut().unwrap().remove("content");
+    }
+    json!([{ "role": "user", "content": "?" }, answer, { "role": "tool", "tool_call_id": "call00001", "name": "add", "content": "3" }])
+}
+
+#[test]
+fn content_beside_calls_is_what_the_template_takes() {
+    let null = Some(Value::Null);
+    // What the body makes of the assistant's message, then what is expected of null, of none, and of a text.
+    let cases = [
+        ("takes all", "{{ m.content or '' }}", ["", "", "x"]),
+        ("fails at null and at none", "{{ '' + m.content }}", ["", "", "x"]),
+        ("prints None", "{{ m.content }}", ["", "", "x"]),
+        ("prints null", "{{ m.content if m.content is string else m.content | tojson }}", ["", "", "x"]),
+        ("tells null apart", "{% if m.content is none %}nothing{% else %}{{ m['content'] | trim }}{% endif %}", ["nothing", "", "x"]),
+        ("refuses an empty one", "{% if m.content == '' %}{{ raise_exception('empty') }}{% endif %}{{ m.content or '' }}", ["", "", "x"]),
+        ("asks for it", "{% if 'content' in m %}{{ '' + m.content }}{% else %}absent{% endif %}", ["", "absent", "x"]),
+    ];
+    for (name, body, expected) in cases {
+        let text = format!("{{% for m in messages %}}{{% if m.role == 'assistant' %}}[{body}]{{% endif %}}{{% endfor %}}");
+        let template = template(&text).unwrap();
+        for (content, expected) in [null.clone(), None, Some(json!("x"))].into_iter().zip(expected) {
+            let rendered = template.render(&turn(content.clone(), json!({})), Some(&json!([])), &Map::new(), true);
+            assert_eq!(outcome(rendered), format!("[{expected}]"), "{name}: {content:?}");
+        }
+    }
+}
+
+#[test]
+fn arguments_are_what_the_template_takes() {
+    let cases = [
+        ("an object", "{{ c.arguments | tojson }}", [r#"{"a": 1, "b": "é"}"#, r#"{"a": 1, "b": "é"}"#]),
+        ("items of an object", "{% for k, v in c.arguments.items() %}{{ k }}={{ v }};{% endfor %}", ["a=1;b=é;", "a=1;b=é;"]),
+        ("JSON", "{{ '' + c.arguments }}", [r#"{"a": 1, "b": "é"}"#, r#"{"a":1,"b":"é"}"#]),
+        ("both", "{{ c.arguments if c.arguments is string else c.arguments | tojson }}", [r#"{"a": 1, "b": "é"}"#, r#"{"a":1,"b":"é"}"#]),
+    ];
+    for (name, body, expected) in cases {
+        let text = format!("{{% for m in messages %}}{{% if m.tool_calls %}}{{% set c = m.tool_calls[0].function %}}{body}{{% endif %}}{{% endfor %}}");
+        let template = template(&text).unwrap();
+        let given = [json!({ "a": 1, "b": "é" }), json!(r#"{"a":1,"b":"é"}"#)];
+        for (arguments, expected) in given.into_iter().zip(expected) {
+            let rendered = template.render(&turn(Some(json!("")), arguments.clone()), Some(&json!([])), &Map::new(), true);
+            assert_eq!(outcome(rendered), expected, "{name}: {arguments}");
+        }
+    }
+    // What is no JSON is the model's own mistake, and stays.
+    let text = "{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{% endfor %}";
+    let rendered = template(text).unwrap().render(&turn(None, json!("{\"a\": ")), None, &Map::new(), true);
+    assert_eq!(outcome(rendered), r#""{\"a\": ""#);
+}
+
+#[test]
+fn no_tools_are_none_or_undefined_as_the_template_takes_it() {
+    // Python passes none; llama.cpp's templates are written for undefined.
+    for (text, expected) in [
+        ("{% if tools is defined %}{% for tool in tools %}{{ tool.name }}{% endfor %}Use them.{% endif %}", ""),
+        ("{% if tools is not none %}You have tools.{% endif %}", ""),
+        ("{% if not tools is defined %}{% set tools = none %}{% endif %}{{ tools is none }}", "True"),
+        ("{% if tools %}tools{% else %}no tools{% endif %}", "no tools"),
+        ("{{ tools | length }}", "0"),
+    ] {
+        assert_eq!(outcome(render(text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn thoughts_have_the_name_that_the_template_asks_for() {
+    let messages = |content: &str, calls: Value| json!([{ "role": "assistant", "reasoning_content": "hm", "content": content, "tool_calls": calls }]);
+    let calls = json!([{ "type": "function", "function": { "name": "add", "arguments": {} } }]);
+    let render = |text: &str, messages: &Value| template(text).unwrap().render(messages, None, &Map::new(), true).unwrap();
+    let text = "{% for m in messages %}{{ m['thinking'] }}/{{ m.content }}{% endfor %}";
+    assert_eq!(render(text, &messages("x", json!([]))), "hm/x");
+    assert_eq!(render(text, &messages("", calls.clone())), "hm/");
+    // gpt-oss refuses both beside a call.
+    assert_eq!(render(text, &messages("x", calls)), "/x");
+    assert_eq!(
+        render("{% for m in messages %}{{ m.keys() | list | join(' ') }}{% endfor %}", &messages("x", json!([]))),
+        "role reasoning_content content tool_calls"
+    );
+}

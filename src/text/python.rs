@@ -1,0 +1,179 @@
+//! What Python does and minijinja does otherwise: how values print, numbers that are read from texts, `%`, and texts that
+//! are marked as safe, which escape what is added to them.
+
+use std::fmt::{self, Write};
+
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, State, Value, filters};
+
+use super::tojson::python_float;
+
+/// `str(value)`.
+pub(super) fn print(out: &mut impl Write, value: &Value) -> fmt::Result {
+    match value.kind() {
+        ValueKind::Undefined => Ok(()),
+        ValueKind::String => out.write_str(value.as_str().unwrap_or_default()),
+        _ => represent(out, value),
+    }
+}
+
+/// `repr(value)`.
+fn represent(out: &mut impl Write, value: &Value) -> fmt::Result {
+    match value.kind() {
+        ValueKind::Undefined => out.write_str("Undefined"),
+        ValueKind::Number if !value.is_integer() => float(out, value),
+        ValueKind::String => quoted(out, value.as_str().unwrap_or_default()),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let (open, close) = if value.is_tuple() { ('(', ")") } else { ('[', "]") };
+            out.write_char(open)?;
+            let mut count = 0;
+            for item in value.try_iter().map_err(|_| fmt::Error)? {
+                out.write_str(if count > 0 { ", " } else { "" })?;
+                represent(out, &item)?;
+                count += 1;
+            }
+            out.write_str(if value.is_tuple() && count == 1 { "," } else { "" })?;
+            out.write_str(close)
+        }
+        ValueKind::Map => {
+            out.write_char('{')?;
+            for (n, key) in value.try_iter().map_err(|_| fmt::Error)?.enumerate() {
+                out.write_str(if n > 0 { ", " } else { "" })?;
+                represent(out, &key)?;
+                out.write_str(": ")?;
+                represent(out, &value.get_item(&key).map_err(|_| fmt::Error)?)?;
+            }
+            out.write_char('}')
+        }
+        _ => write!(out, "{value}"),
+    }
+}
+
+fn float(out: &mut impl Write, value: &Value) -> fmt::Result {
+    let value = f64::try_from(value.clone()).map_err(|_| fmt::Error)?;
+    match (value.is_finite(), value.is_nan()) {
+        (true, _) => out.write_str(&python_float(value)),
+        (_, true) => out.write_str("nan"),
+        _ => out.write_str(if value > 0.0 { "inf" } else { "-inf" }),
+    }
+}
+
+/// A text as Python writes it in its sources.
+fn quoted(out: &mut impl Write, text: &str) -> fmt::Result {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.write_char(quote)?;
+    for c in text.chars() {
+        match c {
+            '\n' => out.write_str("\\n")?,
+            '\r' => out.write_str("\\r")?,
+            '\t' => out.write_str("\\t")?,
+            '\\' => out.write_str("\\\\")?,
+            c if c == quote => write!(out, "\\{c}")?,
+            c if is_printable(c) => out.write_char(c)?,
+            c => match u32::from(c) {
+                code @ ..=0xFF => write!(out, "\\x{code:02x}")?,
+                code @ ..=0xFFFF => write!(out, "\\u{code:04x}")?,
+                code => write!(out, "\\U{code:08x}")?,
+            },
+        }
+    }
+    out.write_char(quote)
+}
+
+/// Whether Python shows a character in such a text. Rust knows which are printable, but escapes what combines with the
+/// one before only where it is the first.
+fn is_printable(c: char) -> bool {
+    matches!(c, '"' | '\'') || ["x", c.encode_utf8(&mut [0; 4])].concat().escape_debug().count() == 2
+}
+
+/// `markupsafe.escape`.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\'' => out.push_str("&#39;"),
+            '"' => out.push_str("&#34;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// `a + b` of two texts: where one is marked as safe, the other is escaped. Python does that though nothing else is
+/// escaped in chat templates.
+pub(super) fn join(a: &Value, b: &Value) -> Option<Value> {
+    let (left, right) = (a.as_str()?, b.as_str()?);
+    let of = |value: &Value, text: &str| if value.is_safe() { text.to_owned() } else { escape(text) };
+    Some(match a.is_safe() || b.is_safe() {
+        true => Value::from_safe_string(of(a, left) + &of(b, right)),
+        false => Value::from([left, right].concat()),
+    })
+}
+
+/// What was made of a text: safe if that was.
+pub(super) fn as_safe_as(of: &Value, made: Value) -> Value {
+    match made.as_str() {
+        Some(text) if of.is_safe() => Value::from_safe_string(text.to_owned()),
+        _ => made,
+    }
+}
+
+/// `text % values`: a tuple has several, an object names them.
+pub(super) fn format(state: &mut State, text: &Value, values: &Value) -> Result<Value, Error> {
+    let mut args = vec![text.clone()];
+    let plain = |value: &Value| match value.kind() {
+        ValueKind::Number | ValueKind::String => value.clone(),
+        _ => Value::from(to_string(value)),
+    };
+    if values.is_tuple() {
+        args.extend(values.try_iter()?.map(|value| plain(&value)));
+    } else if values.kind() == ValueKind::Map && text.as_str().is_some_and(|text| text.contains("%(")) {
+        let mut named = Vec::new();
+        for key in values.try_iter()? {
+            named.push((to_string(&key), values.get_item(&key)?));
+        }
+        args.push(named.into_iter().collect::<Kwargs>().into());
+    } else {
+        args.push(plain(values));
+    }
+    Value::from_function(filters::format).call(state, &args)
+}
+
+fn to_string(value: &Value) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail; an object that cannot be gone through prints what it could.
+    let _ = print(&mut out, value);
+    out
+}
+
+/// The filters `int` and `float`: what is no number is the default.
+pub(super) fn add_numbers(environment: &mut Environment<'_>) {
+    let filters = [("int", Value::from_function(filters::int)), ("float", Value::from_function(filters::float))];
+    for (name, filter) in filters {
+        environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
+            let mut args = args.into_values();
+            let text = args.first().and_then(Value::as_str).map(|text| text.trim().replace('_', ""));
+            if let Some(text) = &text {
+                args[0] = Value::from(text.as_str());
+            }
+            if let Ok(number) = filter.call(state, &args) {
+                return Ok(number);
+            }
+            let given = args.get(1).map(|arg| match arg.kind() {
+                ValueKind::Map => arg.get_attr("default").unwrap_or_default(),
+                _ => arg.clone(),
+            });
+            Ok(given.filter(|value| !value.is_undefined()).unwrap_or_else(|| if name == "int" { Value::from(0) } else { Value::from(0.0) }))
+        });
+    }
+}
+
+/// The tests `iterable` and `sequence`.
+pub(super) fn add_tests(environment: &mut Environment<'_>) {
+    let holds = |value: &Value| matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined);
+    environment.add_test("sequence", move |value: &Value| holds(value) || value.kind() == ValueKind::Iterable && value.len().is_some());
+    environment.add_test("iterable", move |value: &Value| holds(value) || value.kind() == ValueKind::Iterable);
+}
