@@ -60,7 +60,7 @@ pub fn write(table: &Path, out: &Path) -> Result<(), String> {
         let rows: toml::Table = rows.try_into().map_err(|e| format!("options.toml: {section}: {e}"))?;
         for (name, row) in rows {
             let row: Row = row.try_into().map_err(|e| format!("options.toml: {section}.{name}: {e}"))?;
-            let js = matches!(row.kind.as_str(), "callback" | "signal" | "control" | "model" | "worker") || row.only.as_deref() == Some("js");
+            let js = matches!(row.kind.as_str(), "callback" | "signal" | "control" | "model" | "file" | "worker") || row.only.as_deref() == Some("js");
             let holder = row.holder.clone().unwrap_or_else(|| section.clone());
             match holders.get_mut(holder.as_str()) {
                 _ if js => {}

@@ -64,6 +64,10 @@ const KINDS = {
     `be a text or a list of up to ${row.most} texts, of 1 to ${row.bytes} bytes each`,
     fits(row, value) || (Array.isArray(value) && value.length <= row.most! && value.every((one) => fits(row, one))),
   ],
+  file: (_: Row, value: unknown) => [
+    'be an address or a file',
+    isText(value) || value instanceof URL || value instanceof Blob,
+  ],
   name: ({ names }: Row, value: unknown) => [`be one of ${names!.join(', ')}`, names!.includes(value as string)],
   biases: (row: Row, value: unknown) => {
     const must = `map token ids to numbers ${between(row)}`;

@@ -27,7 +27,9 @@ import type {
   TokenizeOptions,
 } from './types.ts';
 import { Assembled, withIds } from './parts.ts';
+import { type Run, type RunOptions, run } from './run.ts';
 import { support } from './supported.ts';
+import { tokenizerOf } from './tokenizer.ts';
 import { Queue } from './queue.ts';
 import { use } from './use.ts';
 import { missingWebGpu } from './webgpu.ts';
@@ -105,7 +107,11 @@ export class Engine extends EventTarget {
     const { signal, onProgress } = options;
     if (signal?.aborted) throw aborted('loading', signal);
     if (missing) throw missing;
-    const checked = { ...named, model: await resolveHub('Engine.load', named.model, options, models.list) };
+    const checked = {
+      ...named,
+      model: await resolveHub('Engine.load', named.model, options, models.list),
+      ...(await tokenizerOf('Engine.load', options)),
+    };
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
     const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
     let evicted = false;
@@ -178,7 +184,7 @@ export class Engine extends EventTarget {
     if (missing) throw missing;
     const { signal, fetch, onProgress } = options;
     const model = await resolveHub('Engine.plan', named.model, options, models.list);
-    const checked = { ...named, model };
+    const checked = { ...named, model, ...(await tokenizerOf('Engine.plan', options)) };
     const given = { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}), ...(onProgress ? { onProgress } : {}) };
     const plan = await call<LoadPlan>({ name: 'plan', options: checked }, given, options.worker === false);
     return typeof model === 'string' ? { url: model, ...plan } : plan;
@@ -213,6 +219,25 @@ export class Engine extends EventTarget {
    */
   generate(input: Input, options: GenerateOptions = {}): Generation {
     return this.#start(0, input, options);
+  }
+
+  /**
+   * Lets the model use tools: it answers, its calls are executed by the functions in `execute`, several of one answer at once, their results go
+   * back to it, and so on until it has nothing more to call.
+   *
+   * ```js
+   * const { text } = await engine.run({
+   *   messages: [{ role: 'user', content: 'What is the weather in Paris?' }],
+   *   tools: [{ type: 'function', function: { name: 'weather', description: 'The weather in a city.', parameters: {
+   *     type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }],
+   *   execute: { weather: async ({ city }) => (await fetch(`/weather?city=${encodeURIComponent(city)}`)).text() },
+   * });
+   * ```
+   *
+   * Rejects with BAD_OPTION for wrong options, and as {@link Engine.generate} does. What a tool throws goes to the model.
+   */
+  run(options: RunOptions): Run {
+    return run((input, rest) => this.generate(input, rest), options);
   }
 
   /**
@@ -430,6 +455,11 @@ export class Conversation {
       this.#place?.generate(input, options) ??
       new Generation(() => ({ result: Promise.reject(released()), stop: () => {} }))
     );
+  }
+
+  /** As {@link Engine.run}. */
+  run(options: RunOptions): Run {
+    return run((input, rest) => this.generate(input, rest), options);
   }
 
   /** As {@link Engine.fork}, from this conversation. */

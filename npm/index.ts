@@ -12,4 +12,14 @@ export { models } from './models.ts';
 export type { ChatCompletions, Completions } from './openai/create.ts';
 export { CompletionStream } from './openai/stream.ts';
 export type * from './openai/types.ts';
+export {
+  Run,
+  type RunEvent,
+  type RunOptions,
+  type RunResult,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolFunction,
+} from './run.ts';
+export type { Streamed } from './streamed.ts';
 export type * from './types.ts';

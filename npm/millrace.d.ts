@@ -30,7 +30,9 @@ export interface WasmDownloadOptions extends Omit<FetchingOptions, 'download'> {
 
 /** What the page itself looks after does not come here. */
 export interface WasmLoadOptions
-  extends Omit<LoadOptions, 'model' | 'onProgress' | 'signal' | 'download' | 'tune' | 'worker'> {
+  extends Omit<LoadOptions, 'model' | 'tokenizer' | 'onProgress' | 'signal' | 'download' | 'tune' | 'worker'> {
+  /** A tokenizer.json. */
+  tokenizer?: Uint8Array<ArrayBuffer>;
   model: string | { files: WasmModelFile[] };
 }
 

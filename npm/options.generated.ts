@@ -41,6 +41,11 @@ export interface LoadOptions extends FetchingOptions {
    * safetensors. An address relative to the page that looks like such a name begins with `./`.
    */
   model: ModelSource;
+  /**
+   * A tokenizer.json for a .gguf whose way of cutting texts is not known here, or is wrong: its address or the file.
+   * The tokens must be the model's. Default: the model's own.
+   */
+  tokenizer?: string | URL | Blob;
   /** Called as loading proceeds. */
   onProgress?: (progress: Progress) => void;
   /** Aborts the loading: it rejects with ABORTED. */
@@ -256,6 +261,7 @@ export const FETCHING: Rows<FetchingOptions> = {
 /** @internal */
 export const LOAD: Rows<Omit<LoadOptions, keyof FetchingOptions>> = {
   model: { kind: 'model' },
+  tokenizer: { kind: 'file' },
   onProgress: { kind: 'callback' },
   signal: { kind: 'signal' },
   lane: { kind: 'name', names: ['exact', 'f16', 'fast'], default: 'fast' },

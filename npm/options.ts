@@ -43,6 +43,7 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
     worker: ______,
     file: _______,
     hub: ________,
+    tokenizer: _________,
     model,
     ...rest
   } = options;
@@ -155,14 +156,19 @@ function checkMessage(message: Message, index: number): Message {
   return message;
 }
 
+/** A URL against the page. */
+export function absolute(where: string, option: string, address: string | URL): string {
+  const base = typeof document === 'undefined' ? globalThis.location?.href : document.baseURI;
+  if (address === '' || !URL.canParse(address, base)) throw bad(`${where}: ${option} is "${address}", which is no URL`);
+  return new URL(address, base).href;
+}
+
 /** A URL against the page (the Worker's own base is another one), or files. */
 function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'] {
   if (typeof model === 'string' || model instanceof URL) {
-    const base = typeof document === 'undefined' ? globalThis.location?.href : document.baseURI;
     // Where it is, is asked later.
     if (hubName(model) !== null) return model as string;
-    if (model === '' || !URL.canParse(model, base)) throw bad(`${where}: model is "${model}", which is no URL`);
-    return new URL(model, base).href;
+    return absolute(where, 'model', model);
   }
   // A FileList, an array, or one file.
   const files =

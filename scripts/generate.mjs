@@ -14,6 +14,8 @@ const HELP = `npm run generate -- OPTIONS
 
   --model builtin | PATH | URL         a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
   --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
+  --tools FILE.json                    Tools, as OpenAI's clients give them: calls of them are told apart from the text.
+  --tokenizer FILE                     A tokenizer.json for a .gguf file whose way of cutting texts is not known here.
   --headed                             Show the browser.
   --json                               One JSON object on the last line.
   --logits FILE.json                   The raw logits of the last prompt position.
@@ -27,6 +29,8 @@ const OPTIONS = {
   chat: { type: 'string' },
   messages: { type: 'string' },
   tokens: { type: 'string' },
+  tools: { type: 'string' },
+  tokenizer: { type: 'string' },
   headed: { type: 'boolean' },
   json: { type: 'boolean' },
   logits: { type: 'string' },
@@ -89,13 +93,30 @@ function jobOf(given) {
         ? 'nothing to continue: give --prompt, --chat, --messages or --tokens'
         : `${prompts.map((name) => `--${name}`).join(' and ')} exclude each other`,
     );
-  const { input, tools } = inputOf(given);
+  const { input, tools } = { ...inputOf(given), ...toolsOf(given) };
   const options = {
     ...optionsOf(GENERATE, given, bad),
     ...(tools && { tools }),
     ...(given.logits && { logits: true }),
   };
-  return { load: optionsOf(LOAD, given, bad), input, options };
+  const load = optionsOf(LOAD, given, bad);
+  if (given.tokenizer !== undefined) load.tokenizer = readText(given.tokenizer);
+  return { load, input, options, tools: given.tools !== undefined };
+}
+
+function toolsOf(given) {
+  if (given.tools === undefined) return {};
+  if (given.prompt !== undefined || given.tokens !== undefined) throw bad('--tools goes with --chat or --messages');
+  const file = readJson(given.tools);
+  const tools = Array.isArray(file) ? file : file?.tools;
+  if (!Array.isArray(tools) || tools.length === 0)
+    throw bad(`${given.tools}: should be a list of tools, each {"type": "function", "function": {"name": …}}`);
+  return { tools };
+}
+
+function readText(path) {
+  if (!existsSync(path)) throw new CodedError('NOT_FOUND', `no such file, ${path}`);
+  return readFileSync(path, 'utf8');
 }
 
 function inputOf(given) {
@@ -106,7 +127,6 @@ function inputOf(given) {
       throw bad(`--tokens "${given.tokens}" is not a list of token ids such as 1,2,3`);
     return { input: { tokens: given.tokens.split(',').map(Number) } };
   }
-  if (!existsSync(given.messages)) throw new CodedError('NOT_FOUND', `no such file, ${given.messages}`);
   const file = readJson(given.messages);
   if (Array.isArray(file)) return { input: file };
   if (!Array.isArray(file?.messages))
@@ -116,21 +136,29 @@ function inputOf(given) {
 
 function readJson(path) {
   try {
-    return JSON.parse(readFileSync(path, 'utf8'));
+    return JSON.parse(readText(path));
   } catch (error) {
-    throw bad(`--messages: ${error.message}, ${path}`);
+    throw error instanceof CodedError ? error : bad(`${path}: ${error.message}`);
   }
 }
 
 /** Runs in the page. Errors come back as data: an exception would lose its code on the way. */
-async function runInPage({ load, input, options }) {
+async function runInPage({ load, input, options, tools }) {
   try {
+    if (load.tokenizer !== undefined) load.tokenizer = new Blob([load.tokenizer]);
     const { Engine } = await import('/pkg/index.js');
     const engine = await Engine.load({ ...load, onProgress: (progress) => void globalThis.millraceProgress(progress) });
-    const generation = engine.generate(input, options);
-    globalThis.millraceStop = () => generation.stop();
     const sent = [];
-    for await (const delta of generation) sent.push(globalThis.millraceDelta(delta));
+    const show = (text) => void sent.push(globalThis.millraceDelta(text));
+    const onTokens = ({ parts = [] }) => {
+      for (const part of parts) {
+        if (part.type === 'tool_call') show(`\n${part.name}(`);
+        else show(part.type === 'tool_call_end' ? ')\n' : part.text);
+      }
+    };
+    const generation = engine.generate(input, tools ? { ...options, onTokens } : options);
+    globalThis.millraceStop = () => generation.stop();
+    for await (const delta of generation) if (!tools) show(delta);
     await Promise.all(sent);
     const { logits, all_logits, ...result } = await generation;
     return {

@@ -176,7 +176,7 @@ impl Engine {
     /// The same, and whether it fits this device and, where the caller says how much GPU memory there is, into that many bytes.
     pub async fn plan(files: &Files, options: &LoadOptions, allowed: Option<u64>) -> Result<(Info, Fit)> {
         options.check()?;
-        let checkpoint = Checkpoint::open(files).await?;
+        let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
         let tokenizer = Tokenizer::open(&checkpoint)?;
         let chat = ChatTemplate::open(&checkpoint, &tokenizer).is_ok();
         let gpu = Gpu::open(&gpu_options(options)).await?;

@@ -61,7 +61,7 @@ impl Engine {
         progress(Progress::new(Phase::Read, 0, 1));
         // Headers, kernels and the device take a second: the disk need not wait for them.
         files.values().for_each(|file| file.will_be_read());
-        let checkpoint = Checkpoint::open(files).await?;
+        let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
         cancel.check()?;
         let tokenizer = Tokenizer::open(&checkpoint)?;
         // A model without a usable template still continues plain prompts: the error waits for the first conversation.

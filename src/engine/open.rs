@@ -110,7 +110,8 @@ impl Engine {
             Prepared::Download(download) => (load_arriving(options, &download, progress, cancel).await, download.storage().clone()),
         };
         match loaded {
-            Err(e) if matches!(e.kind(), ErrorKind::BadModel | ErrorKind::Tokenizer) => {
+            // A tokenizer.json that was given may be the one that is wrong.
+            Err(e) if e.kind() == ErrorKind::BadModel || e.kind() == ErrorKind::Tokenizer && options.tokenizer_json.is_none() => {
                 let url = remote.url();
                 // A broken file must not stand in the way of a mended one. If another engine has it open, it stays.
                 let _ = store.remove(&ModelKey::new(url.clone())).await;

@@ -44,6 +44,12 @@ pub struct TokenizerFiles {
     pub template_json: Option<Map<String, Value>>,
 }
 
+impl From<Vec<u8>> for TokenizerFiles {
+    fn from(json: Vec<u8>) -> Self {
+        Self { json, template: None, template_json: None }
+    }
+}
+
 /// Opens a folder. `NOT_FOUND` names a file that is missing and says what a folder holds.
 pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
     let folder = Folder { files };
@@ -64,6 +70,11 @@ pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
         tokenizer_files: Some(TokenizerFiles { json, template, template_json }),
         packed: None,
     })
+}
+
+/// A tokenizer.json beside a GGUF file.
+pub(crate) async fn tokenizer_beside(files: &Files) -> Result<Option<Vec<u8>>> {
+    Folder { files }.bytes(TOKENIZER, limits::TOKENIZER_BYTES).await
 }
 
 struct Folder<'a> {

@@ -255,7 +255,9 @@ impl Manifest {
         let (metadata, tokenizer_files) = match self.config {
             Config::Gguf(mut values) => {
                 values.extend(serde_json::from_slice::<IndexMap<String, gguf::Value>>(&tokenizer).map_err(bad)?);
-                (Metadata::Gguf(values.into()), None)
+                let metadata = gguf::Metadata::from(values);
+                let json = gguf::tokenizer_json(&metadata)?;
+                (Metadata::Gguf(metadata), json.map(TokenizerFiles::from))
             }
             Config::Huggingface { config, generation_config, tokenizer_config } => (
                 Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config }),
@@ -380,7 +382,7 @@ impl Config {
     /// What a checkpoint's metadata says, and the content of its tokenizer file. Chat templates are left out.
     pub(crate) fn of(checkpoint: &Checkpoint) -> Result<(Self, Vec<u8>)> {
         match (&checkpoint.metadata, &checkpoint.tokenizer_files) {
-            (Metadata::Gguf(metadata), _) => {
+            (Metadata::Gguf(metadata), files) => {
                 let mut tokenizer: IndexMap<&str, &gguf::Value> = IndexMap::new();
                 let mut config = IndexMap::new();
                 for (key, value) in metadata.iter().filter(|(key, _)| !key.starts_with("tokenizer.chat_template") && !key.starts_with("split.")) {
@@ -393,6 +395,13 @@ impl Config {
                         config.insert(key.to_owned(), value.clone());
                     }
                 }
+                let given = match files {
+                    Some(files) => {
+                        Some(gguf::Value::Str(String::from_utf8(files.json.clone()).map_err(|_| Error::tokenizer("tokenizer.json is not UTF-8"))?))
+                    }
+                    None => None,
+                };
+                tokenizer.extend(given.iter().map(|json| (gguf::TOKENIZER_JSON, json)));
                 Ok((Self::Gguf(config), serde_json::to_vec(&tokenizer).map_err(|e| Error::internal(format!("tokenizer: {e}")))?))
             }
             (Metadata::Hf(metadata), Some(files)) => {

@@ -61,7 +61,7 @@ pub struct Checkpoint {
     pub tensors: IndexMap<String, TensorInfo>,
     /// The model's configuration; for GGUF, the tokenizer too.
     pub metadata: Metadata,
-    /// tokenizer.json and what belongs to it; none for GGUF, which has its tokenizer in the metadata.
+    /// tokenizer.json and what belongs to it; none for GGUF, which has its tokenizer in the metadata, where none was given beside it.
     pub tokenizer_files: Option<TokenizerFiles>,
     /// What only a model in shards has.
     pub packed: Option<Packed>,
@@ -74,13 +74,25 @@ impl Checkpoint {
     /// kind that this version does not read, `NOT_FOUND` where a folder lacks a file.
     pub async fn open(files: &Files) -> Result<Self> {
         match detect::detect(files).await? {
-            detect::Kind::Gguf(files) => {
-                let (metadata, tensors) = gguf::read(&files).await?;
-                Ok(Self { files, tensors, metadata: Metadata::Gguf(metadata), tokenizer_files: None, packed: None })
+            detect::Kind::Gguf(parts) => {
+                let (metadata, tensors) = gguf::read(&parts).await?;
+                let kept = gguf::tokenizer_json(&metadata)?;
+                let opened = Self { files: parts, tensors, metadata: Metadata::Gguf(metadata), tokenizer_files: None, packed: None };
+                let json = hf::tokenizer_beside(files).await?.or(kept);
+                Ok(opened.with_tokenizer(json))
             }
             detect::Kind::Shards(source) => manifest::open(files, &source).await,
             detect::Kind::Folder => hf::open(files).await,
         }
+    }
+
+    /// With this tokenizer.json in place of what the model's own files say of the tokenizer, where one is given.
+    #[must_use]
+    pub fn with_tokenizer(mut self, json: Option<Vec<u8>>) -> Self {
+        if let Some(json) = json {
+            self.tokenizer_files.get_or_insert_with(|| Vec::new().into()).json = json;
+        }
+        self
     }
 
     /// What tells this model from others, though they may have the same shape: 64 hexadecimal digits, of its tensors' names, types and shapes,

@@ -91,26 +91,35 @@ impl<'a> Vocabulary<'a> {
 
 /// `UNSUPPORTED_MODEL` for a tokenizer model or pre-tokenizer that is not known; `BAD_MODEL` or `TOKENIZER` naming the key
 /// for metadata that does not fit together.
-pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
+///
+/// `json`: a tokenizer.json that takes the place of the metadata's own rules, for a file whose rules are not known here. It decides what
+/// surrounds a text, too. `TOKENIZER` where it is of another model.
+pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
     let vocabulary = Vocabulary::of(metadata)?;
+    let given = json.map(|json| beside(&vocabulary, json, metadata.str(MODEL)? == "bert")).transpose()?;
     // BERT's texts stand between [CLS] and [SEP], RoBERTa's likewise.
     let mut framed = metadata.str(MODEL)? == "bert";
+    let is_given = given.is_some();
     let (mut inner, add_bos, sentence_piece) = match metadata.str(MODEL)? {
+        model if is_given => (None, false, model == "llama"),
         "gpt2" => {
             let (tokenizer, add_bos, add_sep) = byte_level(metadata, &vocabulary)?;
             framed = add_sep;
-            (tokenizer, add_bos, false)
+            (Some(tokenizer), add_bos, false)
         }
-        "llama" => (sentence_piece_bpe(metadata, &vocabulary)?, true, true),
-        "t5" => (unigram(metadata, &vocabulary)?, false, false),
-        "bert" => (word_piece(metadata, &vocabulary)?, true, false),
+        "llama" => (Some(sentence_piece_bpe(metadata, &vocabulary)?), true, true),
+        "t5" => (Some(unigram(metadata, &vocabulary)?), false, false),
+        "bert" => (Some(word_piece(metadata, &vocabulary)?), true, false),
         other => {
             return Err(Error::unsupported(format!(
                 "metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE), 'llama' (SentencePiece BPE), 't5' (Unigram) and 'bert' (WordPiece)"
             )));
         }
     };
-    inner.add_tokens(added_tokens(&vocabulary)?).map_err(|e| Error::tokenizer(format!("{TOKENS}: {e}")))?;
+    if let Some(inner) = &mut inner {
+        inner.add_tokens(added_tokens(&vocabulary)?).map_err(|e| Error::tokenizer(format!("{TOKENS}: {e}")))?;
+    }
+    let inner = given.or(inner).ok_or_else(|| Error::internal("no tokenizer was made"))?;
 
     let mut special = SpecialTokens::new();
     let mut id_of = |name: &str, as_name: &str| -> Result<Option<u32>> {
@@ -136,8 +145,11 @@ pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
     }
     let id = |name: &str| Ok::<_, Error>(vocabulary.special(metadata, name)?.map(|(id, _)| id));
     let (first, last) = if framed { (id("cls")?.or(bos), id("seperator")?.or(eos.first().copied())) } else { (bos, eos.first().copied()) };
-    let suffix = around(metadata, ADD_EOS, framed, last, "eos")?;
-    let prefix = around(metadata, ADD_BOS, add_bos, first, "bos")?;
+    let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
+    if !is_given {
+        suffix = around(metadata, ADD_EOS, framed, last, "eos")?;
+        prefix = around(metadata, ADD_BOS, add_bos, first, "bos")?;
+    }
     if framed {
         // The key of the first token of a text, which llama.cpp writes [CLS] under, makes it none that begins a text to be continued.
         bos = None;
@@ -147,6 +159,23 @@ pub(super) fn parts(metadata: &Metadata) -> Result<Parts> {
     }
     let template = TemplateSource::of_gguf(metadata)?.map(|t| t.text().to_owned());
     Ok(Parts { inner, prefix, suffix, bos, eos, special, template })
+}
+
+/// The tokenizer of a tokenizer.json beside the file, whose tokens are the file's.
+fn beside(vocabulary: &Vocabulary<'_>, json: &[u8], marked_otherwise: bool) -> Result<Tokenizer> {
+    let inner = super::hf::tokenizer(json)?;
+    let other = |what: String| Error::tokenizer(format!("tokenizer.json is of another model than the GGUF file: {what}"));
+    let known = inner.get_vocab_size(true);
+    if known > vocabulary.tokens.len() {
+        return Err(other(format!("it has {known} tokens, '{TOKENS}' has {}", vocabulary.tokens.len())));
+    }
+    for (id, text) in vocabulary.iter() {
+        // What llama.cpp writes of BERT's words are not the words. A model may have more tokens than its tokenizer, by their numbers.
+        if let Some(token) = inner.id_to_token(id).filter(|token| token != text && !marked_otherwise) {
+            return Err(other(format!("token {id} is '{token}' there and '{text}' in '{TOKENS}'")));
+        }
+    }
+    Ok(inner)
 }
 
 /// The token to put before or after a text, if the key or else the default says so.

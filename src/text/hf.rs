@@ -17,9 +17,10 @@ const FILE: &str = "tokenizer.json";
 /// Names in tokenizer_config.json whose text a chat template may ask for.
 const SPECIAL: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Parts> {
-    let outline = hf_outline::read(&files.json).map_err(|e| e.at(FILE))?;
-    let mut inner: Tokenizer = Tokenizer::from_bytes(&files.json).map_err(|e| Error::tokenizer(format!("{FILE}: {e}")))?;
+/// The tokenizer that a tokenizer.json describes.
+pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
+    let outline = hf_outline::read(json).map_err(|e| e.at(FILE))?;
+    let mut inner: Tokenizer = Tokenizer::from_bytes(json).map_err(|e| Error::tokenizer(format!("{FILE}: {e}")))?;
     for token in &outline.added {
         // The crate numbers added tokens itself and only logs where that differs from the file, say after a gap.
         let id = inner.token_to_id(&token.content);
@@ -30,7 +31,11 @@ pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Par
     // Settings of whoever saved the file, which transformers resets on every call too.
     inner.with_truncation(None).map_err(|e| Error::tokenizer(format!("{FILE}: truncation: {e}")))?;
     inner.with_padding(None);
+    Ok(inner)
+}
 
+pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Parts> {
+    let inner = tokenizer(&files.json)?;
     let special = special_tokens(metadata.tokenizer_config.as_ref());
     let id_of = |name: &str| special.get(name).and_then(|text| inner.token_to_id(text));
     let bos = id_of("bos_token").or_else(|| first_id(&metadata.config, "bos_token_id"));

@@ -181,8 +181,8 @@ pub(super) struct Pre {
 pub(super) fn pre(name: &str) -> Result<Pre> {
     let family = FAMILIES.iter().find(|f| f.names.contains(&name)).ok_or_else(|| {
         Error::unsupported(format!(
-            "metadata key 'tokenizer.ggml.pre' is '{name}', which this version does not know (it knows llama.cpp's, as of August 2026): load the \
-             model from its folder with tokenizer.json and safetensors, which says how texts are cut"
+            "metadata key 'tokenizer.ggml.pre' is '{name}', which this version does not know (it knows llama.cpp's, as of August 2026): give the model's \
+             tokenizer.json with it, which says how texts are cut (option `tokenizer`, --tokenizer FILE, or a file of that name beside the .gguf)"
         ))
     })?;
     let bytes = |use_regex| PreTokenizerWrapper::from(ByteLevel::new(false, true, use_regex));

@@ -47,7 +47,7 @@ impl Tokenizer {
     /// that is not known here, `BAD_MODEL` where GGUF metadata is missing or of the wrong type.
     pub fn open(checkpoint: &Checkpoint) -> Result<Self> {
         let parts = match (&checkpoint.metadata, &checkpoint.tokenizer_files) {
-            (Metadata::Gguf(metadata), _) => gguf::parts(metadata)?,
+            (Metadata::Gguf(metadata), files) => gguf::parts(metadata, files.as_ref().map(|files| &files.json[..]))?,
             (Metadata::Hf(metadata), Some(files)) => hf::parts(metadata, files)?,
             (Metadata::Hf(_), None) => return Err(Error::not_found("tokenizer.json is missing")),
         };

@@ -145,6 +145,10 @@ pub(super) fn load(object: &JsValue, plan: bool) -> Result<Load> {
     let mut fields = Fields::new(if plan { "plan" } else { "load" }, object)?;
     let mut load = Load::fetched(&mut fields, if plan { &[] } else { &["memory"] })?;
     fields.read(&mut load.options, &[])?;
+    if let Some(json) = fields.raw("tokenizer") {
+        let json: js_sys::Uint8Array = json.dyn_into().map_err(|_| fields.bad("tokenizer", "must be bytes"))?;
+        load.options.tokenizer_json = Some(json.to_vec());
+    }
     fields.finish()?;
     Ok(load)
 }

@@ -233,7 +233,10 @@ fn a_bad_tokenizer_json_is_an_error_not_a_panic() {
         ("added token", Box::new(|j| j["added_tokens"][0]["id"] = json!(4000))),
         ("token id", Box::new(|j| j["model"]["vocab"]["!"] = json!(4_000_000_000u32))),
         ("CTC", Box::new(|j| j["decoder"] = json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": true}))),
-        ("the table of normalization", Box::new(|j| j["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "Precompiled", "precompiled_charsmap": "AAAA"}]}))),
+        (
+            "the table of normalization",
+            Box::new(|j| j["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "Precompiled", "precompiled_charsmap": "AAAA"}]})),
+        ),
         ("continuing_subword_prefix", Box::new(|j| j["model"]["continuing_subword_prefix"] = json!("##########"))),
     ];
     for (word, change) in cases {
@@ -435,4 +438,40 @@ fn the_box_models_held_out_conversations_become_the_references_tokens() {
         let ends = |id: &u32| tokenizer.eos_ids().contains(id);
         assert!(answer.last().is_some_and(ends) || answer.len() == 64, "{id} ends neither by a stop token nor by its length");
     }
+}
+
+/// The vocabulary of a kind as a GGUF file that names a way of cutting texts that nobody knows.
+fn unknown_pre(kind: &str) -> Vec<u8> {
+    let file = bytes(&format!("tokenizer/{kind}/vocab.gguf"));
+    let at = file.windows(PRE.len()).position(|part| part == PRE).unwrap() + PRE.len() + 4;
+    let length = u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
+    let name = b"klingon";
+    [&file[..at], &(name.len() as u64).to_le_bytes(), name, &file[at + 8 + length..]].concat()
+}
+
+const PRE: &[u8] = b"tokenizer.ggml.pre";
+
+#[test]
+fn a_tokenizer_json_beside_a_gguf_file_says_how_texts_are_cut() {
+    for kind in ["gpt2", "qwen2", "tekken"] {
+        let vocabulary = unknown_pre(kind);
+        let lone = open([("vocab.gguf".to_owned(), vocabulary.clone())]).unwrap();
+        let error = Tokenizer::open(&lone).err().unwrap();
+        assert!(error.message().contains("klingon") && error.message().contains("--tokenizer"), "{error}");
+        let json = bytes(&format!("tokenizer/{kind}/tokenizer.json"));
+        let beside = open([("vocab.gguf".to_owned(), vocabulary.clone()), ("tokenizer.json".to_owned(), json.clone())]).unwrap();
+        let given = lone.with_tokenizer(Some(json));
+        for tokenizer in [beside, given].map(|checkpoint| Tokenizer::open(&checkpoint).unwrap()) {
+            for case in json_lines(&format!("tokenizer/{kind}/cases.jsonl")) {
+                let got = tokenizer.encode(case["text"].as_str().unwrap(), case["add_special_tokens"].as_bool().unwrap()).unwrap();
+                assert_eq!(got, ids(&case), "{kind}: {}", case["text"]);
+            }
+            let own = Tokenizer::open(&gguf(kind)).unwrap();
+            assert_eq!((tokenizer.eos_ids(), tokenizer.bos_id(), tokenizer.special_tokens()), (own.eos_ids(), own.bos_id(), own.special_tokens()), "{kind}");
+        }
+    }
+    let other = open([("vocab.gguf".to_owned(), unknown_pre("gpt2")), ("tokenizer.json".to_owned(), bytes("tokenizer/qwen2/tokenizer.json"))]).unwrap();
+    let error = Tokenizer::open(&other).err().unwrap();
+    assert_eq!(error.code(), "TOKENIZER");
+    assert!(error.message().contains("of another model"), "{error}");
 }

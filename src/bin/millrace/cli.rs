@@ -12,6 +12,7 @@ use millrace::native;
 use millrace::native::tuning::write_tuning;
 use millrace::plan::tuning::Tuning;
 use millrace::source::ModelSpec;
+use millrace::text::calls::{self, Part};
 use millrace::weights::Recipe;
 use millrace::{Error, Result};
 use serde_json::{Value, json};
@@ -48,6 +49,9 @@ struct Load {
     /// builtin, or a .gguf file, a folder with safetensors, or a URL of either.
     #[arg(long, default_value = "builtin")]
     model: String,
+    /// A tokenizer.json for a .gguf file whose way of cutting texts is not known here, or is wrong.
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
     #[command(flatten)]
     how: Flags<LoadOptions>,
 }
@@ -68,6 +72,9 @@ struct Generate {
     /// Token ids to continue, 1,2,3.
     #[arg(long, group = "input", value_delimiter = ',')]
     tokens: Option<Vec<u32>>,
+    /// A file with a list of tools, as OpenAI's clients give them: calls of them are told apart from the text.
+    #[arg(long, value_name = "FILE.json")]
+    tools: Option<PathBuf>,
     #[command(flatten)]
     request: Flags<Request>,
     /// Show the browser: only with `npm run generate`.
@@ -136,8 +143,13 @@ pub async fn run(cli: Cli) -> Result<()> {
 }
 
 impl Load {
+    fn options(&self) -> Result<LoadOptions> {
+        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())));
+        Ok(LoadOptions { tokenizer_json: self.tokenizer.as_ref().map(read).transpose()?, ..self.how.options() })
+    }
+
     async fn engine(&self, model: &str) -> Result<Engine> {
-        let options = self.how.options();
+        let options = self.options()?;
         let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
         let (engine, _) = Engine::open(&native::origin(&ModelSpec::parse(model)?)?, &options, &progress, &cancel).await?;
@@ -201,6 +213,20 @@ fn request(args: &Generate) -> Result<Request> {
     } else {
         return Err(Error::bad_option("nothing to continue: give --prompt, --chat, --messages or --tokens"));
     };
+    if let Some(path) = &args.tools {
+        let mut file = read_json(path)?;
+        let list = if file.is_object() { file["tools"].take() } else { file };
+        if calls::tools(Some(&list)).is_empty() {
+            return Err(Error::bad_option(format!(
+                "{}: should be a list of tools, each {{\"type\": \"function\", \"function\": {{\"name\": …}}}}",
+                path.display()
+            )));
+        }
+        if !matches!(prompt, Prompt::Messages(_)) {
+            return Err(Error::bad_option("--tools goes with --chat or --messages"));
+        }
+        tools = Some(list);
+    }
     let asked = args.request.0.clone();
     if asked.logprobs.is_some() && !args.json {
         return Err(Error::bad_option("--logprobs needs --json"));
@@ -216,13 +242,16 @@ async fn generate(args: Generate) -> Result<()> {
     let mut engine = args.load.engine(&args.load.model).await?;
     let mut out = std::io::stdout();
     let mut broken = None;
+    let mut answer = Answer::default();
     let result = engine
         .generate(
             &request,
             &mut |event| {
                 let Event::Delta(delta) = event else { return };
+                let parts = answer.add(&delta.parts);
+                let shown = if args.tools.is_some() { &parts } else { &delta.text };
                 // A closed pipe is reported once, after the generation.
-                if let Err(e) = out.write_all(delta.text.as_bytes()).and_then(|()| out.flush()) {
+                if let Err(e) = out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
                     broken.get_or_insert(e);
                 }
             },
@@ -241,7 +270,11 @@ async fn generate(args: Generate) -> Result<()> {
     }
     if args.json {
         let shown = Generation { logits: None, all_logits: None, ..result };
-        println!("{}", serde_json::to_string(&shown).map_err(|e| Error::internal(e.to_string()))?);
+        let mut shown = serde_json::to_value(&shown).map_err(|e| Error::internal(e.to_string()))?;
+        if matches!(request.prompt, Prompt::Messages(_)) {
+            shown["message"] = answer.message();
+        }
+        println!("{shown}");
     } else {
         let t = &result.timings;
         eprintln!(
@@ -255,6 +288,66 @@ async fn generate(args: Generate) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// A message of the assistant that grows by parts.
+#[derive(Default)]
+struct Answer {
+    content: String,
+    reasoning: String,
+    /// Ids, names and arguments of calls.
+    calls: Vec<(Option<String>, String, String)>,
+}
+
+impl Answer {
+    /// Takes parts in, and says what is to be shown of them: a call has a line of its own.
+    fn add(&mut self, parts: &[Part]) -> String {
+        let mut shown = String::new();
+        for part in parts {
+            match part {
+                Part::Content { text } => {
+                    self.content += text;
+                    shown += text;
+                }
+                Part::Reasoning { text } => {
+                    self.reasoning += text;
+                    shown += text;
+                }
+                Part::ToolCall { id, name, .. } => {
+                    self.calls.push((id.clone(), name.clone(), String::new()));
+                    shown += &format!("\n{name}(");
+                }
+                Part::Arguments { text, .. } => {
+                    if let Some(call) = self.calls.last_mut() {
+                        call.2 += text;
+                    }
+                    shown += text;
+                }
+                Part::ToolCallEnd { .. } => shown += ")\n",
+            }
+        }
+        shown
+    }
+
+    /// As OpenAI's shapes have it.
+    fn message(&self) -> Value {
+        let mut message = json!({ "role": "assistant", "content": self.content });
+        if !self.reasoning.is_empty() {
+            message["reasoning_content"] = json!(self.reasoning);
+        }
+        if !self.calls.is_empty() {
+            let call = |(n, (id, name, arguments)): (usize, &(Option<String>, String, String))| {
+                // Where the model gives none, one of nine digits, as Mistral's templates want them.
+                let id = id.clone().unwrap_or_else(|| format!("{n:09}"));
+                json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
+            };
+            message["tool_calls"] = self.calls.iter().enumerate().map(call).collect();
+            if self.content.is_empty() {
+                message["content"] = Value::Null;
+            }
+        }
+        message
+    }
 }
 
 fn write_logits(path: &std::path::Path, args: &Generate, result: &Generation) -> Result<()> {

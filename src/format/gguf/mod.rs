@@ -21,6 +21,8 @@ use crate::source::ByteSource;
 
 /// The four bytes that every GGUF file begins with.
 pub const MAGIC: &[u8; 4] = b"GGUF";
+/// Where a file keeps the whole of a tokenizer.json.
+pub const TOKENIZER_JSON: &str = "tokenizer.huggingface.json";
 
 /// Where tensor data is aligned to when the file does not say, in bytes.
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -299,4 +301,9 @@ fn check_part(metadata: &Metadata, file: usize, parts: usize) -> Result<()> {
         None if parts > 1 => Err(Error::bad_model("metadata key 'split.no' is missing in a part of a split model")),
         _ => Ok(()),
     }
+}
+
+/// The tokenizer.json that a file keeps, if it does.
+pub(crate) fn tokenizer_json(metadata: &Metadata) -> Result<Option<Vec<u8>>> {
+    Ok(metadata.opt::<&str>(TOKENIZER_JSON)?.map(|json| json.as_bytes().to_vec()))
 }
