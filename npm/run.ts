@@ -157,7 +157,7 @@ async function loop(
     if (ends.aborted) return cut();
     const generation = generate([...messages, ...added], {
       ...rest,
-      tools,
+      ...(tools.length > 0 ? { tools } : {}),
       onTokens: (piece: TokenPiece) => {
         for (const part of piece.parts ?? []) emit({ ...part, round });
         onTokens?.(piece);

@@ -254,6 +254,108 @@ test('thoughts are folded away', async ({ page, site }) => {
   await accessible(page);
 });
 
+test('tools: calls run, are shown folded, and are kept with the conversation', async ({ page, site }) => {
+  const faults = watch(page);
+  await page.route('https://pages.test/**', (route) =>
+    route.fulfill({
+      contentType: 'text/html',
+      headers: { 'Access-Control-Allow-Origin': '*' },
+      body: '<title>Rivers</title><script>alert(1)</script><p>The Rhine has 1,233 km.</p>',
+    }),
+  );
+  await open(page, site, {
+    answers: {
+      '': 'Nothing to call.',
+      compute: 'CALL calculate {"expression":"6 * 7"}\nCALL calculate {"expression":"boom("}',
+      'long is': 'CALL read_page {"url":"https://pages.test/rhine"}',
+      'The Rhine has': 'It has 1,233 km.',
+      'does not allow': 'You did not let me read it.',
+      'error: ': 'It is 42.',
+      weekday: 'It is today.',
+      day: 'CALL get_date {}',
+    },
+  });
+  await ready(page);
+  // Without tools it is text.
+  await ask(page, 'Please compute it.');
+  await finished(page, 1);
+  await expect(answer(page).locator('.call')).toHaveCount(0);
+  await page.getByRole('button', { name: 'Settings', exact: true }).click();
+  for (const name of ['Calculator', 'Date and time', 'Pages of the web']) await page.getByLabel(name).check();
+  await look(page, 'tools in the settings');
+  await accessible(page);
+  await page.keyboard.press('Escape');
+
+  await ask(page, 'Please compute it.');
+  await finished(page, 2);
+  const calls = answer(page).locator('.call');
+  await expect(calls).toHaveCount(2);
+  await expect(calls.first().locator('summary')).toHaveText(/^calculate → \{"result":42\}( · [\d.]+ s)?$/);
+  await expect(calls.last()).toHaveClass(/failed/);
+  await expect(calls.last().locator('summary')).toContainText('error: ');
+  await expect(answer(page).locator('.text').last()).toHaveText('It is 42.');
+  await expect(calls.first().locator('pre').first()).toBeHidden();
+  await calls.first().locator('summary').press('Enter');
+  await expect(calls.first().locator('pre').first()).toHaveText('{\n  "expression": "6 * 7"\n}');
+  await look(page, 'calls of tools');
+  await accessible(page);
+
+  await ask(page, 'How long is the Rhine?');
+  const dialog = page.getByRole('dialog', { name: 'The model wants to read a page' });
+  await expect(dialog).toContainText('https://pages.test/rhine');
+  await look(page, 'a page that the model wants to read');
+  await accessible(page);
+  await dialog.getByRole('button', { name: 'Allow' }).click();
+  await finished(page, 3);
+  await expect(answer(page).locator('.call pre').last()).toContainText('The Rhine has 1,233 km.');
+  await expect(answer(page).locator('.call pre').last()).not.toContainText('alert');
+  await expect(answer(page).locator('.text').last()).toHaveText('It has 1,233 km.');
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await expect(dialog).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(answer(page).locator('.text').last()).toHaveText('You did not let me read it.');
+  await ask(page, 'Which day is it?');
+  await finished(page, 4);
+  await expect(answer(page).locator('.call summary')).toHaveText(/^get_date → \{"date":"20\d\d-/);
+
+  // Stopped while it is asked.
+  await ask(page, 'How long is the Rhine?');
+  await expect(dialog).toBeVisible();
+  await page.evaluate(() => document.querySelector<HTMLButtonElement>('#stop')!.click());
+  await expect(dialog).toBeHidden();
+  await finished(page, 5);
+  await expect(answer(page).locator('.call summary')).toContainText('not executed');
+
+  // What was called is there again, and the model is told of it.
+  await page.reload();
+  await ready(page);
+  await expect(page.locator('#messages .call')).toHaveCount(5);
+  await expect(page.locator('#messages .assistant').nth(1).locator('.text').last()).toHaveText('It is 42.');
+  await expect(page.locator('#messages .assistant').nth(1).locator('.call summary').first()).toHaveText(
+    'calculate → {"result":42}',
+  );
+  expect(faults).toEqual([]);
+});
+
+test('a timer rings on the page', async ({ page, site }) => {
+  await page.clock.install();
+  await open(page, site, {
+    answers: { '': '.', timer: 'CALL set_timer {"minutes":1}', started: 'It runs.' },
+  });
+  await page.clock.runFor(3000);
+  await ready(page);
+  await page.getByRole('button', { name: 'Set a timer for 1 minute.' }).click();
+  await page.clock.runFor(3000);
+  await finished(page, 1);
+  await expect(answer(page).locator('.call summary')).toHaveText('set_timer → {"status":"started"}');
+  await expect(page.locator('#timer-note')).toBeHidden();
+  await page.clock.runFor(60_000);
+  await expect(page.getByRole('alert').filter({ hasText: 'The timer of 1 minute is over.' })).toBeVisible();
+  await accessible(page);
+  await page.getByRole('button', { name: 'Close', exact: true }).click();
+  await expect(page.locator('#timer-note')).toBeHidden();
+});
+
 test('edit and resend, regenerate, stop', async ({ page, site }) => {
   await open(page, site, { answers: { long: 'word '.repeat(500), first: 'One.', second: 'Two.', third: 'Three.' } });
   await ready(page);

@@ -49,6 +49,18 @@ test('answers from the model in the box, over several turns, and tells how fast 
   expect(problems).toEqual([]);
 });
 
+test('the model in the box uses a tool of the page', async ({ chat }) => {
+  await newChat(chat);
+  await chat.getByRole('button', { name: 'Set a timer for 1 minute.' }).click();
+  await finished(chat);
+  await expect(answer(chat).locator('.call summary')).toHaveText('set_timer → {"status":"started"}');
+  await expect(answer(chat).locator('.text').last()).toHaveText('The timer for 1 minutes is started.');
+  // What was called belongs to the conversation, and other questions are answered as before.
+  await ask(chat, 'What is 17 + 25?');
+  await finished(chat);
+  await expect(answer(chat).locator('.text').last()).toContainText('42');
+});
+
 test('by keyboard alone: new line, stop, regenerate, new chat', async ({ chat }) => {
   await newChat(chat);
   await composer(chat).focus();

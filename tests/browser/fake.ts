@@ -3,6 +3,8 @@ import type { Engine } from '../../npm/engine.ts';
 import { MillraceError } from '../../npm/errors.ts';
 import { aborted, Generation } from '../../npm/generation.ts';
 import { ChatCompletions } from '../../npm/openai/create.ts';
+import { Assembled } from '../../npm/parts.ts';
+import { run, type RunOptions } from '../../npm/run.ts';
 import type { AnswerPart, GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
 
 /** A token of an answer: its text, or the parts that it makes known; no parts for one of which nothing is known yet. */
@@ -30,14 +32,16 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
         const result = (async (): Promise<GenerateResult> => {
           if (answer instanceof MillraceError) throw answer;
           let text = '';
+          const said = new Assembled();
           const logprobs: TokenLogprobs[] = [];
           for (const [id, one] of answer.entries()) {
             const parts: AnswerPart[] = typeof one === 'string' ? [{ type: 'content', text: one }] : one;
             const piece = parts.map((part) => ('text' in part ? part.text : '')).join('');
             await new Promise((go) => setTimeout(go));
-            if (options.signal?.aborted) throw aborted('generation', options.signal);
+            if (options.signal?.aborted) throw aborted('generation', options.signal, { text, message: said.whole() });
             if (halt.signal.aborted) break;
             text += piece;
+            said.push(parts);
             // Each piece is a token.
             const token = { id, text: piece, bytes: [...Buffer.from(piece)], logprob: -id };
             logprobs.push({
@@ -55,6 +59,7 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
           const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
           return {
             text,
+            ...(Array.isArray(input) ? { message: said.whole() } : {}),
             tokens: answer.map((_, i) => i),
             ...(options.logprobs === undefined ? {} : { logprobs }),
             prompt_tokens: 10,
@@ -74,6 +79,7 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
     },
   };
   Object.assign(engine, {
+    run: (options: RunOptions) => run((input, rest) => engine.generate(input, rest), options),
     modelName: engine.info.model.name,
     chat: { completions: new ChatCompletions(engine as unknown as Engine) },
   });

@@ -83,7 +83,7 @@ plain('a chat, whole', async () => {
     {
       role: 'assistant',
       content: null,
-      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'time', arguments: { zone: 1 } } }],
+      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'time', arguments: '{"zone":1}' } }],
     },
     { role: 'tool', content: '12:00', tool_call_id: 'c1' },
   ]);

@@ -41,7 +41,7 @@ const BEHAVES: StandIn = {
 };
 
 const MODULE = `
-import { MillraceError, DownloadControl, models, Generation } from './index.js?real';
+import { MillraceError, DownloadControl, models, Generation, Engine as Real } from './index.js?real';
 export { MillraceError, DownloadControl, models };
 const wait = (ms, signal) => new Promise((done, fail) => {
   if (signal?.aborted) return fail(new MillraceError('ABORTED', 'aborted by its signal'));
@@ -69,6 +69,7 @@ export class Engine extends EventTarget {
     adapter: { vendor: 'test', name: 'Test GPU', features: [], subgroup: [32, 32], software: false },
     memory: { weights: 8e8, kv: 1e8, kv_full: 2e8, activations: 5e7, total: 9.5e8, peak: 9.5e8, wasm: 3e7 }, storage: { kind: 'opfs', cached: true },
   };
+  run(options) { return Real.prototype.run.call(this, options); }
   generate(messages, options) {
     const question = messages.at(-1).content;
     const text = Object.entries(standIn.answers).find(([key]) => key !== '' && question.includes(key))?.[1] ?? standIn.answers[''];
@@ -85,7 +86,18 @@ export class Engine extends EventTarget {
         const thought = text.includes('</think>') ? text.slice(0, text.indexOf('</think>')).replace('<think>', '') : '';
         const content = thought === '' ? text : text.slice(text.indexOf('</think>') + 8).trimStart();
         const all = thought + content;
-        for (let at = 0; at < all.length && !halt.signal.aborted && tokens < (options.maxTokens ?? 1e9); ) {
+        // CALL name {"a":1}, a line for each: calls of tools.
+        const calls = [];
+        const lines = content.split('\\n');
+        if (options.tools && lines.every((line) => line.startsWith('CALL '))) {
+          for (const [index, line] of lines.entries()) {
+            const [, name, args] = /^CALL (\\w+) (.*)$/.exec(line);
+            const id = 'call' + index;
+            calls.push({ id, type: 'function', function: { name, arguments: args } });
+            options.onTokens?.({ text: '', tokens: [1], parts: [{ type: 'tool_call', index, id, name }, { type: 'arguments', index, text: args }, { type: 'tool_call_end', index }] });
+          }
+        }
+        for (let at = 0; calls.length === 0 && at < all.length && !halt.signal.aborted && tokens < (options.maxTokens ?? 1e9); ) {
           const end = Math.min(at + standIn.piece, at < thought.length ? thought.length : all.length);
           const piece = all.slice(at, end);
           options.onTokens?.({ text: piece, tokens: [at], parts: [{ type: at < thought.length ? 'reasoning' : 'content', text: piece }] });
@@ -96,7 +108,7 @@ export class Engine extends EventTarget {
           await wait(standIn.pause);
           if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
         }
-        return { text: said, tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
+        return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
       })();
       return { result, stop: () => halt.abort() };
     });

@@ -1,6 +1,5 @@
 // The chat page: composer, conversation, keyboard. Loading is in chat/loader.ts and chat/stage.ts.
-import { type AnswerPart, type Generation, type Message, MillraceError } from 'millrace';
-// What the package's own chats take thoughts apart with: they have no `onProgress` and `onTokens`, which this page shows.
+import { type Message, MillraceError, type Run, type RunEvent } from 'millrace';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
 import { firstModel, isFatal, Loader, type Model } from './chat/loader.ts';
@@ -8,6 +7,7 @@ import * as picker from './chat/picker.ts';
 import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
 import * as stage from './chat/stage.ts';
+import * as tools from './chat/tools.ts';
 import * as transcript from './chat/transcript.ts';
 import { get } from './shared/dom.ts';
 import { explain } from './shared/explain.ts';
@@ -23,9 +23,9 @@ const FACTS_MS = 250;
 const KEEP_MS = 2000;
 
 let conversation: Conversation = conversations.fresh();
-/** The answer under way; `generation` is null while it waits for the model. */
+/** The answer under way; `run` is null while it waits for the model. */
 interface Answering {
-  generation: Generation | null;
+  run: Run | null;
   stopped: boolean;
   /** Whether its question is gone, and the answer with it. */
   dropped: boolean;
@@ -78,7 +78,12 @@ document.addEventListener('keydown', (event) => {
 stop.addEventListener('click', stopAnswer);
 get('new-chat').addEventListener('click', newChat);
 for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions button'))
-  button.addEventListener('click', () => ask(button.textContent!));
+  button.addEventListener('click', () => {
+    const { tool } = button.dataset;
+    if (tool) settings.switchOn(tool as settings.ToolName);
+    ask(button.textContent!);
+  });
+get('timer-close').addEventListener('click', () => (get('timer-note').hidden = true));
 get('open-settings').addEventListener('click', () => {
   stage.describe(loader);
   settings.open();
@@ -136,38 +141,48 @@ function ask(text: string): void {
 
 /** Streams the answer to the last message. Written before the model is there, it waits for it. */
 async function answer(): Promise<void> {
-  const mine: Answering = { generation: null, stopped: false, dropped: false };
+  const mine: Answering = { run: null, stopped: false, dropped: false };
   answering = mine;
   const asked = conversation;
   const shown = new transcript.AnswerView().start();
   live = null;
   controls();
   keep(asked);
-  const said = { role: 'assistant' as const, content: '', reasoning: '' };
+  const said: Saying = { role: 'assistant', content: '', reasoning: '', steps: [] };
+  /** The calls of the answer at hand, by their number. */
+  let calls: string[] = [];
   const began = performance.now();
   let kept = began;
   try {
     const engine = loader.engine ?? (await loader.ready);
     if (!engine) throw new MillraceError('DISPOSED', 'no model is loaded');
     if (mine.stopped) throw new MillraceError('ABORTED', 'stopped before the model was loaded');
-    const take = (parts: readonly AnswerPart[]): void => {
-      for (const part of parts) {
-        if (part.type === 'reasoning') {
-          said.reasoning += part.text;
-          shown.think(part.text);
-        } else if (part.type === 'content') {
-          said.content += part.text;
-          shown.append(part.text);
-        }
+    const take = (event: RunEvent): void => {
+      if (event.type === 'reasoning') {
+        said.reasoning += event.text;
+        shown.think(event.text);
+      } else if (event.type === 'content') {
+        said.content += event.text;
+        shown.append(event.text);
+      } else if (event.type === 'tool_call') {
+        calls[event.index] = event.id;
+        shown.call(event.id, event.name);
+      } else if (event.type === 'arguments') shown.args(calls[event.index]!, event.text);
+      else if (event.type === 'tool_result') shown.result(event.id, event.content, event.ms);
+      else if (event.type === 'message' && (event.message.tool_calls || event.message.role === 'tool')) {
+        said.steps.push(event.message);
+        Object.assign(said, { content: '', reasoning: '' });
+        calls = [];
       }
     };
     const measured = { tokens: 0, first: 0, last: 0, ttft: 0, used: 0 };
-    const generation = engine.generate(messagesOf(asked), {
+    const run = engine.run({
+      messages: messagesOf(asked),
+      ...tools.chosen(settings.tools()),
       ...settings.generateOptions(defaultTemperature()),
       overflow: 'shift',
       onProgress: ({ phase, loaded, total }) => phase === 'prompt' && shown.reading(loaded, total),
-      onTokens: ({ tokens, parts = [] }) => {
-        if (answering === mine) take(parts);
+      onTokens: ({ tokens }) => {
         const now = performance.now();
         if (measured.tokens === 0) Object.assign(measured, { first: now, ttft: now - began });
         measured.tokens += tokens.length;
@@ -177,32 +192,34 @@ async function answer(): Promise<void> {
         showFacts();
       },
     });
-    mine.generation = generation;
-    for await (const _ of generation) {
+    mine.run = run;
+    for await (const event of run) {
+      if (answering === mine) take(event);
       if (performance.now() - kept > KEEP_MS) {
         kept = performance.now();
         void conversations.keep({ ...asked, messages: [...asked.messages, clean(said)] });
       }
     }
-    const result = await generation;
-    const { timings, prompt_tokens, finish_reason } = result;
+    const { results, finish_reason, text } = await run;
+    const result = results.at(-1)!;
+    const { timings, prompt_tokens } = result;
     const figures: Figures = {
       model: loader.state.model.name,
-      tokens: result.tokens.length,
+      tokens: results.reduce((sum, { tokens }) => sum + tokens.length, 0),
       prompt_tokens,
       decode_tok_s: timings.decode_tok_s,
-      ttft_ms: timings.ttft_ms,
+      ttft_ms: results[0]!.timings.ttft_ms,
       finish_reason,
     };
     if (!mine.dropped) {
       asked.messages.push({ ...clean(said), figures });
-      shown.finish({ result }, figures);
+      shown.finish({ text }, figures);
     }
     if (answering === mine) live = { ...measured, used: prompt_tokens + result.tokens.length };
   } catch (error) {
     const fatal = loader.engine !== null && isFatal(error);
     if (!mine.dropped) {
-      if (said.content !== '' || said.reasoning !== '') asked.messages.push(clean(said));
+      if (said.content !== '' || said.reasoning !== '' || said.steps.length > 0) asked.messages.push(clean(said));
       const explained = explain(error);
       // What ended the engine is explained below the conversation.
       shown.finish({ error: fatal ? { ...explained, message: '', advice: '' } : explained }, null);
@@ -222,20 +239,23 @@ function messagesOf({ messages }: Conversation): Message[] {
   const system = settings.systemPrompt();
   return [
     ...(system ? [{ role: 'system' as const, content: system }] : []),
-    ...messages.map(({ role, content, reasoning }) => ({
-      role,
-      content,
-      ...(reasoning ? { reasoning_content: reasoning } : {}),
-    })),
+    ...messages.flatMap(({ role, content, reasoning, steps = [] }) => [
+      ...steps,
+      { role, content, ...(reasoning ? { reasoning_content: reasoning } : {}) },
+    ]),
   ];
 }
 
-function clean({ role, content, reasoning }: { role: 'assistant'; content: string; reasoning: string }): {
+/** An answer while it is written. */
+interface Saying {
   role: 'assistant';
   content: string;
-  reasoning?: string;
-} {
-  return { role, content, ...(reasoning ? { reasoning } : {}) };
+  reasoning: string;
+  steps: Message[];
+}
+
+function clean({ role, content, reasoning, steps }: Saying): conversations.Said {
+  return { role, content, ...(reasoning ? { reasoning } : {}), ...(steps.length > 0 ? { steps: [...steps] } : {}) };
 }
 
 function keep(what: Conversation): void {
@@ -265,7 +285,7 @@ function askAgain(index: number, text: string): void {
 function stopAnswer(): void {
   if (!answering) return;
   answering.stopped = true;
-  answering.generation?.stop();
+  answering.run?.stop();
   prompt.focus();
 }
 

@@ -1,5 +1,5 @@
 // The conversations that this browser keeps, in IndexedDB. Where there is none (private windows, blocked storage) they last as long as the page.
-import type { GenerateResult } from 'millrace';
+import type { GenerateResult, Message } from 'millrace';
 import { download } from '../shared/dom.ts';
 import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
 
@@ -9,6 +9,8 @@ export interface Said {
   content: string;
   /** What the model thought before it answered. */
   reasoning?: string;
+  /** What came before an answer: the model's calls of tools, and their results. */
+  steps?: Message[];
   /** How an answer came about. */
   figures?: Figures;
 }
@@ -19,7 +21,7 @@ export interface Figures {
   prompt_tokens: number;
   decode_tok_s: number;
   ttft_ms: number;
-  finish_reason: GenerateResult['finish_reason'];
+  finish_reason: GenerateResult['finish_reason'] | 'rounds';
 }
 
 export interface Conversation {
@@ -98,10 +100,14 @@ export function titleOf(text: string): string {
 
 /** For reading and passing on. */
 export function toMarkdown({ title, created, messages }: Conversation): string {
-  const parts = messages.map(({ role, content, reasoning, figures }) => {
+  const parts = messages.map(({ role, content, reasoning, steps = [], figures }) => {
+    const called = steps.flatMap(({ tool_calls: calls = [], role, name, content }) => [
+      ...calls.map(({ function: { name, arguments: args } }) => `> \`${name}(${args})\`\n\n`),
+      ...(role === 'tool' ? [`> ${name}: ${(content ?? '').replaceAll('\n', '\n> ')}\n\n`] : []),
+    ]);
     const who = role === 'user' ? '**You**' : `**${figures?.model ?? 'Millrace'}**`;
     const thought = reasoning ? `> ${reasoning.trim().replaceAll('\n', '\n> ')}\n\n` : '';
-    return `${who}\n\n${thought}${content.trim()}\n`;
+    return `${who}\n\n${called.join('')}${thought}${content.trim()}\n`;
   });
   return `# ${title}\n\n${new Date(created).toISOString().slice(0, 10)}\n\n${parts.join('\n')}`;
 }

@@ -17,6 +17,10 @@ const SAMPLING = [
 ] as const;
 const REMEMBERED = ['system', 'temperature', 'lane', 'kv', 'context', ...SAMPLING];
 
+/** The tools that can be switched on. */
+const TOOLS = ['calculator', 'date', 'timer', 'pages'] as const;
+export type ToolName = (typeof TOOLS)[number];
+
 const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => get<T>(id);
 const dialog = field<HTMLDialogElement>('settings');
 
@@ -25,6 +29,7 @@ export function setUp(onLoad: () => void): void {
   const address = new URLSearchParams(location.search);
   const saved = recall();
   for (const id of REMEMBERED) field(id).value = saved[id] ?? '';
+  for (const name of TOOLS) field(`tool-${name}`).checked = saved.tools?.split(' ').includes(name) ?? false;
   for (const id of ['lane', 'context']) if (address.has(id)) field(id).value = address.get(id)!;
   dialog.addEventListener('input', keep);
   field('load-model').addEventListener('click', () => {
@@ -34,6 +39,7 @@ export function setUp(onLoad: () => void): void {
   });
   field('reset-settings').addEventListener('click', () => {
     for (const id of REMEMBERED) field(id).value = '';
+    for (const name of TOOLS) field(`tool-${name}`).checked = false;
     keep();
   });
   closeOutside(dialog);
@@ -62,8 +68,8 @@ export function setContext(context: number | undefined): void {
 }
 
 /** How to answer. `temperature`: where none is set. */
-export function generateOptions(temperature: number): GenerateOptions {
-  const options: GenerateOptions = { temperature: numeric('temperature') ?? temperature };
+export function generateOptions(temperature: number): Omit<GenerateOptions, 'tools'> {
+  const options: Omit<GenerateOptions, 'tools'> = { temperature: numeric('temperature') ?? temperature };
   for (const name of SAMPLING) {
     const value = numeric(name);
     if (value !== undefined) options[name] = value;
@@ -74,6 +80,17 @@ export function generateOptions(temperature: number): GenerateOptions {
 /** What stands in the field as long as none is set. */
 export function showTemperature(temperature: number): void {
   field('temperature').placeholder = String(temperature);
+}
+
+/** The tools that are switched on. */
+export function tools(): ToolName[] {
+  return TOOLS.filter((name) => field(`tool-${name}`).checked);
+}
+
+/** Switches a tool on, as a suggestion that needs it does. */
+export function switchOn(name: ToolName): void {
+  field(`tool-${name}`).checked = true;
+  keep();
 }
 
 export function systemPrompt(): string {
@@ -96,7 +113,8 @@ function recall(): Record<string, string> {
 
 function keep(): void {
   try {
-    localStorage.setItem(KEY, JSON.stringify(Object.fromEntries(REMEMBERED.map((id) => [id, field(id).value]))));
+    const values = Object.fromEntries(REMEMBERED.map((id) => [id, field(id).value]));
+    localStorage.setItem(KEY, JSON.stringify({ ...values, tools: tools().join(' ') }));
   } catch {
     return;
   }

@@ -1,5 +1,4 @@
 // The list of messages. What streams in is put on the screen at most once a frame, and the list stays at its end unless the reader has scrolled up.
-import type { GenerateResult } from 'millrace';
 import { copy } from '../shared/dom.ts';
 import { rate, seconds } from '../shared/format.ts';
 import type { Explanation } from '../shared/explain.ts';
@@ -11,7 +10,7 @@ const scroller = document.querySelector<HTMLElement>('#conversation')!;
 const announce = document.querySelector<HTMLElement>('#announce')!;
 
 /** How an answer ended: whole, or with what went wrong. */
-export type Outcome = { result: GenerateResult } | { error: Explanation };
+export type Outcome = { text: string } | { error: Explanation };
 
 /** What can be done with a message. */
 export interface Actions {
@@ -103,11 +102,18 @@ function startEdit(item: HTMLElement, text: HTMLElement, content: string, index:
 /** An answer: while it is written, and as it was. */
 export class AnswerView {
   readonly #item: HTMLElement;
-  readonly #text: HTMLElement;
   readonly #reading = document.createElement('span');
+  /** What was said before the last calls of tools. */
+  #before = '';
+  /** Calls by their ids. */
+  readonly #calls = new Map<string, CallView>();
+  // What is being written: after calls it goes on below them.
+  #text: HTMLElement;
   #thought: HTMLDetailsElement | null = null;
   #content = '';
   #reasoning = '';
+  /** Whether calls have come since. */
+  #called = false;
   #began = performance.now();
   #frame = 0;
   #next = 0;
@@ -129,10 +135,61 @@ export class AnswerView {
 
   /** One of before. */
   restore(said: Said): void {
-    this.#content = said.content;
-    if (said.reasoning) this.think(said.reasoning, null);
+    for (const message of said.steps ?? []) {
+      if (message.role === 'tool') this.result(message.tool_call_id ?? '', message.content ?? '', null);
+      else this.#restore(message.content ?? '', message.reasoning_content);
+      for (const { id = '', function: made } of message.tool_calls ?? []) {
+        this.call(id, made.name);
+        this.args(id, typeof made.arguments === 'string' ? made.arguments : JSON.stringify(made.arguments));
+      }
+    }
+    this.#restore(said.content, said.reasoning);
     this.#paint(true);
     this.#foot(said.figures ? figuresText(said.figures) : '');
+  }
+
+  #restore(content: string, reasoning: string | undefined): void {
+    if (reasoning) this.think(reasoning, null);
+    if (content !== '') this.append(content);
+  }
+
+  /** The model calls a tool. */
+  call(id: string, name: string): void {
+    if (this.#content === '') this.#thoughtEnds();
+    this.#called = true;
+    this.#paint(true);
+    const view = new CallView(name);
+    this.#calls.set(id, view);
+    this.#item.append(view.element);
+    this.#item.classList.add('begun');
+  }
+
+  /** More of a call's arguments. */
+  args(id: string, text: string): void {
+    this.#calls.get(id)?.args(text);
+    if (atEnd()) follow();
+  }
+
+  /** What came of it. */
+  result(id: string, content: string, ms: number | null): void {
+    this.#calls.get(id)?.result(content, ms);
+    if (atEnd()) follow();
+  }
+
+  /** After calls what comes stands below them. */
+  #goOn(): void {
+    if (!this.#called) return;
+    this.#called = false;
+    this.#before += this.#content;
+    this.#text = document.createElement('div');
+    this.#text.className = 'text';
+    this.#text.dir = 'auto';
+    this.#item.append(this.#text);
+    this.#thought = null;
+    this.#content = '';
+    this.#reasoning = '';
+    this.#markdown = null;
+    this.#began = performance.now();
   }
 
   /** How far the question, and what came before it, is read. */
@@ -144,6 +201,7 @@ export class AnswerView {
 
   /** More of the answer. */
   append(delta: string): void {
+    this.#goOn();
     if (this.#content === '') this.#thoughtEnds();
     this.#content += delta;
     this.#item.classList.add('begun');
@@ -152,6 +210,7 @@ export class AnswerView {
 
   /** More of the thought before it. `since`: when it began, null where that is not known any more. */
   think(delta: string, since: number | null = this.#began): void {
+    this.#goOn();
     if (!this.#thought) {
       this.#thought = document.createElement('details');
       this.#thought.className = 'thought';
@@ -183,9 +242,15 @@ export class AnswerView {
     this.#paint(true);
     if ('error' in outcome) this.#item.append(errorNote(outcome.error));
     this.#foot(figures ? figuresText(figures) : '');
+    for (const call of this.#calls.values()) call.end();
     // Screen readers hear the answer once, when it is whole: token by token they would stammer.
-    announce.textContent = 'result' in outcome ? `Millrace: ${this.#content}` : '';
+    announce.textContent = 'text' in outcome ? `Millrace: ${this.#whole()}` : '';
     if (following) follow();
+  }
+
+  /** All that was said. */
+  #whole(): string {
+    return [this.#before, this.#content].filter((text) => text !== '').join('\n\n');
   }
 
   /** Only the last answer can be asked for again. */
@@ -198,7 +263,7 @@ export class AnswerView {
     note.textContent = text;
     foot.append(
       note,
-      copyButton(() => this.#content),
+      copyButton(() => this.#whole()),
       button('Regenerate', 'small regenerate', () => actions.onRegenerate()),
     );
     this.#item.append(foot);
@@ -232,13 +297,71 @@ export class AnswerView {
     // Until the code for it is here, and where it cannot be had: the text as it is.
     this.#text.textContent = this.#content;
     if (this.#content === '') return;
+    const [text, content] = [this.#text, this.#content];
     void loadMarkdown().then((view) => {
-      if (!view || this.#markdown) return;
-      this.#markdown = new view(this.#text);
+      if (!view) return;
       const following = atEnd();
-      this.#markdown.show(this.#content, !this.#item.classList.contains('writing'));
+      if (this.#text !== text) new view(text).show(content, true);
+      else if (!this.#markdown) {
+        this.#markdown = new view(text);
+        this.#markdown.show(this.#content, !this.#item.classList.contains('writing'));
+      }
       if (following) follow();
     });
+  }
+}
+
+/** A call of a tool, folded: what was asked and what came of it. */
+class CallView {
+  readonly element = document.createElement('details');
+  readonly #summary = document.createElement('summary');
+  readonly #state = document.createElement('span');
+  readonly #body = document.createElement('div');
+  readonly #args = document.createElement('pre');
+  #written = '';
+  #done = false;
+
+  constructor(name: string) {
+    this.element.className = 'call';
+    const title = document.createElement('code');
+    title.textContent = name;
+    this.#state.className = 'state';
+    this.#state.textContent = 'runs…';
+    this.#summary.append(title, ' ', this.#state);
+    this.#args.setAttribute('aria-label', 'Arguments');
+    this.#body.append(this.#args);
+    this.element.append(this.#summary, this.#body);
+  }
+
+  args(text: string): void {
+    this.#written += text;
+    this.#args.textContent = pretty(this.#written);
+  }
+
+  result(content: string, ms: number | null): void {
+    const failed = content.startsWith('error: ');
+    this.#done = true;
+    this.element.classList.toggle('failed', failed);
+    const brief = content.length > 60 ? `${content.slice(0, 59)}…` : content;
+    this.#state.textContent = `${failed ? '' : '→ '}${brief}${ms !== null && ms >= 100 ? ` · ${seconds(ms)}` : ''}`;
+    const result = document.createElement('pre');
+    result.setAttribute('aria-label', 'Result');
+    result.textContent = pretty(content);
+    this.#body.append(result);
+  }
+
+  /** Nothing more comes. */
+  end(): void {
+    if (!this.#done) this.#state.textContent = 'was not executed';
+  }
+}
+
+/** JSON with a line for each value, anything else as it is. */
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
   }
 }
 
@@ -261,6 +384,7 @@ function figuresText({ tokens, decode_tok_s, ttft_ms, finish_reason }: Figures):
   if (decode_tok_s > 0) parts.push(rate(decode_tok_s));
   if (ttft_ms > 0) parts.push(`first after ${seconds(ttft_ms)}`);
   if (finish_reason === 'abort') parts.push('stopped');
+  if (finish_reason === 'rounds') parts.push('the limit of rounds is reached');
   if (finish_reason === 'length') parts.push('cut at the limit of tokens');
   return parts.join(' · ');
 }
