@@ -127,9 +127,10 @@ function asked(options: LanguageModelV4CallOptions): {
       return {
         type: 'function',
         function: {
+          // In the order in which models have seen it: templates print it as it is.
           name,
-          parameters: inputSchema as Record<string, unknown>,
           ...(description ? { description } : {}),
+          parameters: inputSchema as Record<string, unknown>,
           ...(strict ? { strict } : {}),
         },
       };

@@ -6,11 +6,12 @@ import {
   type EngineInfo,
   type GenerateOptions,
   type GenerateResult,
-  type Generation,
   type LoadOptions,
   type Message,
   MillraceError,
   type Progress,
+  type Run,
+  type RunOptions,
 } from './index.ts';
 import { Assembled } from './parts.ts';
 
@@ -27,6 +28,12 @@ export interface UseChatOptions {
   load?: Omit<LoadOptions, 'model' | 'onProgress' | 'signal'>;
   /** A message before all others, which is not in `messages`. */
   system?: string;
+  /** What the model may call, and what executes it, as they are when an answer begins: see `engine.run`. */
+  tools?: RunOptions['tools'];
+  /** A function for each tool by its name, or one for all. */
+  execute?: RunOptions['execute'];
+  /** How often the model may answer one message. Default 10. */
+  maxRounds?: number;
   /** Options of `engine.generate`, as they are when an answer begins. */
   generate?: Omit<GenerateOptions, 'signal' | 'onProgress' | 'tools' | 'logits' | 'logitsFrom' | 'profile'>;
 }
@@ -47,7 +54,10 @@ export interface ChatState {
   info: EngineInfo | null;
   /** The engine itself; null while nothing is loaded. The hook disposes of it. */
   engine: Engine | null;
-  /** The conversation. The last one grows while it is written; what the model thought before it answered is its `reasoning_content`. */
+  /**
+   * The conversation. The last one grows while it is written; what the model thought before it answered is its `reasoning_content`. Calls of tools
+   * are messages with `tool_calls`, their results messages of role `tool`.
+   */
   messages: readonly Message[];
   /** Of the last answer: tokens, timings, finish reason. */
   result: GenerateResult | null;
@@ -164,7 +174,7 @@ class ChatStore {
   readonly #listeners = new Set<() => void>();
   /** Aborts the load under way. */
   #loading: AbortController | null = null;
-  #generation: Generation | null = null;
+  #generation: Run | null = null;
   /** Whether the last message is a question that is to be answered once the model is there. */
   #waiting = false;
   /** Whether the last answer was not finished. */
@@ -243,8 +253,9 @@ class ChatStore {
   readonly retry = (): void => {
     if (this.#generation) return;
     const { messages, error } = this.#state;
-    if ((!error || this.#unfinished) && messages.at(-1)?.role === 'assistant')
-      this.#set({ messages: messages.slice(0, -1) });
+    // With its calls and their results.
+    const asked = messages.map(({ role }) => role).lastIndexOf('user');
+    if (!error || this.#unfinished) this.#set({ messages: messages.slice(0, asked + 1) });
     if (this.#state.messages.at(-1)?.role === 'user') this.#ask();
     else if (!this.#state.engine && !this.#loading) void this.load();
   };
@@ -275,39 +286,41 @@ class ChatStore {
 
   async #answer(): Promise<void> {
     const { engine, messages } = this.#state;
-    const { system, generate } = this.options!;
+    const { system, generate, tools = [], execute = {}, maxRounds } = this.options!;
     this.#waiting = false;
     this.#unfinished = true;
-    const said = new Assembled();
+    const added: Message[] = [];
+    let said = new Assembled();
     const show = (): void => {
       const { message } = said;
-      if (message.content !== '' || message.reasoning_content)
-        this.#set({ messages: [...messages, { ...message }], progress: null });
+      const begun = message.content !== '' || message.reasoning_content || message.tool_calls;
+      if (begun || added.length > 0)
+        this.#set({ messages: [...messages, ...added, ...(begun ? [{ ...message }] : [])], progress: null });
     };
     const onProgress = (progress: Progress): void => {
       if (this.#generation === generation) this.#set({ progress });
     };
-    const generation = engine!.generate(
-      system === undefined ? messages : [{ role: 'system', content: system }, ...messages],
-      {
-        ...generate,
-        onProgress,
-        onTokens: (piece) => {
-          said.push(piece.parts ?? []);
-          generate?.onTokens?.(piece);
-        },
-      },
-    );
+    const generation = engine!.run({
+      ...generate,
+      messages: system === undefined ? messages : [{ role: 'system', content: system }, ...messages],
+      tools,
+      execute,
+      ...(maxRounds === undefined ? {} : { maxRounds }),
+      onProgress,
+    });
     this.#generation = generation;
     this.#set({ status: 'generating', error: null, result: null });
     try {
-      for await (const _ of generation) {
+      for await (const event of generation) {
         if (this.#generation !== generation) return;
+        if (event.type === 'message') {
+          added.push(event.message);
+          said = new Assembled();
+        } else if (event.type !== 'tool_result') said.push([event]);
         show();
       }
-      const result = await generation;
+      const result = (await generation).results.at(-1) ?? null;
       if (this.#generation !== generation) return;
-      show();
       this.#generation = null;
       this.#unfinished = false;
       this.#set({ status: 'ready', progress: null, result, info: engine!.info });

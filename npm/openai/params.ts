@@ -191,7 +191,10 @@ function toolsOf(where: string, { tools, tool_choice: choice }: Partial<ChatComp
 function messageOf(where: string, message: ChatMessage): Message {
   if (typeof message !== 'object' || message === null)
     throw new MillraceError('BAD_OPTION', `${where} must be an object`);
-  const { role, content, refusal, tool_calls: calls, reasoning_content: reasoning, ...rest } = message;
+  // What the official client adds to the messages that it gives back means nothing to a template.
+  const { parsed: _, annotations: __, ...known } = message as ChatMessage & { parsed?: unknown; annotations?: unknown };
+  const { role, content, refusal, tool_calls: calls, reasoning_content: reasoning, ...others } = known;
+  const rest = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null)) as typeof others;
   if (refusal !== undefined && refusal !== null)
     throw bad(where, 'refusal', 'is not known to chat templates: put it into content');
   const text = Array.isArray(content)
@@ -201,7 +204,15 @@ function messageOf(where: string, message: ChatMessage): Message {
     ...rest,
     role: role === 'developer' ? 'system' : role,
     content: text ?? (calls?.length ? null : (text as never)),
-    ...(calls?.length ? { tool_calls: [...calls] } : {}),
+    ...(calls?.length
+      ? {
+          tool_calls: calls.map(({ id, function: { name, arguments: args } }) => ({
+            id,
+            type: 'function' as const,
+            function: { name, arguments: args },
+          })),
+        }
+      : {}),
     ...(reasoning ? { reasoning_content: reasoning } : {}),
   };
 }

@@ -396,9 +396,7 @@ impl Config {
                     }
                 }
                 let given = match files {
-                    Some(files) => {
-                        Some(gguf::Value::Str(String::from_utf8(files.json.clone()).map_err(|_| Error::tokenizer("tokenizer.json is not UTF-8"))?))
-                    }
+                    Some(files) => Some(gguf::Value::Str(String::from_utf8(files.json.clone()).map_err(|_| Error::tokenizer("tokenizer.json is not UTF-8"))?)),
                     None => None,
                 };
                 tokenizer.extend(given.iter().map(|json| (gguf::TOKENIZER_JSON, json)));

@@ -1,4 +1,5 @@
 // The installed package in a page: OpenAI's client and the AI SDK on the model in the box, aborts in every state, long use, two tabs, no network.
+import { EXECUTE, TOOLS } from './tools.ts';
 import { block, bundled, expect, html, javascript, openBlank, test, TINY } from './support.ts';
 
 test('the official client, over the engine’s fetch, says what the engine says', async ({ box }) => {
@@ -135,7 +136,102 @@ test('the AI SDK: whole, streamed, aborted', async ({ box }) => {
   expect(result.after).toBe(result.direct.text);
 });
 
-for (const section of ['OpenAI client', 'AI SDK']) {
+test('tools, two of them in two rounds each: the official client, streamed, and the AI SDK', async ({ box }) => {
+  const questions = ['What is the weather in Paris?', 'Set a timer for 5 minutes.'];
+  const seen = await box.evaluate(
+    async ({ questions, tools, answers }) => {
+      const client = new OpenAI({
+        apiKey: 'none',
+        baseURL: 'http://millrace/v1',
+        fetch: engine.fetch,
+        dangerouslyAllowBrowser: true,
+      });
+      // As their documentation has it: the message of the assistant goes back as it came, its content null.
+      const messages: import('openai').OpenAI.ChatCompletionMessageParam[] = [];
+      const calls: unknown[] = [];
+      const texts: (string | null)[] = [];
+      for (const content of questions) {
+        messages.push({ role: 'user', content });
+        for (let round = 0; round < 4; round++) {
+          const stream = client.chat.completions.stream({
+            model: engine.modelName,
+            messages,
+            tools,
+            temperature: 0,
+            max_tokens: 80,
+          });
+          const { message, finish_reason } = (await stream.finalChatCompletion()).choices[0]!;
+          messages.push(message);
+          calls.push([finish_reason, message.content]);
+          if (!message.tool_calls?.length) {
+            texts.push(message.content);
+            break;
+          }
+          for (const call of message.tool_calls) {
+            if (call.type !== 'function') continue;
+            calls.push([call.function.name, JSON.parse(call.function.arguments)]);
+            const content = JSON.stringify(answers[call.function.name]);
+            messages.push({ role: 'tool', tool_call_id: call.id, content });
+          }
+        }
+      }
+      const told: unknown[] = [];
+      const history: import('ai').ModelMessage[] = [];
+      const set = Object.fromEntries(
+        tools.map(({ function: { name, description, parameters } }) => [
+          name,
+          ai.tool({
+            description,
+            inputSchema: ai.jsonSchema(parameters as never),
+            execute: async (input: unknown) => {
+              told.push([name, input]);
+              return answers[name];
+            },
+          }),
+        ]),
+      );
+      const streamed: string[] = [];
+      for (const content of questions) {
+        history.push({ role: 'user', content });
+        const result = ai.streamText({
+          model: millrace(engine),
+          messages: history,
+          tools: set,
+          stopWhen: ai.stepCountIs(4),
+          temperature: 0,
+          maxOutputTokens: 80,
+        });
+        streamed.push(await result.text);
+        history.push(...(await result.response).messages);
+      }
+      return { calls, texts, told, streamed };
+    },
+    { questions, tools: TOOLS, answers: EXECUTE },
+  );
+  const answers = ['It is 12 degrees and cloudy in Paris.', 'The timer for 5 minutes is started.'];
+  expect(seen.calls).toEqual([
+    ['tool_calls', null],
+    ['get_weather', { city: 'Paris' }],
+    ['stop', answers[0]],
+    ['tool_calls', null],
+    ['set_timer', { minutes: 5 }],
+    ['stop', answers[1]],
+  ]);
+  expect(seen.texts).toEqual(answers);
+  expect({ told: seen.told, streamed: seen.streamed }).toEqual({
+    told: [
+      ['get_weather', { city: 'Paris' }],
+      ['set_timer', { minutes: 5 }],
+    ],
+    streamed: answers,
+  });
+});
+
+for (const [section, said] of [
+  ['OpenAI client', '42'],
+  ['AI SDK', '42'],
+  ['Tools', 'It is 12 degrees and cloudy in Paris.'],
+] as const) {
   test(`docs/GUIDE.md, ${section}`, async ({ box, site }) => {
     const name = `/suite/${section.replace(' ', '-')}.js`;
     site.routes.set(name, javascript(await bundled(`const { engine } = globalThis;\n${block(section, 'js')}`)));
@@ -144,7 +240,7 @@ for (const section of ['OpenAI client', 'AI SDK']) {
       document.body.append(Object.assign(document.createElement('p'), { id: 'answer' }));
       await import(name);
     }, name);
-    await expect(box.locator('#answer')).toContainText('42');
+    await expect(box.locator('#answer')).toContainText(said);
   });
 }
 

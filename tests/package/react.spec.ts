@@ -1,5 +1,6 @@
 // millrace/react under React 19 in a page: on an engine that is told what to say, then on a real one, in StrictMode.
-import type { GenerateOptions } from '../../npm/index.ts';
+import type { GenerateOptions, RunOptions } from '../../npm/index.ts';
+import { EXECUTE, TOOLS } from './tools.ts';
 import { BOX, expect, test } from './support.ts';
 
 /** Engine.load as the test wants it, counted; the engines that it makes say `says`, a piece each few milliseconds. */
@@ -38,26 +39,28 @@ function fakeEngines(): void {
     return Object.assign(new EventTarget(), {
       info: { model: { name: model, thinks: noted.thinks } },
       dispose: () => void (noted.disposed += 1),
+      run(options: RunOptions) {
+        return Engine.prototype.run.call(this as never, options);
+      },
       generate(messages: { role: string; content: string }[], { onTokens }: GenerateOptions) {
         noted.asked.push(structuredClone(messages));
         let stopped = false;
-        let text = '';
-        const pieces = (async function* () {
-          for (const piece of noted.says) {
+        const work = async (): Promise<object> => {
+          const said = { role: 'assistant', content: '', reasoning_content: '' };
+          for (const [index, piece] of noted.says.entries()) {
             await new Promise((go) => setTimeout(go, 10));
             if (noted.answer) throw noted.answer;
-            if (stopped) return;
-            text += piece;
-            const type = noted.thinks && text === piece ? ('reasoning' as const) : ('content' as const);
+            if (stopped) break;
+            const thinks = noted.thinks && index === 0;
+            said[thinks ? 'reasoning_content' : 'content'] += piece;
+            const type = thinks ? ('reasoning' as const) : ('content' as const);
             onTokens?.({ text: piece, tokens: [], parts: [{ type, text: piece }] });
-            yield piece;
           }
-        })();
-        return Object.assign(pieces, {
-          stop: () => void (stopped = true),
-          // biome-ignore lint/suspicious/noThenProperty: a generation is a promise too
-          then: (done: (value: object) => void) => done({ text, finish_reason: stopped ? 'abort' : 'stop' }),
-        });
+          const { reasoning_content, ...rest } = said;
+          const message = reasoning_content === '' ? rest : said;
+          return { text: said.content, message, finish_reason: stopped ? 'abort' : 'stop' };
+        };
+        return Object.assign(work(), { stop: () => void (stopped = true) });
       },
     });
   }) as never;
@@ -326,4 +329,56 @@ test('a real engine in StrictMode: one Worker, an answer that streams, one that 
   expect(workers).toBeGreaterThan(0);
   await blank.evaluate(() => unmount());
   await expect.poll(() => workers, { timeout: 60_000 }).toBe(0);
+});
+
+test('a real engine calls two tools in two rounds; what it called is in the conversation', async ({ blank }) => {
+  const seen = await blank.evaluate(
+    async ({ model, tools, answers }) => {
+      const ran: unknown[] = [];
+      const execute = Object.fromEntries(
+        Object.entries(answers).map(([name, answer]) => [
+          name,
+          (args: unknown) => {
+            ran.push([name, args]);
+            return answer;
+          },
+        ]),
+      );
+      mount({ model, tools, execute, generate: { temperature: 0, maxTokens: 80 } });
+      await until(() => chat?.status === 'ready', 150_000);
+      for (const question of ['What is the weather in Paris?', 'Set a timer for 5 minutes.']) {
+        chat.send(question);
+        await until(() => chat.status === 'generating');
+        await until(() => chat.status === 'ready');
+      }
+      const messages = chat.messages;
+      chat.retry();
+      await until(() => chat.status === 'generating');
+      const asked = chat.messages.at(-1)!.role;
+      await until(() => chat.status === 'ready');
+      const again = chat.messages;
+      unmount();
+      return { ran, messages, again, asked };
+    },
+    { model: BOX, tools: TOOLS, answers: EXECUTE },
+  );
+  expect(seen.messages.map(({ role, content }) => [role, content])).toEqual([
+    ['user', 'What is the weather in Paris?'],
+    ['assistant', null],
+    ['tool', '{"degrees":12,"sky":"cloudy"}'],
+    ['assistant', 'It is 12 degrees and cloudy in Paris.'],
+    ['user', 'Set a timer for 5 minutes.'],
+    ['assistant', null],
+    ['tool', '{"status":"started"}'],
+    ['assistant', 'The timer for 5 minutes is started.'],
+  ]);
+  expect(seen.asked).toBe('user');
+  expect(seen.again.map(({ role, content }) => [role, content])).toEqual(
+    seen.messages.map(({ role, content }) => [role, content]),
+  );
+  expect(seen.ran).toEqual([
+    ['get_weather', { city: 'Paris' }],
+    ['set_timer', { minutes: 5 }],
+    ['set_timer', { minutes: 5 }],
+  ]);
 });

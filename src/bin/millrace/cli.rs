@@ -35,7 +35,7 @@ enum Command {
     /// Continue a text or answer a message.
     Generate(Box<Generate>),
     /// Print what a model is and how it would run.
-    Inspect(Inspect),
+    Inspect(Box<Inspect>),
     /// Turn a GGUF file or a folder with safetensors into shards that load as a copy (docs/FORMAT.md).
     Convert(Convert),
     /// Measure a model, or random weights in a known model's shape.
@@ -135,7 +135,7 @@ pub fn usage(e: &clap::Error) -> Error {
 pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Generate(args) => generate(*args).await,
-        Command::Inspect(args) => inspect(args).await,
+        Command::Inspect(args) => inspect(*args).await,
         Command::Convert(args) => convert(args).await,
         Command::Bench(args) => args.run().await,
         Command::Bisect(args) => args.run().await,
