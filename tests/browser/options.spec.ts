@@ -5,7 +5,7 @@ import { BENCH, FETCHING, GENERATE, LOAD, PLAN } from '../../npm/options.generat
 import { bytesOf, expect, openBlank, TINY, test } from './support.ts';
 
 /** What only the page looks at, and what is looked at by its content. */
-const PAGE = ['callback', 'signal', 'control', 'worker', 'model'];
+const PAGE = ['callback', 'signal', 'control', 'worker', 'model', 'file'];
 
 const ANY = [
   null,
