@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::config::ModelConfig;
 use super::keys::{Keys, MOST, positive};
 use crate::error::{Error, Result};
 
@@ -60,6 +61,17 @@ impl Rope {
         Self::of_hf(parameters, theta, partial, original, e, context)
     }
 
+    /// Rotations by kinds of layers, as transformers 5 has them: of full and of sliding ones.
+    pub fn by_kind(keys: &Keys<'_>, c: &ModelConfig) -> Result<Option<(Self, Self)>> {
+        let Some(kinds) = keys.object("rope_parameters")?.filter(|p| p.values().any(Value::is_object)) else { return Ok(None) };
+        let of = |kind: &str| {
+            let parameters = kinds.get(kind).and_then(|v| v.as_object());
+            let parameters = parameters.ok_or_else(|| Error::bad_model(format!("config.json: rope_parameters has no {kind}")))?;
+            Self::of_hf(Some(parameters), None, None, None, c.heads.e, c.context as usize)
+        };
+        Ok(Some((of("full_attention")?, of("sliding_attention")?)))
+    }
+
     /// From `rope_parameters` or `rope_scaling`, and what may stand beside it.
     pub fn of_hf(
         parameters: Option<&Map<String, Value>>,
@@ -86,6 +98,9 @@ impl Rope {
             "truncate",
             "short_factor",
             "long_factor",
+            // How the three coordinates of a picture's positions share the frequencies: of text they are the same.
+            "mrope_section",
+            "mrope_interleaved",
         ];
         let empty = Map::new();
         let r = parameters.unwrap_or(&empty);
