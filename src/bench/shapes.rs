@@ -54,6 +54,7 @@ pub const SHAPES: &[Shape] = shapes![
     "ernie-4.5-0.3b",
     "glm-4-9b",
     "minicpm4-0.5b",
+    "ministral-3-3b",
     "qwen3-vl-2b",
 ];
 

@@ -284,6 +284,9 @@ impl ModelConfig {
         {
             return wrong(format!("{used} of {count} experts; this version runs up to {MAX_EXPERTS}"));
         }
+        if let Some(last) = self.ropes.iter().find_map(|rope| rope.queries_grow_after).filter(|last| *last < self.context) {
+            return Err(Error::unsupported(format!("queries that are scaled by their positions beyond {last}")));
+        }
         self.ropes.iter().try_for_each(|rope| rope.check(e))
     }
 }

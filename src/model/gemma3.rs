@@ -11,7 +11,7 @@ use crate::error::Result;
 
 pub const GEMMA3: Architecture = Architecture { gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames {
+pub(super) const NAMES: HfNames = HfNames {
     prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model.")],
     ignored: &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."],
     ..gemma2::NAMES

@@ -14,6 +14,7 @@ mod granite_moe;
 mod keys;
 mod llama;
 mod minicpm;
+mod mistral3;
 mod names;
 mod olmo2;
 mod phi3;
@@ -99,6 +100,7 @@ const ARCHITECTURES: &[&Architecture] = &[
     &ernie4_5::ERNIE4_5,
     &glm4::GLM4,
     &minicpm::MINICPM,
+    &mistral3::MISTRAL3,
     &qwen3_vl::QWEN3_VL,
     #[cfg(feature = "toy")]
     &toy::TOY,

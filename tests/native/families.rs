@@ -33,7 +33,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 21);
+    assert_eq!(all.len(), 22);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -122,6 +122,7 @@ fn shapes_have_the_published_numbers_of_parameters() {
         ("granite-4.0-micro", 3403.0),
         ("exaone-4.0-1.2b", 1279.0),
         ("ernie-4.5-0.3b", 360.7),
+        ("ministral-3-3b", 3429.0),
         ("glm-4-9b", 9400.0),
         ("minicpm4-0.5b", 433.0),
         ("qwen3-vl-2b", 1720.6),

@@ -22,7 +22,7 @@ struct Expected {
 }
 
 /// Every committed fixture: one that vanishes, and one that is not named here, fails the tests.
-const FIXTURES: [&str; 49] = [
+const FIXTURES: [&str; 51] = [
     "ernie4_5-gguf",
     "ernie4_5-hf",
     "exaone4-gguf",
@@ -54,6 +54,8 @@ const FIXTURES: [&str; 49] = [
     "hf-single",
     "hf-window",
     "minicpm-gguf",
+    "ministral3-gguf",
+    "ministral3-hf",
     "olmo2-gguf",
     "olmo2-hf",
     "olmo3-gguf",
