@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import torch
 from gguf import MODEL_ARCH_NAMES, GGUFReader, GGUFWriter, get_tensor_name_map
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from . import weight_types
 from .shapes import Shape
@@ -60,8 +60,13 @@ def write(recipe: Recipe, tokenizer: MadeTokenizer, folder: Path) -> tuple[Path,
         return paths[0], read_gguf(recipe, model, paths)
     path = folder / "model"
     write_folder(recipe, model, tokenizer, path)
-    reference = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    reference = type(model).from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
     return path, reference
+
+
+def left_out(recipe: Recipe, name: str) -> bool:
+    """Whether a GGUF file of the language model has no such parameter."""
+    return getattr(recipe.family, "left_out", lambda name: False)(name)
 
 
 def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, list[str]]:
@@ -70,7 +75,10 @@ def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, list[str]]:
     parts = getattr(recipe.family, "gguf_parts", lambda name: None)
     names = {}
     for name, _ in model.named_parameters():
-        known = table.get_name(name, try_suffixes=(".weight", ".bias"))
+        if left_out(recipe, name):
+            continue
+        # Of a model that reads more than text.
+        known = table.get_name(name.replace("language_model.", ""), try_suffixes=(".weight", ".bias"))
         names[name] = parts(name) or ([known] if known else [])
     missing = [name for name, mapped in names.items() if not mapped]
     assert not missing, f"the gguf package has no names for {missing}"
@@ -91,8 +99,10 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
         writer.add_tensor(name, values)
     names = gguf_names(recipe, model)
     for name, parameter in model.named_parameters():
+        if left_out(recipe, name):
+            continue
         values = recipe.family.to_gguf(name, parameter.detach().numpy(), model.config)
-        parts = np.split(values, len(names[name]), axis=1) if len(names[name]) > 1 else [values]
+        parts = np.split(values, len(names[name]), axis=values.ndim - 2) if len(names[name]) > 1 else [values]
         for part, part_values in zip(names[name], parts, strict=True):
             kind = weight_types.type_of(recipe.weight_type, part, part_values.ndim)
             writer.add_tensor(part, weight_types.pack(part_values, kind), raw_dtype=kind)
@@ -113,8 +123,10 @@ def read_gguf(recipe: Recipe, model: PreTrainedModel, paths: list[Path]) -> PreT
     reference = recipe.family.model(model.config)
     with torch.no_grad():
         for name, parameter in reference.named_parameters():
+            if left_out(recipe, name):
+                continue
             parts = [weight_types.unpack(tensors[part].data, tensors[part].tensor_type) for part in names[name]]
-            values = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+            values = np.concatenate(parts, axis=parts[0].ndim - 2) if len(parts) > 1 else parts[0]
             parameter.copy_(torch.from_numpy(recipe.family.from_gguf(name, values, model.config).copy()))
     return reference
 

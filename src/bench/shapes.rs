@@ -47,6 +47,15 @@ pub const SHAPES: &[Shape] = shapes![
     "gpt2",
     "qwen3-30b-a3b",
     "granite-3.1-1b-a400m",
+    "smollm3-3b",
+    "olmo-3-7b",
+    "granite-4.0-micro",
+    "exaone-4.0-1.2b",
+    "ernie-4.5-0.3b",
+    "glm-4-9b",
+    "minicpm4-0.5b",
+    "ministral-3-3b",
+    "qwen3-vl-2b",
 ];
 
 /// A shape for tests: small enough for a CPU.

@@ -37,12 +37,14 @@ impl TensorInfo {
 
 /// More dimensions than any weight has.
 pub(crate) const MAX_DIMS: usize = 4;
+/// Dimensions of a tensor in safetensors: what reads pictures and films has five.
+const MOST_DIMS: usize = 8;
 
-/// Bytes of a tensor of `shape` (row-major), after checking that it has 1 to 4 dimensions, none of them zero, that rows
+/// Bytes of a tensor of `shape` (row-major), after checking that it has at most 8 dimensions, none of them zero, that rows
 /// are whole blocks, and that nothing overflows.
 pub(crate) fn tensor_bytes(name: &str, dtype: DType, shape: &[u64]) -> Result<u64> {
-    if shape.len() > MAX_DIMS {
-        return Err(Error::bad_model(format!("tensor '{name}' has {} dimensions; at most {MAX_DIMS} are allowed", shape.len())));
+    if shape.len() > MOST_DIMS {
+        return Err(Error::bad_model(format!("tensor '{name}' has {} dimensions; at most {MOST_DIMS} are allowed", shape.len())));
     }
     if let Some(dim) = shape.iter().position(|&d| d == 0) {
         return Err(Error::bad_model(format!("tensor '{name}' has size 0 in dimension {dim}")));

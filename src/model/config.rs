@@ -66,11 +66,14 @@ pub struct ModelConfig {
 pub struct LayerKind {
     /// Positions that a row sees, its own the last; `None`: all before it.
     pub window: Option<u32>,
-    /// The number of its rotary positions.
+    /// The number of its rotary positions; [`NO_ROPE`] where it does not rotate.
     pub rope: usize,
     /// What mixes its positions.
     pub mixer: MixerKind,
 }
+
+/// In place of the number of rotary positions: none.
+pub const NO_ROPE: usize = usize::MAX;
 
 /// What mixes the positions of a layer, which says what the layer remembers of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +173,7 @@ impl ModelConfig {
             width,
             ff: keys.need("feed_forward_length", "intermediate_size")?,
             vocab,
-            heads: Heads { h, g: keys.size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e },
+            heads: Heads { h, g: keys.same_size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e },
             context: context as u32,
             layers: vec![LayerKind { window: None, rope: 0, mixer: MixerKind::Attention }; layers],
             ropes: vec![Rope::read(keys, e, context)?],
@@ -190,7 +193,7 @@ impl ModelConfig {
             logit_scale: 1.0,
             logit_cap: 0.0,
             experts: None,
-            tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.unwrap_or(false)) },
+            tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.or(keys.outer_flag("tie_word_embeddings")).unwrap_or(false)) },
             stored: Stored::default(),
         })
     }
@@ -220,7 +223,8 @@ impl ModelConfig {
             let sliding = match types.as_ref().map(|t| t[i]) {
                 None => slides(i),
                 Some("sliding_attention") => true,
-                Some("full_attention") => false,
+                // The older word is Granite's.
+                Some("full_attention" | "attention") => false,
                 Some(other) => {
                     return Err(Error::unsupported(format!("config.json: layer type {other:?}; this version knows full_attention and sliding_attention")));
                 }
@@ -279,6 +283,9 @@ impl ModelConfig {
             && (used == 0 || used > count || count > MAX_EXPERTS as usize)
         {
             return wrong(format!("{used} of {count} experts; this version runs up to {MAX_EXPERTS}"));
+        }
+        if let Some(last) = self.ropes.iter().find_map(|rope| rope.queries_grow_after).filter(|last| *last < self.context) {
+            return Err(Error::unsupported(format!("queries that are scaled by their positions beyond {last}")));
         }
         self.ropes.iter().try_for_each(|rope| rope.check(e))
     }

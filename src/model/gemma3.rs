@@ -7,11 +7,11 @@ use super::gemma2;
 use super::keys::Keys;
 use super::names::HfNames;
 use super::rope::{Rope, Scaling};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub const GEMMA3: Architecture = Architecture { gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames {
+pub(super) const NAMES: HfNames = HfNames {
     prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model.")],
     ignored: &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."],
     ..gemma2::NAMES
@@ -32,17 +32,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.set_windows(keys, window, |i| (i + 1) % pattern != 0)?;
     c.score_cap = keys.number("attn_logit_softcapping", "attn_logit_softcapping")?.unwrap_or(0.0);
     c.logit_cap = keys.number("final_logit_softcapping", "final_logit_softcapping")?.unwrap_or(0.0);
-    // transformers 5 has rotations by kinds of layers.
-    let by_kind = keys.object("rope_parameters")?.filter(|p| p.values().any(serde_json::Value::is_object));
-    let local = match by_kind {
-        Some(kinds) => {
-            let of = |kind: &str| {
-                let parameters = kinds.get(kind).and_then(|v| v.as_object());
-                let parameters = parameters.ok_or_else(|| Error::bad_model(format!("config.json: rope_parameters has no {kind}")))?;
-                Rope::of_hf(Some(parameters), None, None, None, c.heads.e, c.context as usize)
-            };
-            c.ropes[0] = of("full_attention")?;
-            of("sliding_attention")?
+    let local = match Rope::by_kind(keys, &c)? {
+        Some((full, sliding)) => {
+            c.ropes[0] = full;
+            sliding
         }
         None => {
             let base = keys.positive("rope.freq_base_swa", "rope_local_base_freq")?.unwrap_or(LOCAL_BASE);

@@ -1,17 +1,68 @@
-//! Granite 3: Llama with four factors: of the embedding, of what layers add, of scores, and of logits.
+//! Granite 3: Llama with four factors: of the embedding, of what layers add, of scores, and of logits. Also Granite 4 where all layers are
+//! attention, in a configuration that speaks of experts and Mamba.
 
 use serde_json::json;
 
-use super::config::ModelConfig;
+use super::Architecture;
+use super::config::{ModelConfig, NO_ROPE, Stored};
 use super::keys::Keys;
-use super::{Architecture, names};
-use crate::error::Result;
+use super::names::{self, HfNames};
+use crate::error::{Error, Result};
 
 pub const GRANITE: Architecture = Architecture { gguf: "granite", hf: &["GraniteForCausalLM"], read, names: &names::LLAMA };
+
+/// Granite 4's class, for its dense models, too.
+pub const GRANITE4: Architecture = Architecture { gguf: "granite", hf: &["GraniteMoeHybridForCausalLM"], read: read4, names: &NAMES4 };
+
+const NAMES4: HfNames = HfNames { layer: &[("ffn_gate_up", "shared_mlp.input_linear"), ("ffn_down", "shared_mlp.output_linear")], ..names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "granite")?;
     keys.must_be("mlp_bias", &json!(false))?;
+    // llama.cpp's converter writes them of Granite 4's dense models, which have none of it.
+    keys.ignore_gguf(&["ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank", "expert_shared_feed_forward_length"]);
+    if keys.is_gguf() && keys.has_tensor("blk.0.ssm_in.weight") {
+        return Err(Error::unsupported("granite with layers of Mamba"));
+    }
+    // llama.cpp takes what was a note of the training as the switch of rotations.
+    if keys.flag("rope.scaling.finetuned", "")? == Some(false) {
+        c.layers.iter_mut().for_each(|layer| layer.rope = NO_ROPE);
+    }
+    factors(keys, &mut c)?;
+    Ok(c)
+}
+
+fn read4(keys: &Keys<'_>) -> Result<ModelConfig> {
+    let mut c = ModelConfig::read_rms(keys, "granite")?;
+    if keys.count("num_local_experts")?.unwrap_or(0) > 0 {
+        return Err(Error::unsupported("config.json: num_local_experts: Granite 4's experts; this version runs its dense models"));
+    }
+    // What only layers of Mamba and experts have.
+    keys.ignore(&[
+        "num_experts_per_tok",
+        "mamba_n_heads",
+        "mamba_n_groups",
+        "mamba_d_state",
+        "mamba_d_head",
+        "mamba_d_conv",
+        "mamba_expand",
+        "mamba_chunk_size",
+        "mamba_conv_bias",
+        "mamba_proj_bias",
+        "time_step_limit",
+        "normalization_function",
+        "init_method",
+        "attention_dropout",
+        "layers_block_type",
+    ]);
+    c.set_windows(keys, None, |_| false)?;
+    c.ff = keys.need("", "shared_intermediate_size")?;
+    c.stored = Stored { gate_up: true, ..Stored::default() };
+    match keys.text("", "position_embedding_type")? {
+        None | Some("nope") => c.layers.iter_mut().for_each(|layer| layer.rope = NO_ROPE),
+        Some("rope") => (),
+        Some(other) => return Err(Error::unsupported(format!("config.json: position_embedding_type {other:?}; this version knows rope and nope"))),
+    }
     factors(keys, &mut c)?;
     Ok(c)
 }
@@ -20,16 +71,31 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 pub(super) fn factors(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     keys.must_be("attention_bias", &json!(false))?;
     c.ropes[0].interleaved = keys.is_gguf();
-    let embed = keys.positive("embedding_scale", "embedding_multiplier")?.unwrap_or(1.0);
-    let residual = keys.positive("residual_scale", "residual_multiplier")?.unwrap_or(1.0);
     let scores = keys.positive("attention.scale", "attention_multiplier")?;
-    let logits = keys.positive("logit_scale", "logits_scaling")?.unwrap_or(1.0);
     // transformers' default is 1, llama.cpp's the usual root.
     c.score_scale = scores.unwrap_or(if keys.is_gguf() { c.score_scale } else { 1.0 });
-    // A residual stream whose layers add r f(norm(x)) is r times one whose layers add f(norm(x)): it begins with the embedding over r, and
-    // the norms, which do not see the factor otherwise, have their epsilon over r^2.
-    c.embed_scale = embed / residual;
-    c.eps /= residual * residual;
-    c.logit_scale = 1.0 / logits;
+    let factors = Factors {
+        embed: keys.positive("embedding_scale", "embedding_multiplier")?.unwrap_or(1.0),
+        residual: keys.positive("residual_scale", "residual_multiplier")?.unwrap_or(1.0),
+        logits: keys.positive("logit_scale", "logits_scaling")?.unwrap_or(1.0),
+    };
+    factors.apply(c);
     Ok(())
+}
+
+/// Of the embedding, of what layers add, and what logits are divided by.
+pub(super) struct Factors {
+    pub embed: f64,
+    pub residual: f64,
+    pub logits: f64,
+}
+
+impl Factors {
+    pub fn apply(self, c: &mut ModelConfig) {
+        // A residual stream whose layers add r f(norm(x)) is r times one whose layers add f(norm(x)): it begins with the embedding over r, and
+        // the norms, which do not see the factor otherwise, have their epsilon over r^2.
+        c.embed_scale = self.embed / self.residual;
+        c.eps /= self.residual * self.residual;
+        c.logit_scale = 1.0 / self.logits;
+    }
 }

@@ -133,6 +133,37 @@ impl<'a> Keys<'a> {
         n.map(|n| sized(n, &self.name(gguf, hf))).transpose()
     }
 
+    /// A size that GGUF may have as a list with an entry for each layer: all must be the same.
+    pub fn same_size(&self, gguf: &str, hf: &str) -> Result<Option<usize>> {
+        let Some((metadata, key)) = self.gguf(gguf) else { return self.size(gguf, hf) };
+        let Some(gguf::Value::Array(list)) = metadata.get(&key) else { return self.size(gguf, hf) };
+        let of = |i| list.int(i).and_then(|n| u64::try_from(n).ok());
+        match (0..list.len()).map(of).collect::<Option<Vec<_>>>() {
+            Some(sizes) if sizes.windows(2).all(|pair| pair[0] == pair[1]) => sizes.first().map(|n| sized(*n, &key)).transpose(),
+            Some(_) => Err(Error::unsupported(format!("{key} differs from layer to layer, which this version does not run for {}", self.name))),
+            None => Err(Error::bad_model(format!("{key} is no list of sizes"))),
+        }
+    }
+
+    /// A yes or no for each layer, from a list in GGUF; one number there says that every so many layers the last is a no.
+    pub fn flags(&self, gguf: &str, layers: usize) -> Result<Option<Vec<bool>>> {
+        let Some((metadata, key)) = self.gguf(gguf) else { return Ok(None) };
+        let list = match metadata.get(&key) {
+            None => return Ok(None),
+            Some(gguf::Value::Array(list)) => list,
+            Some(_) => {
+                let period = self.size(gguf, "")?.unwrap_or(1);
+                return Ok(Some((0..layers).map(|i| (i + 1) % period != 0).collect()));
+            }
+        };
+        if list.len() != layers {
+            return Err(Error::bad_model(format!("{key} has {} entries for {layers} layers", list.len())));
+        }
+        let flag = |i| list.bool(i).or_else(|| list.int(i).map(|n| n != 0));
+        let flags: Option<Vec<bool>> = (0..layers).map(flag).collect();
+        flags.map(Some).ok_or_else(|| Error::bad_model(format!("{key} is no list of yes and no")))
+    }
+
     /// A size that must be there.
     pub fn need(&self, gguf: &str, hf: &str) -> Result<usize> {
         self.size(gguf, hf)?.ok_or_else(|| Error::bad_model(format!("{} is missing", self.name(gguf, hf))))
@@ -163,6 +194,14 @@ impl<'a> Keys<'a> {
         match self.gguf(gguf) {
             Some((m, key)) => m.opt::<bool>(&key),
             None => self.hf(hf).map(|v| v.as_bool().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is neither true nor false")))).transpose(),
+        }
+    }
+
+    /// A yes or no beside a language model's configuration, for models that read more than text.
+    pub fn outer_flag(&self, hf: &str) -> Option<bool> {
+        match &self.checkpoint.metadata {
+            Metadata::Hf(metadata) => metadata.config.get(hf)?.as_bool(),
+            Metadata::Gguf(_) => None,
         }
     }
 
@@ -210,6 +249,13 @@ impl<'a> Keys<'a> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no list of texts"));
         let Some(list) = self.hf(hf) else { return Ok(None) };
         list.as_array().ok_or_else(wrong)?.iter().map(|v| v.as_str().ok_or_else(wrong)).collect::<Result<_>>().map(Some)
+    }
+
+    /// A list of whole numbers of config.json that may be 0.
+    pub fn counts(&self, hf: &str) -> Result<Option<Vec<u64>>> {
+        let wrong = || Error::bad_model(format!("config.json: {hf} is no list of whole numbers"));
+        let Some(list) = self.hf(hf) else { return Ok(None) };
+        list.as_array().ok_or_else(wrong)?.iter().map(|v| v.as_u64().ok_or_else(wrong)).collect::<Result<_>>().map(Some)
     }
 
     /// A switch of config.json that this version knows in one position only.

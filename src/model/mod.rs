@@ -3,20 +3,27 @@
 
 mod config;
 mod decoder;
+mod ernie4_5;
+mod exaone4;
 mod gemma2;
 mod gemma3;
+mod glm4;
 mod gpt2;
 mod granite;
 mod granite_moe;
 mod keys;
 mod llama;
+mod minicpm;
+mod mistral3;
 mod names;
 mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3_moe;
+mod qwen3_vl;
 pub mod rope;
+mod smollm3;
 mod stablelm;
 mod tensors;
 #[cfg(feature = "toy")]
@@ -87,6 +94,14 @@ const ARCHITECTURES: &[&Architecture] = &[
     &gpt2::GPT2,
     &qwen3_moe::QWEN3_MOE,
     &granite_moe::GRANITE_MOE,
+    &smollm3::SMOLLM3,
+    &granite::GRANITE4,
+    &exaone4::EXAONE4,
+    &ernie4_5::ERNIE4_5,
+    &glm4::GLM4,
+    &minicpm::MINICPM,
+    &mistral3::MISTRAL3,
+    &qwen3_vl::QWEN3_VL,
     #[cfg(feature = "toy")]
     &toy::TOY,
 ];

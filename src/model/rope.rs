@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::config::ModelConfig;
 use super::keys::{Keys, MOST, positive};
 use crate::error::{Error, Result};
 
@@ -20,6 +21,8 @@ pub struct Rope {
     pub scaling: Scaling,
     /// Factor of cosines and sines, which makes scores of long contexts sharper.
     pub factor: f64,
+    /// The position from which queries grow with the logarithm of their own, which this version does not run: Ministral 3's.
+    pub queries_grow_after: Option<u32>,
 }
 
 /// Scaling of the frequencies.
@@ -60,6 +63,17 @@ impl Rope {
         Self::of_hf(parameters, theta, partial, original, e, context)
     }
 
+    /// Rotations by kinds of layers, as transformers 5 has them: of full and of sliding ones.
+    pub fn by_kind(keys: &Keys<'_>, c: &ModelConfig) -> Result<Option<(Self, Self)>> {
+        let Some(kinds) = keys.object("rope_parameters")?.filter(|p| p.values().any(Value::is_object)) else { return Ok(None) };
+        let of = |kind: &str| {
+            let parameters = kinds.get(kind).and_then(|v| v.as_object());
+            let parameters = parameters.ok_or_else(|| Error::bad_model(format!("config.json: rope_parameters has no {kind}")))?;
+            Self::of_hf(Some(parameters), None, None, None, c.heads.e, c.context as usize)
+        };
+        Ok(Some((of("full_attention")?, of("sliding_attention")?)))
+    }
+
     /// From `rope_parameters` or `rope_scaling`, and what may stand beside it.
     pub fn of_hf(
         parameters: Option<&Map<String, Value>>,
@@ -86,6 +100,12 @@ impl Rope {
             "truncate",
             "short_factor",
             "long_factor",
+            // How the three coordinates of a picture's positions share the frequencies: of text they are the same.
+            "mrope_section",
+            "mrope_interleaved",
+            // Ministral 3's; the second is said beside these.
+            "llama_4_scaling_beta",
+            "max_position_embeddings",
         ];
         let empty = Map::new();
         let r = parameters.unwrap_or(&empty);
@@ -140,7 +160,12 @@ impl Rope {
                 return Err(Error::unsupported(format!("config.json: rope_type {other:?}; this version knows default, linear, llama3, yarn and longrope")));
             }
         };
+        let queries_grow_after = match number("llama_4_scaling_beta")? {
+            Some(_) => Some(original_context()? as u32),
+            None => None,
+        };
         Ok(Self {
+            queries_grow_after,
             base: number("rope_theta")?.or(theta).unwrap_or(10_000.0),
             dims: (e as f64 * number("partial_rotary_factor")?.or(partial).unwrap_or(1.0)) as usize,
             interleaved: false,
@@ -161,6 +186,7 @@ impl Rope {
         let need = |key: &str, x: Option<f64>| x.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(key, ""))));
         let yarn = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"].map(|key| keys.positive(key, ""));
         let [fast, slow, log] = yarn;
+        let grows = keys.positive("attention.temperature_scale", "")?.is_some();
         let mut sharper = 1.0;
         let scaling = match kind {
             // llama.cpp's converter stores Llama 3.1's scaling as a tensor of divisors; the loader of the model fills it in.
@@ -175,10 +201,12 @@ impl Rope {
             Some("linear") => Scaling::Linear { factor: need("rope.scaling.factor", factor)? },
             Some("yarn") => {
                 let factor = need("rope.scaling.factor", factor)?;
-                if log?.is_some_and(|x| x != 0.1) {
+                let log = log?;
+                if log.is_some_and(|x| x != 0.1 && !(x == 1.0 && grows)) {
                     return Err(Error::unsupported(format!("{}; this version knows 0.1", keys.name("rope.scaling.yarn_log_multiplier", ""))));
                 }
-                sharper = if factor > 1.0 { 0.1 * factor.ln() + 1.0 } else { 1.0 };
+                // Ministral 3's multiplier divides by what the factor would be.
+                sharper = if factor > 1.0 && !grows { 0.1 * factor.ln() + 1.0 } else { 1.0 };
                 let original_context = need("rope.scaling.original_context_length", original.map(|n| n as f64))?;
                 Scaling::Yarn { factor, fast: fast?.unwrap_or(32.0), slow: slow?.unwrap_or(1.0), original_context, truncate: true }
             }
@@ -186,7 +214,12 @@ impl Rope {
                 return Err(Error::unsupported(format!("{} {other:?}; this version knows none, linear and yarn", keys.name("rope.scaling.type", ""))));
             }
         };
+        let queries_grow_after = match grows {
+            true => Some(need("rope.scaling.original_context_length", original.map(|n| n as f64))? as u32),
+            false => None,
+        };
         Ok(Self {
+            queries_grow_after,
             base: keys.positive("rope.freq_base", "")?.unwrap_or(10_000.0),
             dims: keys.size("rope.dimension_count", "")?.unwrap_or(e),
             interleaved: false,

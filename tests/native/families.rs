@@ -33,7 +33,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 14);
+    assert_eq!(all.len(), 22);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -117,6 +117,15 @@ fn shapes_have_the_published_numbers_of_parameters() {
         ("gemma-3-1b", 1000.0),
         ("phi-3.5-mini", 3821.0),
         ("phi-4-mini", 3836.0),
+        ("smollm3-3b", 3075.0),
+        ("olmo-3-7b", 7298.0),
+        ("granite-4.0-micro", 3403.0),
+        ("exaone-4.0-1.2b", 1279.0),
+        ("ernie-4.5-0.3b", 360.7),
+        ("ministral-3-3b", 3429.0),
+        ("glm-4-9b", 9400.0),
+        ("minicpm4-0.5b", 433.0),
+        ("qwen3-vl-2b", 1720.6),
         ("olmo-2-1b", 1485.0),
         ("granite-3.3-2b", 2534.0),
         ("stablelm-2-1.6b", 1645.0),

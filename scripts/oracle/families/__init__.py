@@ -13,8 +13,9 @@ A family module has
                   one parameter, by its transformers name, in the order of rows that the file has, and back
     extra_tensors(config) -> {gguf name: array} that no parameter of the model stands for
     gguf_parts(name)
-                  where the gguf package does not know a parameter, or a file holds it in several tensors that divide its second
-                  dimension: their names, else None
+                  where the gguf package does not know a parameter, or a file holds it in several tensors that divide its rows, or
+                  those of each expert: their names, else None
+    left_out(name)  whether a GGUF file of the language model lacks a parameter; by default none
 """
 
 from importlib import import_module

@@ -80,6 +80,14 @@ impl Array {
         self.len() == 0
     }
 
+    /// An element of booleans.
+    pub fn bool(&self, index: usize) -> Option<bool> {
+        match self {
+            Self::Bool(v) => v.get(index).copied(),
+            _ => None,
+        }
+    }
+
     /// Item `index` as an integer, if this is an array of integers and the item fits.
     pub fn int(&self, index: usize) -> Option<i64> {
         match self {
