@@ -193,13 +193,14 @@ def case(chain, tools, messages):
 
 
 def marks(template):
-    found = re.findall(r"</?[A-Za-z_|｜][^<>\s{}\"']{0,40}>?|[<◁]/?think[▷>]|\[/?[A-Z][A-Z_ ]+\]|>>>\S{0,14}|｜[A-Z]+｜|functools|Action:|```json|'>>>'", template)
+    found = re.findall(r"<function name=|</?[A-Za-z_|｜][^<>\s{}\"']{0,40}>?|[<◁]/?think[▷>]|\[/?[A-Z][A-Z_ ]+\]|>>>\S{0,14}|｜[A-Z]+｜|functools|Action:|\]<\]minimax\[>\[|<mm:think>|```json|'>>>'", template)
     return sorted(set(found))
 
 
 def prompt(template, case):
     """The end of the prompt: of one question, with these tools."""
     env = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    template = re.sub(r"{%-?\s*(end)?generation\s*-?%}", "", template)
     env.filters["tojson"] = lambda value, indent=None, **_: json.dumps(value, ensure_ascii=False, indent=indent)
 
     def fail(text):

@@ -1,4 +1,4 @@
-//! Calls and thoughts in what models write: published outputs of 42 templates, whole, by character, and by pieces at random.
+//! Calls and thoughts in what models write: published outputs of 49 templates, whole, by character, and by pieces at random.
 
 use std::collections::BTreeMap;
 
@@ -122,6 +122,8 @@ fn differs(template: &str, case: &Case) -> Option<&'static str> {
         _ if !case.thoughts && (case.expect.content.contains("think") || case.expect.content.contains("THINK") || case.expect.content.contains("analysis")) => {
             Some("llama.cpp was asked to leave thoughts in the text")
         }
+        _ if text.trim_start().starts_with("world!\nWhat's up?") || text.starts_with(" thinking") => Some("an answer that the prompt has begun"),
+        "MiniMax-M3" if text.contains("<label>]<]minimax[>[<text>") => Some("what has tags within is an object, also where a string may be"),
         "LFM2-8B-A1B" if text.contains(r"\n") => Some("a string of Python's has Python's escapes"),
         "Apriel-1.6-15b-Thinker-fixed" => Some("what the prompt has said is not said again"),
         "NVIDIA-Nemotron-Nano-v2" if text.ends_with("<SPECIAL_12>") => Some("special tokens come as such, and are not said"),
@@ -168,7 +170,7 @@ fn published_outputs_are_told_apart_however_they_are_cut() {
     }
     assert!(wrong.is_empty(), "{} of {cases} differ; with calls {found} of {calls} are right; {right}:\n{}", wrong.len(), wrong.join("\n"));
     let all: usize = templates.values().map(|template| template.cases.len()).sum();
-    assert_eq!((all, cases, calls), (257, 241, 165), "cases, those that are compared, those with calls");
+    assert_eq!((all, cases, calls), (360, 276, 193), "cases, those that are compared, those with calls");
 }
 
 fn tool(name: &str, parameters: Value) -> Tool {

@@ -114,7 +114,9 @@ impl Parser {
         // Where the prompt has begun a section, the answer goes on with its header.
         let mut sections = formats.active.iter().filter(|format| format.sections).flat_map(|format| format.opens);
         let held = sections.find(|open| end.ends_with(**open)).map_or(String::new(), |open| (*open).to_owned());
-        Self { formats, tools, mode, held, specials: Vec::new(), trim, first: true, fresh: true, told: Vec::new(), calls: 0 }
+        // What the prompt has said is not said again.
+        let specials = if held.is_empty() { Vec::new() } else { vec![(0, held.len())] };
+        Self { formats, tools, mode, held, specials, trim, first: true, fresh: true, told: Vec::new(), calls: 0 }
     }
 
     /// More of the text.
@@ -182,6 +184,28 @@ impl Parser {
             }
         }
         let end = thought.ends.iter().filter_map(|(end, taken)| Some((self.held.find(end)?, end, *taken))).min_by_key(|(at, ..)| *at);
+        // Some call before they have ended their thought.
+        if let Some((at, format, which)) = self.call_in_thought().filter(|(at, ..)| end.is_none_or(|(end, ..)| at < &end)) {
+            let text = self.held[..at].trim_end().len();
+            if text > 0 {
+                self.think_aloud(text, told, parts);
+                return true;
+            }
+            let after = self.held[at + format.opens[which].len()..].trim_start();
+            let follows = format.ends_thoughts.filter(|_| which == 0).unwrap_or_default();
+            if !done && after.len() < follows.len() && follows.starts_with(after) {
+                return false;
+            }
+            let found = if after.starts_with(follows) { self.call(at, format, which, done, parts) } else { Found::Text(at + 1) };
+            return match found {
+                Found::Call => true,
+                Found::More => false,
+                Found::Text(bytes) => {
+                    self.think_aloud(bytes, told, parts);
+                    true
+                }
+            };
+        }
         if let Some((at, end, taken)) = end {
             self.think_aloud(self.held[..at].trim_end().len(), told, parts);
             let rest = self.held.find(end).expect("it was found") + if taken { end.len() } else { 0 };
@@ -189,7 +213,12 @@ impl Parser {
             self.to(Mode::Answer);
             return true;
         }
-        let ready = if done { self.held.len() } else { self.ready(thought.ends.iter().map(|(end, _)| *end)) };
+        let ready = if done {
+            self.held.len()
+        } else {
+            let ends = thought.ends.iter().map(|(end, _)| *end);
+            self.ready(ends.chain(self.thoughtless().flat_map(|format| format.opens.iter().copied())))
+        };
         self.think_aloud(self.held[..ready].trim_end().len(), told, parts);
         if done {
             self.drop(self.held.len());
@@ -228,20 +257,42 @@ impl Parser {
         if !done && self.opens().any(|mark| mark.len() > self.held.len() - at && mark.starts_with(&self.held[at..])) {
             return false;
         }
-        let (format, which) = match open {
+        match open {
             Open::Around(mark) => {
                 self.drop(at + mark.len());
                 self.trim = true;
-                return true;
+                true
             }
             Open::Thought(thought) => {
                 self.drop(at + thought.open.len());
                 self.to(Mode::Thought(thought));
                 self.fresh = false;
-                return true;
+                true
             }
-            Open::Call(format, which) => (format, which),
-        };
+            Open::Call(format, which) => match self.call(at, format, which, done, parts) {
+                Found::Call => true,
+                Found::More => false,
+                Found::Text(bytes) => {
+                    self.say(bytes, parts);
+                    true
+                }
+            },
+        }
+    }
+
+    /// Formats whose calls end a thought.
+    fn thoughtless(&self) -> impl Iterator<Item = &'static Format> {
+        self.formats.active.iter().copied().filter(|format| format.ends_thoughts.is_some() && !self.tools.is_empty())
+    }
+
+    /// The first place in a thought at which a call may begin.
+    fn call_in_thought(&self) -> Option<(usize, &'static Format, usize)> {
+        let opens = self.thoughtless().flat_map(|format| format.opens.iter().enumerate().map(move |(which, open)| (format, which, *open)));
+        opens.filter_map(|(format, which, open)| Some((self.held.find(open)?, format, which))).min_by_key(|(at, ..)| *at)
+    }
+
+    /// Reads what may be calls at this place, and tells what it finds.
+    fn call(&mut self, at: usize, format: &'static Format, which: usize, done: bool, parts: &mut Vec<Part>) -> Found {
         let begin = at + if format.bare { 0 } else { format.opens[which].len() };
         let mut reader = Reader::new(&self.held[begin..], done, &self.tools);
         let mut section = Section::None;
@@ -266,12 +317,9 @@ impl Parser {
         }
         let rest = match read {
             Ok(()) => reached,
-            Err(Stop::More) if !done => return false,
-            Err(_) if calls.is_empty() => {
-                // No call: it is text. Where it is known by a special token it was meant to be something else, and is not said.
-                self.say(at + self.held[at..].chars().next().map_or(0, char::len_utf8).max(self.special_at(at)), parts);
-                return true;
-            }
+            Err(Stop::More) if !done => return Found::More,
+            // No call: it is text. Where it is known by a special token it was meant to be something else, and is not said.
+            Err(_) if calls.is_empty() => return Found::Text(at + self.held[at..].chars().next().map_or(0, char::len_utf8).max(self.special_at(at))),
             // A call that was cut off: what there is of it has been told.
             Err(Stop::More) => self.held.len(),
             // What follows the last whole one is text; a call that goes wrong ends there.
@@ -290,7 +338,7 @@ impl Parser {
             Section::Thought(thought) => self.to(Mode::Thought(thought)),
             Section::Dropped(thought) => self.to(Mode::Dropped(thought)),
         }
-        true
+        Found::Call
     }
 
     /// What may begin something here.
@@ -383,6 +431,16 @@ impl Parser {
             *to > *from
         });
     }
+}
+
+/// What stands where a call may begin.
+enum Found {
+    /// A call, or a section; it is told and taken.
+    Call,
+    /// It is not decided: more has to come.
+    More,
+    /// No call: so many bytes of text.
+    Text(usize),
 }
 
 #[derive(Clone, Copy)]

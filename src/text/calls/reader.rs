@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An argument that stands as plain text before `close`, which is taken too: a string where the schema says so, else JSON, else a string all
-    /// the same. A line's end after the opening tag and before the closing one belong to the tags. `string`: what the model says itself.
+    /// the same. A line's end after the opening tag belongs to the tags, and then one before the closing one, too. `string`: what the model says itself.
     pub fn plain(&mut self, name: &str, close: &str, string: Option<bool>) -> Read {
         let kinds = kinds(self.schema(name));
         let text = kinds.string && string != Some(false) || string == Some(true);
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
         match rest.find(close) {
             Some(end) => {
                 let value = &rest[lead.min(end)..end];
-                let value = value.strip_suffix('\n').unwrap_or(value);
+                let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
                 self.at += end + close.len();
                 self.argument(name);
                 let json = serde_json::from_str::<Value>(value.trim()).ok().filter(|json| if text { kinds.null && json.is_null() } else { true });
@@ -356,7 +356,7 @@ impl<'a> Reader<'a> {
                     if !self.done {
                         let open = (1..close.len()).rev().find(|n| close.is_char_boundary(*n) && value.ends_with(&close[..*n])).unwrap_or(0);
                         ready -= open;
-                        ready -= usize::from(value[..ready].ends_with('\n'));
+                        ready -= usize::from(lead == 1 && value[..ready].ends_with('\n'));
                     }
                     self.argument(name);
                     let written = Value::from(&value[..ready]).to_string();

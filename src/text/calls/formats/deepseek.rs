@@ -51,6 +51,7 @@ pub static DSML: Format = Format {
     shown_by: &["｜DSML｜"],
     opens: &["<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"],
     marks: &["｜DSML｜"],
+    ends_thoughts: Some(""),
     read: |r, which, _| {
         let close = ["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"][which];
         tags::all(r, close, |r| tags::invoke(r, "｜DSML｜"))

@@ -10,7 +10,9 @@ mod harmony;
 mod kimi;
 mod lists;
 mod llama;
+mod minicpm;
 mod minimax;
+mod minimax_m3;
 mod mistral;
 mod seed;
 mod tool_call;
@@ -32,13 +34,15 @@ pub struct Format {
     pub bare: bool,
     /// Whether it also tells thoughts and text apart, so that it is read without tools, too.
     pub sections: bool,
+    /// Where a call ends a thought that has no end of its own: what must follow the opening then. Others write calls in thoughts to try them.
+    pub ends_thoughts: Option<&'static str>,
     /// Reads what follows the opening, of which the number is given.
     pub read: fn(&mut Reader, usize, &mut Section) -> Read,
 }
 
 impl Format {
     /// What a format that says nothing else is.
-    const PLAIN: Self = Self { shown_by: &[], opens: &[], marks: &[], bare: false, sections: false, read: |_, _, _| Ok(()) };
+    const PLAIN: Self = Self { shown_by: &[], opens: &[], marks: &[], bare: false, sections: false, ends_thoughts: None, read: |_, _, _| Ok(()) };
 }
 
 /// A way of writing thoughts.
@@ -65,6 +69,8 @@ pub static ALL: &[&Format] = &[
     &deepseek::DSML,
     &kimi::FORMAT,
     &minimax::FORMAT,
+    &minimax_m3::FORMAT,
+    &minicpm::FORMAT,
     &seed::FORMAT,
     &gemma::FORMAT,
     &lists::FORMAT,

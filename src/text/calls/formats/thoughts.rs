@@ -16,6 +16,8 @@ pub static ALL: &[Thought] = &[
     Thought { shown_by: &["◁think▷"], open: "◁think▷", ends: &[("◁/think▷", true)], ..PLAIN },
     // Magistral, Ministral 3.
     Thought { shown_by: &["[THINK]"], open: "[THINK]", ends: &[("[/THINK]", true)], anywhere: true, ..PLAIN },
+    // MiniMax M3.
+    Thought { shown_by: &["<mm:think>"], open: "<mm:think>", ends: &[("</mm:think>", true)], ..PLAIN },
     Thought { shown_by: &["<seed:think>"], open: "<seed:think>", ends: &[("</seed:think>", true)], ..PLAIN },
     // Command R 7B, Command A.
     Thought {

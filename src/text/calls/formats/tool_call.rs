@@ -11,6 +11,8 @@ pub static FORMAT: Format = Format {
     shown_by: &["<tool_call>"],
     opens: &["<tool_call>", "<function="],
     marks: &["<tool_call>", CLOSE, "<function=", "</function>", "<parameter=", "</parameter>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
+    // Qwen 3.5.
+    ends_thoughts: Some("<function="),
     read: |r, which, _| {
         // The tag around may be forgotten.
         if which == 1 {
