@@ -7,7 +7,6 @@ import * as picker from './chat/picker.ts';
 import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
 import * as stage from './chat/stage.ts';
-import * as tools from './chat/tools.ts';
 import * as transcript from './chat/transcript.ts';
 import { get } from './shared/dom.ts';
 import { explain } from './shared/explain.ts';
@@ -156,6 +155,8 @@ async function answer(): Promise<void> {
   try {
     const engine = loader.engine ?? (await loader.ready);
     if (!engine) throw new MillraceError('DISPOSED', 'no model is loaded');
+    const on = settings.tools();
+    const tools = on.length > 0 ? (await import('./chat/tools.ts')).chosen(on) : { tools: [], execute: {} };
     if (mine.stopped) throw new MillraceError('ABORTED', 'stopped before the model was loaded');
     const take = (event: RunEvent): void => {
       if (event.type === 'reasoning') {
@@ -178,7 +179,7 @@ async function answer(): Promise<void> {
     const measured = { tokens: 0, first: 0, last: 0, ttft: 0, used: 0 };
     const run = engine.run({
       messages: messagesOf(asked),
-      ...tools.chosen(settings.tools()),
+      ...tools,
       ...settings.generateOptions(defaultTemperature()),
       overflow: 'shift',
       onProgress: ({ phase, loaded, total }) => phase === 'prompt' && shown.reading(loaded, total),
