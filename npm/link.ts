@@ -124,8 +124,8 @@ export class Link {
   }
 
   /**
-   * While something is pending, asks the Worker again and again whether it is there, and frees what abandoned ones hold. One whose thread is blocked for ever (a write into storage
-   * that the browser has cleared meanwhile), or that was ended from outside, says nothing more.
+   * While something is pending, asks the Worker again and again whether it is there, and frees what abandoned ones hold. One whose thread is
+   * blocked for ever (a write into storage that the browser has cleared meanwhile), or that was ended from outside, says nothing more.
    */
   #look(): void {
     if (this.#watch !== undefined) return;

@@ -1,6 +1,5 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
-import type { RawPart } from './protocol.ts';
-import type { DeviceEvent, EngineNews } from './protocol.ts';
+import type { DeviceEvent, EngineNews, RawPart } from './protocol.ts';
 import type { BenchRows } from './options.generated.ts';
 import type {
   FetchingOptions,

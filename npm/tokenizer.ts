@@ -8,7 +8,7 @@ const CACHE = 'millrace-tokenizers';
 /** Its bytes, where one is given. @internal */
 export async function tokenizerOf(
   where: string,
-  { tokenizer, cache, signal }: Pick<LoadOptions, 'tokenizer' | 'cache' | 'signal'>,
+  { tokenizer, cache, signal, fetch }: Pick<LoadOptions, 'tokenizer' | 'cache' | 'signal' | 'fetch'>,
 ): Promise<{ tokenizer?: Uint8Array<ArrayBuffer> }> {
   if (tokenizer === undefined) return {};
   if (tokenizer instanceof Blob) return { tokenizer: new Uint8Array(await tokenizer.arrayBuffer()) };
@@ -17,7 +17,7 @@ export async function tokenizerOf(
   const kept = cache === false ? null : await globalThis.caches?.open(CACHE).catch(() => null);
   let response: Response;
   try {
-    response = await fetch(url, signal ? { signal } : {});
+    response = await (fetch ?? globalThis.fetch)(url, { headers: {}, signal: signal ?? new AbortController().signal });
     if (!response.ok)
       throw new MillraceError(
         response.status === 404 ? 'NOT_FOUND' : 'NETWORK',

@@ -1,6 +1,6 @@
 """tests/data/tokenizer/charsmap.bin: a table of normalization as SentencePiece compiles it, from a few rules.
 
-Needs `pip install sentencepiece`, which the rest of the oracle does not; so the table is kept, 11 kB.
+Needs `pip install sentencepiece`, which the rest of the oracle does not; so the table is kept, 1 kB.
 """
 
 import io

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::recover::Losses;
-use super::{Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs, rendered};
+use super::{Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs, rendered_prompt};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::decode::{self, Extras, Logprobs, Outcome, Run, Timings};
@@ -32,7 +32,7 @@ impl Engine {
             }
         }
         let sequence = SequenceId(request.conversation);
-        let mut prompt = self.prompt_tokens(request)?;
+        let (mut prompt, rendered) = rendered_prompt(&self.tokenizer, &self.template, request)?;
         let context = self.session.context();
         let kept = if request.overflow == Overflow::Shift { self.kept(request, &prompt)? } else { 0 };
         let mut shifts = 0;
@@ -65,13 +65,7 @@ impl Engine {
         };
 
         let tokenizer = self.tokenizer.clone();
-        let reading = match &request.prompt {
-            Prompt::Messages(messages) => {
-                let prompt = rendered(&self.template, messages, request)?;
-                Some(Parser::new(self.formats.clone(), calls::tools(request.tools.as_ref()), &prompt))
-            }
-            _ => None,
-        };
+        let reading = rendered.map(|prompt| Parser::new(self.formats.clone(), calls::tools(request.tools.as_ref()), &prompt));
         let mut out = Output {
             reading,
             decoder: tokenizer.stream(),

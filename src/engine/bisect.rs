@@ -13,7 +13,7 @@ use crate::weights;
 /// Reads a request's prompt and decodes a token with the kernels that the engine would choose, each step beside its twin from the same buffers.
 /// `on_step` hears of each, and whether to go on. The model has to fit into this machine's memory.
 pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_step: &mut dyn FnMut(Compared) -> bool, cancel: &Cancel) -> Result<()> {
-    let checkpoint = Checkpoint::open(files).await?;
+    let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
     let tokenizer = Tokenizer::open(&checkpoint)?;
     let template = ChatTemplate::open(&checkpoint, &tokenizer);
     let prompt = prompt_tokens(&tokenizer, &template, request)?;

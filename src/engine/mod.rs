@@ -155,19 +155,22 @@ impl Texts {
 }
 
 fn prompt_tokens(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<Vec<u32>> {
-    let ids = match &request.prompt {
-        Prompt::Tokens(ids) => ids.clone(),
-        Prompt::Text(text) => tokenizer.encode(text, true)?,
-        Prompt::Messages(messages) => tokenizer.encode(&rendered(template, messages, request)?, false)?,
+    Ok(rendered_prompt(tokenizer, template, request)?.0)
+}
+
+/// The ids that a request's prompt stands for, and of messages the text that the model's chat template makes of them.
+fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<(Vec<u32>, Option<String>)> {
+    let (ids, rendered) = match &request.prompt {
+        Prompt::Tokens(ids) => (ids.clone(), None),
+        Prompt::Text(text) => (tokenizer.encode(text, true)?, None),
+        Prompt::Messages(messages) => {
+            let template = template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
+            let text = template.render(messages, request.tools.as_ref(), &request.template, true)?;
+            (tokenizer.encode(&text, false)?, Some(text))
+        }
     };
     if ids.is_empty() {
         return Err(Error::bad_option("the prompt is empty; give at least one token"));
     }
-    Ok(ids)
-}
-
-/// Messages as the model's chat template writes them.
-fn rendered(template: &Result<ChatTemplate>, messages: &serde_json::Value, request: &Request) -> Result<String> {
-    let template = template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
-    template.render(messages, request.tools.as_ref(), &request.template, true)
+    Ok((ids, rendered))
 }

@@ -11,7 +11,7 @@ pub const MINICPM: Architecture = Architecture { gguf: "minicpm", hf: &["MiniCPM
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "minicpm")?;
     c.ropes[0].interleaved = keys.is_gguf();
-    keys.ignore(&["sparse_config", "use_sparse_attention", "mup_denominator", "head_dim"]);
+    keys.ignore(&["sparse_config", "use_sparse_attention", "mup_denominator"]);
     let factors = match keys.is_gguf() {
         true => granite::Factors {
             embed: keys.positive("embedding_scale", "")?.unwrap_or(12.0),

@@ -6,7 +6,8 @@ from gguf import MODEL_ARCH, GGUFWriter
 from transformers import Exaone4Config, Exaone4ForCausalLM
 
 from ..shapes import Shape
-from .llama import PLAIN_ROPE, nothing, same, sizes, sizes_metadata, spread
+from . import llama
+from .llama import PLAIN_ROPE, nothing, same, sizes, spread
 
 __all__ = ["spread"]
 
@@ -27,11 +28,7 @@ def model(config: Exaone4Config) -> Exaone4ForCausalLM:
 
 
 def metadata(writer: GGUFWriter, config: Any) -> None:
-    sizes_metadata(writer, config, head_width=True)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(config.head_dim)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
+    llama.metadata(writer, config)
     if config.sliding_window:
         writer.add_sliding_window(config.sliding_window)
         writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])

@@ -3,10 +3,10 @@
 from typing import Any
 
 from gguf import MODEL_ARCH, GGUFWriter
-from transformers import GraniteConfig, GraniteForCausalLM
+from transformers import GraniteConfig
 
 from ..shapes import Shape
-from . import llama
+from . import granite, llama
 from .llama import PLAIN_ROPE, nothing, sizes_metadata, spread, square
 
 __all__ = ["spread"]
@@ -16,6 +16,7 @@ ARCH = MODEL_ARCH.MINICPM
 SHAPES = llama.SQUARE
 FORMATS = ("gguf",)
 extra_tensors = nothing
+model = granite.model
 to_gguf, from_gguf = llama.to_gguf, llama.from_gguf
 
 
@@ -27,10 +28,6 @@ def config(shape: Shape, tokens: dict[str, int]) -> GraniteConfig:
         "logits_scaling": shape.d / 32,
     }
     return GraniteConfig(**square(shape, tokens), **factors, max_position_embeddings=shape.context, rope_parameters=PLAIN_ROPE)
-
-
-def model(config: GraniteConfig) -> GraniteForCausalLM:
-    return GraniteForCausalLM(config).eval()
 
 
 def metadata(writer: GGUFWriter, config: Any) -> None:

@@ -1,13 +1,11 @@
 """SmolLM3ForCausalLM: Llama in which every fourth layer does not rotate."""
 
-from typing import Any
-
-from gguf import MODEL_ARCH, GGUFWriter
+from gguf import MODEL_ARCH
 from transformers import SmolLM3Config, SmolLM3ForCausalLM
 
 from ..shapes import Shape
 from . import llama
-from .llama import PLAIN_ROPE, nothing, sizes, sizes_metadata, spread
+from .llama import PLAIN_ROPE, nothing, sizes, spread
 
 __all__ = ["spread"]
 
@@ -17,6 +15,7 @@ SHAPES = ("d64-deep", "d100-deep")
 extra_tensors = nothing
 # Rows of q and k are reordered as Llama's.
 to_gguf, from_gguf = llama.to_gguf, llama.from_gguf
+metadata = llama.metadata
 
 
 def config(shape: Shape, tokens: dict[str, int]) -> SmolLM3Config:
@@ -25,11 +24,3 @@ def config(shape: Shape, tokens: dict[str, int]) -> SmolLM3Config:
 
 def model(config: SmolLM3Config) -> SmolLM3ForCausalLM:
     return SmolLM3ForCausalLM(config).eval()
-
-
-def metadata(writer: GGUFWriter, config: Any) -> None:
-    sizes_metadata(writer, config, head_width=True)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(config.head_dim)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
