@@ -4,7 +4,7 @@ import { bytesOf, expect, test, TINY } from './support.ts';
 const JSON_FILE = '/data/oracle/smollm3-hf/model/tokenizer.json';
 
 test('its rules count, by address and as a file, through the caller’s own fetch', async ({ blank }) => {
-  const changed = JSON.parse(bytesOf(JSON_FILE).toString());
+  const changed = JSON.parse(bytesOf(`tests${JSON_FILE}`).toString());
   changed.normalizer = { type: 'Lowercase' };
   const heard = await blank.evaluate(
     async ({ model, address, json }) => {
