@@ -439,6 +439,8 @@ export interface EngineInfo {
     types: Record<string, number>;
     /** Types that became others while loading: those that no kernel reads, and what was quantized. */
     converted: { from: string; to: string; tensors: number; bytes_before: number; bytes_after: number }[];
+    /** Tensors that are no part of the language model, by what their names begin with: towers that read pictures, layers that guess further tokens. */
+    left_out: { what: string; tensors: number; bytes: number }[];
     chat: boolean;
     thinks: boolean;
   };

@@ -15,6 +15,8 @@ override F: u32;         // feed-forward width
 override KB: u32;        // blocks of a row of y, ceil(F / 32)
 override GSTRIDE: u32;   // f32 elements between rows of gu
 override GATED: u32 = 1u;   // 0: there is no up product
+override FACTOR: u32 = 0u;  // f32 a row of `factors`; not 0: everything is multiplied by the sigmoid of the last of them
+@group(0) @binding(4) var<storage, read> factors: array<f32>;   // [T][FACTOR]
 
 {% include "common/activation.wgsl" %}
 
@@ -23,12 +25,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (state.done != 0u) { return; }
     if (wid.y >= state.rows) { return; }
     let j = wid.x * 64u + li;
+    var factor = 1.0;
+    if (FACTOR != 0u) { factor /= 1.0 + exp(-factors[wid.y * FACTOR + FACTOR - 1u]); }
     var v = vec4<f32>();
     for (var c = 0u; c < 4u; c++) {
         let i = j * 4u + c;
         if (i < F) {
             let gate = wid.y * GSTRIDE + i;
-            v[c] = activation(gu[gate]);
+            v[c] = activation(gu[gate]) * factor;
             if (GATED == 1u) { v[c] *= gu[gate + F]; }
         }
     }

@@ -19,6 +19,7 @@ override SCALE: f32;    // of the scores, usually 1 / sqrt(E)
 override QSTRIDE: u32;  // f32 a row of qkv, a multiple of 4
 override SLOTS: u32 = 1u;  // sequences that have a cache in the buffers
 override KB: u32;       // blocks of 32 a row of y: ceil(H*E / 32)
+override GATE: u32 = 0u;   // not 0: outputs are multiplied by the sigmoid of their gates, which a row of qkv has from here on
 {% include "common/slots.wgsl" %}
 
 @group(0) @binding(1) var<storage, read> qkv: array<vec4<f32>>;  // [T][QSTRIDE/4]: H*E queries first, rotated
@@ -41,6 +42,11 @@ fn k_word(i: u32) -> {{ Word }} { return kc[i]; }
 fn v_word(i: u32) -> {{ Word }} { return vc[i]; }
 {% endif %}
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;  // [T][KB*8], zero beyond H*E
+
+fn gated(y: vec4<f32>, row: u32, i: u32) -> vec4<f32> {
+    if (GATE == 0u) { return y; }
+    return y / (1.0 + exp(-qkv[(row * QSTRIDE + GATE) / 4u + i]));
+}
 
 const THREADS = {{ workgroup }}u;
 const ROWS = {{ tile[1] }}u;     // rows of a workgroup
@@ -238,7 +244,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         if (t < state.rows) {
             let out = t * KB * 8u;
 {% for s in range(slices) %}{% for n in range(parts) %}
-            if ({{ s * span // 4 }}u + tx * {{ parts }}u + {{ n }}u < width) { y[out + head * width + {{ s * span // 4 }}u + tx * {{ parts }}u + {{ n }}u] = o{{ i }}_{{ s }}_{{ n }} / sums[{{ i }}]; }
+            if ({{ s * span // 4 }}u + tx * {{ parts }}u + {{ n }}u < width) { y[out + head * width + {{ s * span // 4 }}u + tx * {{ parts }}u + {{ n }}u] = gated(o{{ i }}_{{ s }}_{{ n }} / sums[{{ i }}], t, head * width + {{ s * span // 4 }}u + tx * {{ parts }}u + {{ n }}u); }
 {% endfor %}{% endfor %}
             if (head == H - 1u) {
                 for (var x = H * width + tx; x < KB * 8u; x += ACROSS) { y[out + x] = vec4<f32>(); }

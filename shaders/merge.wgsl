@@ -21,6 +21,16 @@ override KB: u32;     // blocks of 32: ceil(H*E / 32)
 @group(0) @binding(4) var<storage, read_write> ys: array<vec2<f32>>;  // [T][KB]
 {% endif %}
 
+@group(0) @binding(5) var<storage, read> gate: array<f32>;    // [T][QSTRIDE]: where GATE is not 0, gates of the outputs from GATE on
+override GATE: u32 = 0u;
+override QSTRIDE: u32 = 0u;
+// y times the sigmoid of its gate.
+fn gated(y: vec4<f32>, row: u32, i: u32) -> vec4<f32> {
+    if (GATE == 0u) { return y; }
+    let at = row * QSTRIDE + GATE + 4u * i;
+    return y / (1.0 + exp(-vec4<f32>(gate[at], gate[at + 1u], gate[at + 2u], gate[at + 3u])));
+}
+
 const COLUMNS = 8u;  // vec4 of a block
 const PARTS = {{ workgroup }}u / COLUMNS;
 const LOWEST = -3.4028234e38;
@@ -82,7 +92,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     sum *= weight;
 {{ sum("l", 16) }}
 {{ sum("sum", 16, "vec4") }}
-    if (part == 0u) { values[column] = select(vec4<f32>(), sum / l, i < width); }
+    if (part == 0u) {
+        var own = vec4<f32>();
+        if (i < width) { own = gated(sum / l, row, i); }
+        values[column] = own;
+    }
     workgroupBarrier();
     let at = li % COLUMNS;
     let value = values[at];
@@ -113,7 +127,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             l += weight * of_part.y;
             value += weight * sums[k * COLUMNS + column];
         }
-        value /= l;
+        value = gated(value / l, row, i);
     }
 {% if out != "q8" %}
     if (part == 0u) { y[block * COLUMNS + column] = {{ stored('value') }}; }

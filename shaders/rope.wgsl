@@ -13,6 +13,7 @@ override SLOTS: u32 = 1u;   // sequences that have a cache in the buffers
 
 @group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 @group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
+@group(0) @binding(7) var<storage, read> nw: array<f32>;         // [2][{{ head_room }}]: where LATE is 1, weights for queries and for keys
 {% if kv == "f32" %}
 @group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [SLOTS][G][CAP][EP], EP = E padded to a multiple of 8
 @group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [SLOTS][G][CAP][EP]
@@ -29,10 +30,15 @@ var<workgroup> fresh: array<f32, 256>;
 
 const THREADS = 64u;
 
-// `qk_norm` has normed queries and keys already.
+// `qk_norm` has normed queries and keys already, without weights where LATE is 1.
 struct QkNorm { factor: f32 }
 fn element(base: u32, e: u32, norm: QkNorm) -> f32 { return qkv[base + e]; }
 {% include "common/rotate.wgsl" %}
+fn late(at: u32) -> f32 {
+    if (LATE == 0u) { return 1.0; }
+    return nw[at];
+}
+fn key(base: u32, position: u32, e: u32) -> f32 { return rotated(base, position, e, QkNorm()) * late({{ head_room }}u + e); }
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -45,14 +51,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 
     if (head < H) {
         let half = ROT / 2u;
+        let grown = growth(position);
         for (var i = li; i < half; i += THREADS) {
             let first = base + select(i, 2u * i, INTERLEAVED != 0u);
             let second = first + select(half, 1u, INTERLEAVED != 0u);
             let r = rot[position * half + i];
             let a = qkv[first];
             let b = qkv[second];
-            qkv[first] = a * r.x - b * r.y;
-            qkv[second] = a * r.y + b * r.x;
+            qkv[first] = (a * r.x - b * r.y) * (grown * late(first - base));
+            qkv[second] = (a * r.y + b * r.x) * (grown * late(second - base));
+        }
+        if (LATE == 1u || GROWTH != 0.0) {
+            for (var e = ROT + li; e < E; e += THREADS) { qkv[base + e] *= grown * late(e); }
         }
         return;
     }
@@ -67,14 +77,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (is_value) {
             vc[row + e] = qkv[base + e];
         } else {
-            kc[row + e] = rotated(base, position, e, QkNorm());
+            kc[row + e] = key(base, position, e);
         }
     }
 {% elif kv == "q8" %}
     for (var e = li; e < words * 4u; e += THREADS) {
         var x = 0.0;
         if (e < E && is_value) { x = qkv[base + e]; }
-        if (e < E && !is_value) { x = rotated(base, position, e, QkNorm()); }
+        if (e < E && !is_value) { x = key(base, position, e); }
         fresh[e] = x;
     }
     workgroupBarrier();
@@ -94,7 +104,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (is_value) {
             vc[row + w] = pack_halves(qkv[base + e], qkv[base + e + 1u]);
         } else {
-            kc[row + w] = pack_halves(rotated(base, position, e, QkNorm()), rotated(base, position, e + 1u, QkNorm()));
+            kc[row + w] = pack_halves(key(base, position, e), key(base, position, e + 1u));
         }
     }
 {% endif %}

@@ -11,11 +11,11 @@
         let norm = norm_of(which);
         if (which < HEADS) {
             var x = vec4<f32>();
-            if (inside && which < heads) { x = rotated4(row * QSTRIDE + (head + which) * E, pos, four, norm) * SCALE; }
+            if (inside && which < heads) { x = rotated4(row * QSTRIDE + (head + which) * E, pos, four, norm) * late4(four, 0u) * (SCALE * growth(pos)); }
             q[i] = x;
         } else if (appends) {
             var x = vec4<f32>();
-            if (inside && which == HEADS) { x = rotated4(row * QSTRIDE + (H + kv_head) * E, pos, four, norm); }
+            if (inside && which == HEADS) { x = rotated4(row * QSTRIDE + (H + kv_head) * E, pos, four, norm) * late4(four, {{ head_room }}u); }
             if (inside && which > HEADS) {
                 let value = row * QSTRIDE + (H + G + kv_head) * E + four * 4u;
                 x = vec4<f32>(qkv[value], qkv[value + 1u], qkv[value + 2u], qkv[value + 3u]);

@@ -29,7 +29,9 @@ fn weigh(base: u32, there: bool, li: u32) {
         for (var e = li % 32u; e < E; e += 32u) {
             let x = qkv[base + e];
             squares += x * x;
-            summands[WEIGHTED + part * {{ head_room }}u + e] = x * norm_weight(select(0u, {{ head_room }}u, part == HEADS) + e);
+            var weight = 1.0;
+            if (LATE == 0u) { weight = norm_weight(select(0u, {{ head_room }}u, part == HEADS) + e); }
+            summands[WEIGHTED + part * {{ head_room }}u + e] = x * weight;
         }
     }
 {% if lanes == 32 %}

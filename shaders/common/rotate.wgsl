@@ -1,3 +1,10 @@
+override GROWTH: f32 = 0.0;      // queries are scaled by 1 + GROWTH ln(1 + floor(position / GROWS_AT)); 0: by nothing
+override GROWS_AT: u32 = 1u;
+override LATE: u32 = 0u;         // 1: weights of the norms of queries and keys are multiplied after the rotation
+fn growth(position: u32) -> f32 {
+    if (GROWTH == 0.0) { return 1.0; }
+    return 1.0 + GROWTH * log(f32(1u + position / GROWS_AT));
+}
 // Element e of the head at `base` of qkv, rotated for `position`; element(base, e, norm) is the kernel's, with what it knows of the head's norm.
 fn rotated(base: u32, position: u32, e: u32, norm: QkNorm) -> f32 {
     let x = element(base, e, norm);

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use crate::blocks::DType;
+use crate::blocks::{BLOCK, DType};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, HfMetadata, Metadata, TensorInfo};
 use crate::model;
@@ -56,6 +56,16 @@ pub const SHAPES: &[Shape] = shapes![
     "minicpm4-0.5b",
     "ministral-3-3b",
     "qwen3-vl-2b",
+    "lfm2.5-1.2b",
+    "lfm2.5-350m",
+    "lfm2-8b-a1b",
+    "qwen3.5-0.8b",
+    "qwen3.5-2b",
+    "qwen3.5-4b",
+    "qwen3.5-9b",
+    "qwen3.5-35b-a3b",
+    "granite-4.0-h-350m",
+    "granite-4.0-h-1b",
 ];
 
 /// A shape for tests: small enough for a CPU.
@@ -81,7 +91,7 @@ pub fn checkpoint(shape: &Shape, quant: Recipe) -> Result<Checkpoint> {
     let mut offset = 0;
     for tensor in list {
         let k = tensor.shape.last().copied().unwrap_or(1);
-        let dtype = if tensor.shape.len() == 1 {
+        let dtype = if tensor.shape.len() == 1 || k < BLOCK {
             DType::F32
         } else if tensor.transposed {
             // Columns cannot be quantized.

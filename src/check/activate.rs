@@ -24,15 +24,21 @@ pub fn quantize(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 
 pub fn activate(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, F, size of the gate: large ones saturate the sigmoid, GELU, gated)
-    [(1_u32, 32_u32, 1.0, 0, 1), (3, 80, 8.0, 1, 1), (2, 1000, 3.0, 0, 1), (2, 288, 200.0, 0, 1), (2, 96, 200.0, 1, 0), (3, 500, 3.0, 1, 0)]
+    [(1_u32, 32_u32, 1.0, 0, 1), (3, 80, 8.0, 1, 1), (2, 1000, 3.0, 0, 1), (2, 288, 200.0, 0, 1), (2, 96, 200.0, 1, 0), (3, 500, 3.0, 2, 0)]
         .into_iter()
-        .map(|(t, f, size, act, gated)| {
+        .enumerate()
+        .map(|(i, (t, f, size, act, gated))| {
+            let factor = if i % 3 == 1 { 7 } else { 0 };
             let kb = f.div_ceil(32);
             let stride = 2 * f + 5;
-            let overrides = [("F", f), ("KB", kb), ("GSTRIDE", stride), ("ACT", act), ("GATED", gated)];
-            let buffers = [("state", State { rows: t, ..State::default() }.words()), ("gu", words(&random.f32s((t * stride) as usize, size)))];
+            let overrides = [("F", f), ("KB", kb), ("GSTRIDE", stride), ("ACT", act), ("GATED", gated), ("FACTOR", factor)];
+            let buffers = [
+                ("state", State { rows: t, ..State::default() }.words()),
+                ("gu", words(&random.f32s((t * stride) as usize, size))),
+                ("factors", words(&random.f32s((t * factor.max(4)) as usize, 3.0))),
+            ];
             Case {
-                name: format!("T={t} F={f} size {size}{}{}", if act == 1 { " GELU" } else { "" }, if gated == 0 { " not gated" } else { "" }),
+                name: format!("T={t} F={f} size {size}{}{}", ["", " GELU", " squared"][act as usize], if gated == 0 { " not gated" } else { "" }),
                 overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),
                 grid: [kb.div_ceil(8), t, 1],
                 buffers: buffers.into_iter().chain(out_buffers(variant, (t * kb) as usize)).collect(),

@@ -25,6 +25,12 @@ const fn slots(i: usize) -> (usize, usize) {
     if i % 3 == 1 { (3, 1) } else { (1, 0) }
 }
 
+/// What comes after the rotation: weights of norms, and queries that grow.
+fn after(late: bool, grows: bool) -> Vec<(&'static str, f64)> {
+    let late = late.then_some(("LATE", 1.0));
+    late.into_iter().chain(grows.then_some([("GROWTH", 0.1), ("GROWS_AT", 7.0)]).into_iter().flatten()).collect()
+}
+
 pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (H, G, E, ROT, interleaved, T, pos, CAP)
     let shapes = [
@@ -43,17 +49,22 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let cases = shapes.into_iter().enumerate().map(|(i, (h, g, e, rot, interleaved, t, pos, cap))| {
         let (slots, slot) = slots(i);
         let stride = (h + 2 * g) * e + 4;
+        let (late, grows) = (i % 2 == 1, i % 4 > 1);
         let angles = (0..(pos + t) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let rows = slots * g * cap;
         Case {
             name: format!("H={h} G={g} E={e} ROT={rot}{} T={t} pos={pos}", if interleaved == 1 { " interleaved" } else { "" }),
-            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("ROT", rot), ("INTERLEAVED", interleaved), ("QSTRIDE", stride), ("SLOTS", slots)], None),
+            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("ROT", rot), ("INTERLEAVED", interleaved), ("QSTRIDE", stride), ("SLOTS", slots)], None)
+                .into_iter()
+                .chain(after(late, grows))
+                .collect(),
             grid: [t as u32, (h + 2 * g) as u32, 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(t * stride, 3.0))),
                 // No rotated dimensions, no table: a buffer must not be empty all the same.
                 ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
+                ("nw", if late { words(&Random::new("norm").f32s(512, 2.0)) } else { vec![POISON; 512] }),
             ]
             .into_iter()
             .chain(cache_buffers(variant, e, |words, _| untouched(rows * words)))
@@ -231,6 +242,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .into_iter()
             .chain(layer.overrides())
             .chain([("EPS", 1e-6)])
+            .chain(after(normed && i % 2 == 0, rows == 1 && i % 4 > 1))
             .collect(),
             grid: [groups, (rows * splits) as u32, 1],
             buffers: vec![
@@ -265,7 +277,8 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (3, 20, 1, 64, 61, 3, 5, ALL),
         (8, 64, 2, 64, 700, 6, 4, 300),
     ];
-    let cases = shapes.into_iter().map(|(h, e, groups, least, pos, room, rows, window)| {
+    let cases = shapes.into_iter().enumerate().map(|(i, (h, e, groups, least, pos, room, rows, window))| {
+        let (gate, stride) = if i % 2 == 1 { (h * e + 8, 2 * h * e + 12) } else { (0, 0) };
         let kb = usize::div_ceil(h * e, 32);
         let rule = if rows > 1 { Rule::rows(least as u32) } else { Rule::decode(least as u32) };
         let seen = |t: usize| (pos + t + 1).min(window) as u32;
@@ -294,11 +307,20 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     ("FILL", rule.fill as usize),
                     ("KB", kb),
                     ("WINDOW", window),
+                    ("GATE", gate),
+                    ("QSTRIDE", stride),
                 ],
                 None,
             ),
             grid: [kb as u32, rows as u32, 1],
-            buffers: [("state", state.words()), ("po", words(&po)), ("ml", words(&ml))].into_iter().chain(out_buffers(variant, rows * kb)).collect(),
+            buffers: [
+                ("state", state.words()),
+                ("po", words(&po)),
+                ("ml", words(&ml)),
+                ("gate", if gate == 0 { vec![POISON; 4] } else { words(&random.f32s(rows * stride, 3.0)) }),
+            ]
+            .into_iter()
+            .chain(out_buffers(variant, rows * kb)).collect(),
             outputs: out_compare(variant),
         }
     });
@@ -338,10 +360,12 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let cases = all.enumerate().map(|(i, ((h, g, e, cap, pos, t, size), layer))| {
         let (slots, slot) = slots(i);
         let kb = usize::div_ceil(h * e, 32);
-        let stride = (h + 2 * g) * e + 8;
+        let gate = if i % 2 == 1 { (h + 2 * g) * e + 4 } else { 0 };
+        let stride = (2 * h + 2 * g) * e + 8;
+        let numbers = [("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb), ("SLOTS", slots), ("GATE", gate)];
         Case {
-            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}", layer.name()),
-            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb), ("SLOTS", slots)], Some(1.0 / (e as f64).sqrt()))
+            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}{}", layer.name(), if gate == 0 { "" } else { " gated" }),
+            overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt()))
                 .into_iter()
                 .chain(layer.overrides())
                 .collect(),

@@ -7,8 +7,10 @@ use crate::kernels::{State, Variant};
 
 pub fn route(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, experts, used, weights sum to 1, alike)
-    let shapes: [(u32, u32, u32, u32, bool); 4] = [(1, 8, 2, 1, false), (5, 40, 8, 0, false), (3, 128, 8, 1, false), (2, 256, 256, 0, true)];
-    let cases = shapes.into_iter().map(|(t, experts, used, normed, alike)| {
+    let shapes: [(u32, u32, u32, u32, bool); 6] =
+        [(1, 8, 2, 1, false), (5, 40, 8, 0, false), (3, 128, 8, 1, false), (2, 256, 256, 0, true), (4, 32, 4, 1, false), (2, 70, 6, 0, false)];
+    let cases = shapes.into_iter().enumerate().map(|(i, (t, experts, used, normed, alike))| {
+        let sigmoid = i >= 4;
         let stride = experts + 3;
         let mut logits = random.f32s((t * stride) as usize, 4.0);
         if alike {
@@ -17,12 +19,17 @@ pub fn route(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         }
         let overrides = [("EXPERTS", experts), ("USED", used), ("STRIDE", stride), ("NORMED", normed)];
         Case {
-            name: format!("T={t} {used} of {experts}{}", if normed == 1 { " normed" } else { "" }),
-            overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),
+            name: format!("T={t} {used} of {experts}{}{}", if normed == 1 { " normed" } else { "" }, if sigmoid { " by sigmoids" } else { "" }),
+            overrides: overrides
+                .into_iter()
+                .map(|(name, value)| (name, f64::from(value)))
+                .chain(sigmoid.then_some([("SIGMOID", 1.0), ("ADDED", 0.25), ("FACTOR", 2.5)]).into_iter().flatten())
+                .collect(),
             grid: [t, 1, 1],
             buffers: vec![
                 ("state", State { rows: t, ..State::default() }.words()),
                 ("logits", words(&logits)),
+                ("bias", words(&random.f32s(experts as usize, 0.5))),
                 ("chosen", untouched((t * used * 2 + 4) as usize)),
             ],
             outputs: vec![("chosen", Compare::Chosen)],

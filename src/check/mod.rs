@@ -4,6 +4,7 @@
 mod activate;
 mod attention;
 mod compare;
+mod delta;
 mod device;
 mod embed;
 mod experts;
@@ -79,6 +80,13 @@ const CASES: &[(&str, Cases)] = &[
     ("attention", attention::decode),
     ("merge", attention::merge),
     ("attention_prefill", attention::prefill),
+    ("short_conv", delta::short_conv),
+    ("conv_keep", delta::conv_keep),
+    ("delta_step", delta::step),
+    ("delta_conv", delta::conv),
+    ("delta_intra", delta::intra),
+    ("delta_scan", delta::scan),
+    ("gated_norm", norm::gated),
     ("logit_stats", sampler::logit_stats),
     ("tally", sampler::tally),
     ("narrow", sampler::narrow),

@@ -5,19 +5,28 @@ use super::quantize::write_rows;
 pub fn run(call: &Call) {
     let (f, stride, gated) = (call.usize("F"), call.usize("GSTRIDE"), call.u32("GATED") == 1);
     let gu = call.view::<f32>("gu");
-    let value = |row: &[f32], i: usize| {
-        let y = activation(call, f64::from(row[i]));
+    let (factors, each) = (call.view::<f32>("factors"), call.usize("FACTOR"));
+    let factor = |t: usize| if each == 0 { 1.0 } else { sigmoid(f64::from(factors[(t + 1) * each - 1])) };
+    let value = |t: usize, i: usize| {
+        let row = &gu[t * stride..];
+        let y = activation(call, f64::from(row[i])) * factor(t);
         (if gated { y * f64::from(row[f + i]) } else { y }) as f32
     };
-    let rows = (0..call.state().rows.min(call.grid[1]) as usize).map(|t| (0..f).map(|i| value(&gu[t * stride..], i)).collect());
+    let rows = (0..call.state().rows.min(call.grid[1]) as usize).map(|t| (0..f).map(|i| value(t, i)).collect());
     write_rows(call, call.usize("KB"), rows);
 }
 
 /// The activation that the override ACT names.
 pub fn activation(call: &Call, x: f64) -> f64 {
     match call.u32("ACT") {
-        0 => x / (1.0 + (-x).exp()),
+        0 => x * sigmoid(x),
+        2 => x.max(0.0).powi(2),
         // GELU by its tanh formula.
         _ => 0.5 * x * (1.0 + (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 * (x + 0.044715 * x.powi(3))).tanh()),
     }
+}
+
+/// 1 / (1 + exp(-x))
+pub fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
 }

@@ -26,9 +26,11 @@ pub fn run(call: &Call) {
         let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
         for (i, head) in qkv.chunks_exact_mut(e).take(h + g).enumerate() {
             if call.u32("QK_NORM") == 1 {
-                qk_norm::rms_norm(head, &norms[if i < h { 0 } else { HEAD_ROOM as usize }..], call.f32("EPS"));
+                let weights = &norms[if i < h { 0 } else { HEAD_ROOM as usize }..];
+                qk_norm::rms_norm(head, (call.u32("LATE") == 0).then_some(weights), call.f32("EPS"));
             }
             rope::rotate(head, angles, call.u32("INTERLEAVED") != 0);
+            rope::after(call, head, &norms, (i < h).then_some(pos));
         }
         if call.u32("APPENDS") == 1 {
             for head in 0..g {

@@ -1,5 +1,6 @@
 use half::f16;
 
+use super::activate::sigmoid;
 use super::{Call, kv};
 
 /// Causal attention of rows 0..T over what each sees.
@@ -7,6 +8,7 @@ pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let (scale, cap) = (call.f64("SCALE"), call.f64("SOFTCAP"));
     let (stride, width) = (call.usize("QSTRIDE"), call.usize("KB") * 32);
+    let gate_at = call.usize("GATE");
     let state = call.state();
     let qkv = call.view::<f32>("qkv");
     let (kc, vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
@@ -30,7 +32,8 @@ pub fn run(call: &Call) {
             for (key, weight) in seen.clone().zip(&weights) {
                 sums.iter_mut().zip(vc.get(head / (h / g), key)).for_each(|(sum, v)| *sum += weight * held(v));
             }
-            y[t * width + head * e..][..e].iter_mut().zip(&sums).for_each(|(o, sum)| *o = (sum / l) as f32);
+            let gated = |i: usize| if gate_at == 0 { 1.0 } else { sigmoid(f64::from(qkv[t * stride + gate_at + head * e + i])) };
+            y[t * width + head * e..][..e].iter_mut().zip(&sums).enumerate().for_each(|(i, (o, sum))| *o = (sum / l * gated(i)) as f32);
         }
         y[t * width + h * e..(t + 1) * width].fill(0.0);
     }

@@ -5,6 +5,8 @@ mod activate;
 mod advance;
 mod attention;
 mod attention_prefill;
+mod conv;
+mod delta;
 mod embed;
 mod qk_norm;
 mod kv;
@@ -56,6 +58,13 @@ const TWINS: &[(&str, Twin)] = &[
     ("attention", attention::run),
     ("merge", merge::run),
     ("attention_prefill", attention_prefill::run),
+    ("short_conv", conv::short),
+    ("conv_keep", conv::keep),
+    ("delta_step", delta::step),
+    ("delta_conv", delta::conv),
+    ("delta_intra", delta::intra),
+    ("delta_scan", delta::scan),
+    ("gated_norm", norm::gated),
     ("logit_stats", logit_stats::run),
     ("tally", threshold::tally),
     ("narrow", threshold::narrow),
@@ -102,6 +111,11 @@ impl Call<'_> {
     /// An override of type u32, to index with.
     pub fn usize(&self, name: &str) -> usize {
         self.f64(name) as usize
+    }
+
+    /// The same of an override that not every kernel of a family has; 0 where it is missing.
+    pub fn given(&self, name: &str) -> usize {
+        self.overrides.iter().find(|o| o.0 == name).map_or(0, |o| o.1 as usize)
     }
 
     /// An override of type f32, as rounded for the GPU.

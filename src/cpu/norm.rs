@@ -1,4 +1,5 @@
 use super::Call;
+use super::activate::sigmoid;
 use super::quantize::write_rows;
 
 /// y = h / sqrt(mean(h^2) + EPS) * nw for every row, or for the last alone; or, with CENTER, LayerNorm.
@@ -20,4 +21,28 @@ pub fn run(call: &Call) {
             (0..d).map(|i| value(i) as f32).collect()
         }),
     );
+}
+
+/// RMSNorm of groups of each row and its gate, in the order that FIRST says.
+pub fn gated(call: &Call) {
+    let (width, group, stride, z_at) = (call.usize("WIDTH"), call.usize("GROUP"), call.usize("STRIDE"), call.usize("Z_AT"));
+    let (own, first) = (call.u32("OWN") == 1, call.u32("FIRST") == 1);
+    let (x, z, nw) = (call.view::<f32>("x"), call.view::<f32>("z"), call.view::<f32>("nw"));
+    let rows = call.state().rows.min(call.grid[1]) as usize;
+    let row = |t: usize| {
+        let gate = |i: usize| {
+            let z = f64::from(z[t * stride + z_at + i]);
+            z * sigmoid(z)
+        };
+        let value = |i: usize| f64::from(x[t * width + i]) * if first { gate(i) } else { 1.0 };
+        let mut y = Vec::with_capacity(width);
+        for start in (0..width).step_by(group) {
+            let squares: f64 = (start..start + group).map(|i| value(i).powi(2)).sum();
+            let r = (squares / group as f64 + f64::from(call.f32("EPS"))).sqrt().recip();
+            let weight = |i: usize| f64::from(nw[if own { i } else { i - start }]);
+            y.extend((start..start + group).map(|i| (value(i) * r * weight(i) * if first { 1.0 } else { gate(i) }) as f32));
+        }
+        y
+    };
+    write_rows(call, width / 32, (0..rows).map(row));
 }

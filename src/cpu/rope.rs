@@ -1,10 +1,12 @@
 use super::{Call, kv};
+use crate::base::numbers::HEAD_ROOM;
 
 /// Rotates queries in place, and rotates and appends keys, and appends values, to the cache at position pos + t.
 pub fn run(call: &Call) {
     let (h, g, e, rot) = (call.usize("H"), call.usize("G"), call.usize("E"), call.usize("ROT"));
     let stride = call.usize("QSTRIDE");
     let interleaved = call.u32("INTERLEAVED") != 0;
+    let nw = call.view::<f32>("nw");
     let state = call.state();
     let table = call.view::<[f32; 2]>("rot");
     let mut qkv = call.view_mut::<f32>("qkv");
@@ -16,6 +18,7 @@ pub fn run(call: &Call) {
             let mut x = qkv[base..base + e].to_vec();
             if head < h + g {
                 rotate(&mut x, &table[position * rot / 2..][..rot / 2], interleaved);
+                after(call, &mut x, &nw, (head < h).then_some(position));
             }
             if head < h {
                 qkv[base..base + e].copy_from_slice(&x);
@@ -24,6 +27,19 @@ pub fn run(call: &Call) {
             let (cache, kv_head) = if head < h + g { (&mut kc, head - h) } else { (&mut vc, head - h - g) };
             cache.set(kv_head, position, &x, false);
         }
+    }
+}
+
+/// What comes after the rotation: weights of the norm, and the growth of queries, of which the position is given.
+pub fn after(call: &Call, x: &mut [f32], weights: &[f32], query: Option<usize>) {
+    if call.u32("LATE") == 1 {
+        let weights = &weights[if query.is_some() { 0 } else { HEAD_ROOM as usize }..];
+        x.iter_mut().zip(weights).for_each(|(x, w)| *x *= w);
+    }
+    if let Some(position) = query {
+        let steps = position / call.usize("GROWS_AT");
+        let growth = 1.0 + call.f64("GROWTH") * (1.0 + steps as f64).ln();
+        x.iter_mut().for_each(|x| *x = (f64::from(*x) * growth) as f32);
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
         bytes: checkpoint.tensors.values().map(|t| t.bytes).sum(),
         types: types.into_iter().map(|(t, n)| (t.to_owned(), n)).collect(),
         converted: weights::conversions(checkpoint, &model.matrices())?,
+        left_out: model.left_out().to_vec(),
         chat,
         thinks: false,
     })

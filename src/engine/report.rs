@@ -9,6 +9,7 @@ use crate::decode::ProfileRow;
 use crate::error::Result;
 use crate::kernels::Caps;
 use crate::layout::{Layout, Role, Sizes};
+use crate::model::LeftOut;
 use crate::plan::{self, Lane, Pass, PlanRow};
 use crate::weights::{Conversion, LoadTimes};
 
@@ -115,6 +116,8 @@ pub struct ModelInfo {
     pub types: BTreeMap<String, usize>,
     /// Types that other types became while loading: those that no kernel reads, and what was quantized.
     pub converted: Vec<Conversion>,
+    /// Tensors that are no part of the language model, or of what of it runs: towers that read pictures, layers that guess further tokens.
+    pub left_out: Vec<LeftOut>,
     /// Whether the model has a chat template.
     pub chat: bool,
     /// Whether an answer begins within a thought: what the template writes ends with the tag that opens one.

@@ -52,6 +52,16 @@ pub enum Scratch {
     ResidualSum,
     /// Queries, keys and values, f32 `[T, (H + 2 G) E]`.
     Qkv,
+    /// Gates of linear attention that are no part of its other projections, f32 `[T, gates]`.
+    Gates,
+    /// Queries, keys and values of linear attention behind their convolution, f32 `[T, channels]`.
+    Convolved,
+    /// How strongly each of its heads fades and writes, `[T, heads]` of two.
+    Strengths,
+    /// What its rows do to each other within a chunk: two matrices of `[32, 32]` for each chunk and head.
+    Within,
+    /// What its heads give, f32 `[T, heads value]`.
+    Mixed,
     /// What a block adds once it is normed, f32 `[T, stride(D)]`.
     Block,
     /// Gates and up rows, f32 `[T, 2 F]` or `[T, F]`.

@@ -2,9 +2,9 @@
 
 use super::keys::{Keys, MOST};
 use super::rope::{Rope, Scaling};
-use crate::base::numbers::{HEAD_ROOM, MAX_EXPERTS};
+use crate::base::numbers::{HEAD_ROOM, MAX_EXPERTS, MAX_KEY};
 use crate::error::{Error, Result};
-use crate::plan::{Activation, Heads, Routing};
+use crate::plan::{Activation, Heads, LinearHeads, Routing};
 
 /// Sizes and constants of a model.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct ModelConfig {
     pub architecture: &'static str,
     /// Model width, D.
     pub width: usize,
-    /// Feed-forward width, F; of one expert, where there are experts.
+    /// Feed-forward width, F.
     pub ff: usize,
     /// Vocabulary, V.
     pub vocab: usize,
@@ -53,8 +53,16 @@ pub struct ModelConfig {
     pub logit_scale: f64,
     /// Logits l become `cap tanh(l / cap)`; 0: they stay.
     pub logit_cap: f64,
-    /// Experts instead of one feed-forward network.
-    pub experts: Option<Routing>,
+    /// Layers behind the others that guess further tokens, which are left out.
+    pub further_layers: usize,
+    /// Whether what attention gives has gates, which are rows of its product.
+    pub attention_gate: bool,
+    /// Positions that convolutions in place of attention see.
+    pub conv_taps: usize,
+    /// Linear attention, where layers have it.
+    pub linear: Option<LinearKind>,
+    /// Experts instead of one feed-forward network, where layers have them.
+    pub experts: Option<Mixture>,
     /// Whether the head is the embedding; `None` where the file does not say.
     pub tied: Option<bool>,
     /// How the checkpoint stores matrices.
@@ -70,6 +78,50 @@ pub struct LayerKind {
     pub rope: usize,
     /// What mixes its positions.
     pub mixer: MixerKind,
+    /// What its positions are worth each alone.
+    pub feed_forward: FeedForwardKind,
+}
+
+impl LayerKind {
+    /// What most layers of most models are.
+    pub const USUAL: Self = Self { window: None, rope: 0, mixer: MixerKind::Attention, feed_forward: FeedForwardKind::One };
+}
+
+/// A layer's feed-forward network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeedForwardKind {
+    /// One.
+    One,
+    /// Experts, of which each row uses a few.
+    Experts,
+    /// None.
+    None,
+}
+
+/// Experts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mixture {
+    /// How rows choose among them.
+    pub routing: Routing,
+    /// Width of one.
+    pub ff: usize,
+    /// Width of an expert that every row uses, and whether it has a gate.
+    pub shared: Option<(usize, bool)>,
+}
+
+/// Linear attention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinearKind {
+    /// Its heads.
+    pub heads: LinearHeads,
+    /// Values that are normed together.
+    pub group: usize,
+    /// Epsilon of that norm.
+    pub eps: f64,
+    /// Whether its convolution has biases.
+    pub conv_bias: bool,
+    /// Whether the checkpoint has A as the logarithm of -A.
+    pub a_log: bool,
 }
 
 /// In place of the number of rotary positions: none.
@@ -82,6 +134,12 @@ pub enum MixerKind {
     Attention,
     /// Attention over those of an earlier layer: it has queries only.
     Shared(usize),
+    /// A convolution of single channels over the last positions.
+    ShortConv,
+    /// Linear attention with a state for each head.
+    Linear,
+    /// Nothing.
+    None,
     /// A running sum of what the layer reads: no model's, for tests of what recurrent states go through.
     #[cfg(feature = "toy")]
     RunningSum,
@@ -107,14 +165,16 @@ pub enum Norms {
     After,
 }
 
-/// Norm of queries and keys before they are rotated.
+/// Norm of queries and keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QkNorm {
     /// None.
     None,
-    /// Of each head.
+    /// Of each head, before it is rotated.
     Each,
-    /// Of all heads' queries, and of all heads' keys.
+    /// Of each head, after.
+    Late,
+    /// Of all heads' queries, and of all heads' keys, before they are rotated.
     All,
 }
 
@@ -134,12 +194,25 @@ pub struct Biases {
 pub struct Stored {
     /// Queries, keys and values are one tensor.
     pub qkv: bool,
-    /// Gate and up product are one tensor: the feed-forward network's, or each expert's.
+    /// Gate and up product are one tensor.
     pub gate_up: bool,
+    /// Each expert's are.
+    pub experts_gate_up: bool,
     /// Each expert has tensors of its own.
     pub each_expert: bool,
+    /// The last norm is called as that of the embedding.
+    pub norm_of_embedding: bool,
     /// Matrices are `[K, N]`.
     pub transposed: bool,
+    /// The norm of the feed-forward network is called as one behind attention.
+    pub ffn_norm_behind: bool,
+}
+
+impl Stored {
+    /// llama.cpp's name of the norm of what the feed-forward network reads.
+    pub const fn ffn_norm(self) -> &'static str {
+        if self.ffn_norm_behind { "post_attention_norm" } else { "ffn_norm" }
+    }
 }
 
 impl ModelConfig {
@@ -171,11 +244,18 @@ impl ModelConfig {
         Ok(Self {
             architecture,
             width,
-            ff: keys.need("feed_forward_length", "intermediate_size")?,
+            // Models of nothing but experts say only how wide these are; LFM2's first configurations have a word of their own.
+            ff: match keys.size("feed_forward_length", "intermediate_size")? {
+                Some(f) => f,
+                None => match (keys.size("expert_feed_forward_length", "moe_intermediate_size")?, keys.size("", "block_ff_dim")?) {
+                    (Some(f), _) | (None, Some(f)) => f,
+                    (None, None) => keys.need("feed_forward_length", "intermediate_size")?,
+                },
+            },
             vocab,
             heads: Heads { h, g: keys.same_size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e },
             context: context as u32,
-            layers: vec![LayerKind { window: None, rope: 0, mixer: MixerKind::Attention }; layers],
+            layers: vec![LayerKind::USUAL; layers],
             ropes: vec![Rope::read(keys, e, context)?],
             learned_positions: false,
             norm: NormKind::Rms,
@@ -192,6 +272,10 @@ impl ModelConfig {
             embed_scale: 1.0,
             logit_scale: 1.0,
             logit_cap: 0.0,
+            further_layers: 0,
+            attention_gate: false,
+            conv_taps: 0,
+            linear: None,
             experts: None,
             tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.or(keys.outer_flag("tie_word_embeddings")).unwrap_or(false)) },
             stored: Stored::default(),
@@ -279,13 +363,26 @@ impl ModelConfig {
                 return wrong(format!("{name} is {x}"));
             }
         }
-        if let Some(Routing { count, used, .. }) = self.experts
+        if let Some(Mixture { routing: Routing { count, used, .. }, .. }) = self.experts
             && (used == 0 || used > count || count > MAX_EXPERTS as usize)
         {
             return wrong(format!("{used} of {count} experts; this version runs up to {MAX_EXPERTS}"));
         }
-        if let Some(last) = self.ropes.iter().find_map(|rope| rope.queries_grow_after).filter(|last| *last < self.context) {
-            return Err(Error::unsupported(format!("queries that are scaled by their positions beyond {last}")));
+        if let Some(LinearKind { heads, group, .. }) = &self.linear {
+            let LinearHeads { heads, key_heads, key, value, taps, .. } = *heads;
+            if key_heads == 0 || heads == 0 || !heads.is_multiple_of(key_heads) || taps == 0 {
+                return wrong(format!("{heads} heads of linear attention cannot share {key_heads} heads of keys, or {taps} positions of a convolution"));
+            }
+            if key == 0 || !key.is_multiple_of(4) || key > MAX_KEY as usize || value == 0 || !value.is_multiple_of(16) || !group.is_multiple_of(32) {
+                return wrong(format!(
+                    "heads of linear attention with keys of {key} and values of {value}, normed by {group}; this version runs keys that are multiples of 4 \
+                     up to {MAX_KEY}, values that are multiples of 16, and groups that are multiples of 32"
+                ));
+            }
+        }
+        // A norm undoes what a rotation stretches; the kernels multiply its weights alone after the rotation.
+        if self.qk_norm == QkNorm::Late && self.ropes.iter().any(|rope| rope.factor != 1.0) {
+            return Err(Error::unsupported("norms of queries and keys after rotations that stretch them"));
         }
         self.ropes.iter().try_for_each(|rope| rope.check(e))
     }

@@ -1,13 +1,14 @@
 //! The transformer that all architectures are: layers of attention and a feed-forward network, or experts, around a residual stream. What
 //! differs is data ([`ModelConfig`]).
 
-use super::config::{LayerKind, MixerKind, ModelConfig, NormKind, Norms, QkNorm};
-use super::tensors::{Listed, Place, Rows, Tensors};
+use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, NormKind, Norms};
+use super::mixer::{Mixer, Reserving};
+use super::tensors::{LeftOut, Listed, Place, Rows, Tensors};
 use super::{Architecture, Model, Reserve};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::layout::BufferId;
-use crate::plan::{Attention, Builder, Experts, Heads, Keys, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, Stage, Value};
+use crate::plan::{Builder, Experts, Mlp, Norm, Scores, Stage, Value};
 use crate::weights::{Matrix, VectorSource};
 
 struct NormWeights {
@@ -17,31 +18,22 @@ struct NormWeights {
 }
 
 enum FeedForward {
+    None,
     One {
         up: Matrix,   // (2 F, D), gates first; (F, D) where nothing is gated
         down: Matrix, // (D, F)
     },
     Experts {
-        router: Matrix, // (experts, D)
-        up: Matrix,     // (experts 2 F, D), gates first in each
-        down: Matrix,   // (experts D, F)
+        router: Matrix,                   // (experts, D), and the shared expert's gate
+        bias: Option<BufferId>,           // (experts)
+        up: Matrix,                       // (experts 2 F, D), gates first in each
+        down: Matrix,                     // (experts D, F)
+        shared: Option<(Matrix, Matrix)>, // the same of one that all rows use
     },
-}
-
-enum Mixer {
-    Attention {
-        qkv: Matrix,               // ((H + 2 G) E, D), or (H E, D) where keys and values are another layer's
-        qk_norm: Option<BufferId>, // weights for queries, then for keys
-        o: Matrix,                 // (D, H E)
-        keys: Keys,
-    },
-    #[cfg(feature = "toy")]
-    RunningSum,
 }
 
 struct Layer {
     name: String,
-    kind: LayerKind,
     attn_norm: Option<NormWeights>,
     mixer: Mixer,
     post_attn: Option<NormWeights>,
@@ -57,6 +49,7 @@ struct Decoder {
     layers: Vec<Layer>,
     norm: NormWeights,
     head: Matrix, // (V, D), the embedding itself where they are tied
+    left_out: Vec<LeftOut>,
     vectors: Vec<(BufferId, VectorSource)>,
 }
 
@@ -94,11 +87,12 @@ impl Decoder {
         } else {
             None
         };
-        let norm = norm(&mut t, &config, ("output_norm", None), config.logit_scale as f32)?;
+        let last = if config.stored.norm_of_embedding { "token_embd_norm" } else { "output_norm" };
+        let norm = norm(&mut t, &config, (last, None), config.logit_scale as f32)?;
         let layers = (0..config.layers.len()).map(|i| Layer::reserve(&mut t, &config, i)).collect::<Result<_>>()?;
-        t.check_all_used(&config)?;
+        let left_out = t.check_all_used(&config)?;
         config.tied = Some(!own);
-        Ok((Self { config, embed, positions, layers, norm, head, vectors: t.vectors }, t.listed))
+        Ok((Self { config, embed, positions, layers, norm, head, left_out, vectors: t.vectors }, t.listed))
     }
 }
 
@@ -118,110 +112,94 @@ fn norm_with(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, before: Pla
     Ok(NormWeights { weight: t.vector(label, parts.into(), c.norm_offset, 1.0, 0)?, bias: None, with_post: true })
 }
 
-/// The weights of the norms of queries and keys, where there are such.
-fn qk_norm(t: &mut Tensors<'_, '_>, c: &ModelConfig, name: &str, i: usize) -> Result<Option<BufferId>> {
-    let Heads { h, g, e } = c.heads;
-    let (q, k) = match c.qk_norm {
-        QkNorm::None => return Ok(None),
-        QkNorm::Each => (e, e),
-        QkNorm::All => (h * e, g * e),
-    };
-    let room = if c.qk_norm == QkNorm::Each { QK_NORM_ROOM } else { q };
-    let (q_norm, k_norm) = (t.named(("attn_q_norm", Some(i)), "weight", &[q]), t.named(("attn_k_norm", Some(i)), "weight", &[k]));
-    let mut parts = vec![(Some(q_norm), q), (None, room - q)];
-    parts.push(if matches!(c.layers[i].mixer, MixerKind::Shared(_)) { (None, k) } else { (Some(k_norm), k) });
-    t.vector(format!("{name}.qk_norm"), parts, c.norm_offset, 1.0, 2 * QK_NORM_ROOM).map(Some)
-}
-
 impl Layer {
     fn reserve(t: &mut Tensors<'_, '_>, c: &ModelConfig, i: usize) -> Result<Self> {
-        let (d, f, Heads { h, g, e }) = (c.width, c.ff, c.heads);
-        let name = format!("blk.{i}");
         let at = |part| (part, Some(i));
-        let stored = c.stored;
         let kind = c.layers[i];
-        let keys = match kind.mixer {
-            MixerKind::Shared(layer) => Keys::Of(layer),
-            _ => Keys::Own(i),
-        };
-        let qkv: &[_] = match keys {
-            Keys::Of(_) => &[("attn_q", h * e)],
-            Keys::Own(_) if stored.qkv => &[("attn_qkv", c.heads.qkv())],
-            Keys::Own(_) => &[("attn_q", h * e), ("attn_k", g * e), ("attn_v", g * e)],
-        };
-        let transposed = stored.transposed;
-        let matrix = |t: &mut Tensors<'_, '_>, label: &str, parts: &[(&'static str, usize)], k: usize, bias: bool| {
-            let rows = |&(part, n): &(&'static str, usize)| {
-                let tensor = t.named(at(part), "weight", &if transposed { [k, n] } else { [n, k] });
-                Rows { tensor: Listed { transposed, ..tensor }, first: 0, rows: n }
-            };
-            let sources = parts.iter().map(rows).collect();
-            let bias = if bias {
-                let parts = parts.iter().map(|(part, n)| (Some(t.named(at(part), "bias", &[*n])), *n)).collect();
-                Some(t.vector(format!("{name}.{label}.bias"), parts, 0.0, 1.0, 0)?)
-            } else {
-                None
-            };
-            t.matrix(format!("{name}.{label}"), sources, k, 1, bias)
-        };
         let before = c.norms != Norms::After;
         let after = c.norms != Norms::Before;
         let norm_at = |t: &mut Tensors<'_, '_>, there: bool, part| if there { norm(t, c, at(part), 1.0).map(Some) } else { Ok(None) };
         let around = c.norms == Norms::Around && c.norm == NormKind::Rms;
+        let mixes = kind.mixer != MixerKind::None;
+        let feeds = kind.feed_forward != FeedForwardKind::None;
         let attn_norm = match i.checked_sub(1).filter(|_| around) {
             Some(last) => Some(norm_with(t, c, at("attn_norm"), ("post_ffw_norm", Some(last)))?),
-            None => norm_at(t, before, "attn_norm")?,
+            None => norm_at(t, before && mixes, "attn_norm")?,
         };
-        let attention = |t: &mut Tensors<'_, '_>| {
-            let qkv = matrix(t, "qkv", qkv, d, c.biases.qkv)?;
-            let qk_norm = qk_norm(t, c, &name, i)?;
-            Ok::<_, Error>(Mixer::Attention { qkv, qk_norm, o: matrix(t, "o", &[("attn_output", d)], h * e, c.biases.output)?, keys })
-        };
-        let mixer = match kind.mixer {
-            MixerKind::Attention | MixerKind::Shared(_) => attention(t)?,
-            #[cfg(feature = "toy")]
-            MixerKind::RunningSum => Mixer::RunningSum,
-        };
-        let post_attn = norm_at(t, after, "post_attention_norm")?;
+        let mixer = Reserving { t: &mut *t, c, i }.mixer()?;
+        let post_attn = norm_at(t, after && mixes, "post_attention_norm")?;
         let ffn_norm = match around {
             true => Some(norm_with(t, c, at("ffn_norm"), at("post_attention_norm"))?),
-            false => norm_at(t, before, "ffn_norm")?,
+            // Where a layer has nothing else, its only norm is the first.
+            false => norm_at(t, before && feeds, if mixes { c.stored.ffn_norm() } else { "attn_norm" })?,
         };
-        let feed_forward = match c.experts {
-            None => {
-                let up: &[_] = match (c.gated, stored.gate_up) {
-                    (true, true) if t.names.gguf() => &[("ffn_up", 2 * f)],
-                    (true, true) => &[("ffn_gate_up", 2 * f)],
-                    (true, false) => &[("ffn_gate", f), ("ffn_up", f)],
-                    (false, _) => &[("ffn_up", f)],
-                };
-                FeedForward::One { up: matrix(t, "gate_up", up, d, c.biases.ff)?, down: matrix(t, "down", &[("ffn_down", d)], f, c.biases.ff)? }
-            }
-            Some(experts) => {
-                let n = experts.count;
-                // Of expert x: rows of a list of all experts, or a tensor of its own.
-                let rows = |t: &Tensors<'_, '_>, x: usize, part: &'static str, rows: usize, k: usize| {
-                    if stored.each_expert {
-                        return Rows::all(Listed { name: t.names.expert(i, part, x), shape: vec![rows, k], part, layer: Some(i), transposed: false });
-                    }
-                    Rows { tensor: t.named(at(part), "weight", &[n, rows, k]), first: x * rows, rows }
-                };
-                let up = (0..n).flat_map(|x| match stored.gate_up {
-                    true => vec![rows(t, x, "ffn_gate_up_exps", 2 * f, d)],
-                    false => vec![rows(t, x, "ffn_gate_exps", f, d), rows(t, x, "ffn_up_exps", f, d)],
-                });
-                let up = up.collect();
-                let down = (0..n).map(|x| rows(t, x, "ffn_down_exps", d, f)).collect();
-                FeedForward::Experts {
-                    router: matrix(t, "router", &[("ffn_gate_inp", n)], d, false)?,
-                    up: t.matrix(format!("{name}.experts_up"), up, d, 2 * f, None)?,
-                    down: t.matrix(format!("{name}.experts_down"), down, f, d, None)?,
-                }
-            }
-        };
-        let post_ffn = norm_at(t, after, "post_ffw_norm")?;
-        Ok(Self { name, kind, attn_norm, mixer, post_attn, ffn_norm, feed_forward, post_ffn })
+        let feed_forward = feed_forward(Reserving { t: &mut *t, c, i })?;
+        let post_ffn = norm_at(t, after && feeds, "post_ffw_norm")?;
+        Ok(Self { name: format!("blk.{i}"), attn_norm, mixer, post_attn, ffn_norm, feed_forward, post_ffn })
     }
+}
+
+/// Gates and up rows of one network, by the names that the checkpoint has them under.
+fn gate_up(t: &Tensors<'_, '_>, c: &ModelConfig, f: usize) -> Vec<(&'static str, usize)> {
+    match (c.gated, c.stored.gate_up) {
+        (true, true) if t.names.gguf() => vec![("ffn_up", 2 * f)],
+        (true, true) => vec![("ffn_gate_up", 2 * f)],
+        (true, false) => vec![("ffn_gate", f), ("ffn_up", f)],
+        (false, _) => vec![("ffn_up", f)],
+    }
+}
+
+fn feed_forward(mut layer: Reserving<'_, '_, '_>) -> Result<FeedForward> {
+    let (c, i) = (layer.c, layer.i);
+    let (d, stored) = (c.width, c.stored);
+    let mixture = match c.layers[i].feed_forward {
+        FeedForwardKind::None => return Ok(FeedForward::None),
+        FeedForwardKind::One => {
+            let up = gate_up(layer.t, c, c.ff);
+            return Ok(FeedForward::One { up: layer.matrix("gate_up", &up, d, c.biases.ff)?, down: layer.matrix("down", &[("ffn_down", d)], c.ff, c.biases.ff)? });
+        }
+        FeedForwardKind::Experts => c.experts.ok_or_else(|| Error::internal("experts without their sizes"))?,
+    };
+    let Mixture { routing, ff: f, shared } = mixture;
+    let n = routing.count;
+    let at = |part| (part, Some(i));
+    let t = &mut *layer.t;
+    // Of expert x: rows of a list of all experts, or a tensor of its own.
+    let rows = |t: &Tensors<'_, '_>, x: usize, part: &'static str, rows: usize, k: usize| {
+        if stored.each_expert {
+            return Rows::all(Listed { name: t.names.expert(i, part, x), shape: vec![rows, k], part, layer: Some(i), transposed: false });
+        }
+        Rows { tensor: t.named(at(part), "weight", &[n, rows, k]), first: x * rows, rows }
+    };
+    let fused = stored.experts_gate_up;
+    let up = (0..n).flat_map(|x| match fused {
+        true => vec![rows(t, x, "ffn_gate_up_exps", 2 * f, d)],
+        false => vec![rows(t, x, "ffn_gate_exps", f, d), rows(t, x, "ffn_up_exps", f, d)],
+    });
+    let up = up.collect();
+    let down = (0..n).map(|x| rows(t, x, "ffn_down_exps", d, f)).collect();
+    let mut router = vec![Rows::all(t.named(at("ffn_gate_inp"), "weight", &[n, d]))];
+    if shared.is_some_and(|(_, gate)| gate) {
+        router.push(Rows { first: 0, rows: 1, tensor: t.flat(at("ffn_gate_inp_shexp"), "weight", &[1, d]) });
+    }
+    let router = t.matrix(format!("blk.{i}.router"), router, d, 1, None)?;
+    let up = t.matrix(format!("blk.{i}.experts_up"), up, d, 2 * f, None)?;
+    let down = t.matrix(format!("blk.{i}.experts_down"), down, f, d, None)?;
+    let bias = match routing.scores {
+        Scores::Softmax => None,
+        Scores::Sigmoid { .. } => {
+            let bias = t.named(at("exp_probs_b"), "bias", &[n]);
+            Some(t.vector(format!("blk.{i}.router.bias"), vec![(Some(bias), n)], 0.0, 1.0, 0)?)
+        }
+    };
+    let shared = match shared {
+        None => None,
+        Some((f, _)) => {
+            let up: &[_] = if stored.gate_up && !layer.t.names.gguf() { &[("ffn_gate_up_shexp", 2 * f)] } else { &[("ffn_gate_shexp", f), ("ffn_up_shexp", f)] };
+            Some((layer.matrix("shared_up", up, d, false)?, layer.matrix("shared_down", &[("ffn_down_shexp", d)], f, false)?))
+        }
+    };
+    Ok(FeedForward::Experts { router, bias, up, down, shared })
 }
 
 impl Model for Decoder {
@@ -240,17 +218,21 @@ impl Model for Decoder {
             all.push(&self.head);
         }
         for l in &self.layers {
-            match &l.mixer {
-                Mixer::Attention { qkv, o, .. } => all.extend([qkv, o]),
-                #[cfg(feature = "toy")]
-                Mixer::RunningSum => {}
-            }
+            all.extend(l.mixer.matrices());
             match &l.feed_forward {
+                FeedForward::None => {}
                 FeedForward::One { up, down } => all.extend([up, down]),
-                FeedForward::Experts { router, up, down } => all.extend([router, up, down]),
+                FeedForward::Experts { router, up, down, shared, .. } => {
+                    all.extend([router, up, down]);
+                    all.extend(shared.iter().flat_map(|(up, down)| [up, down]));
+                }
             }
         }
         all
+    }
+
+    fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     fn vectors(&self) -> &[(BufferId, VectorSource)] {
@@ -266,37 +248,22 @@ impl Model for Decoder {
         for (i, l) in self.layers.iter().enumerate() {
             b.stage(Stage::Layer(i));
             let name = |part: &str| format!("{}.{part}", l.name);
-            match &l.mixer {
-                Mixer::Attention { qkv, qk_norm, o, keys } => {
-                    let rows = match &l.attn_norm {
-                        Some(w) => b.norm_qkv(&self.norm_of(name("attn_norm"), w), qkv)?, // (T, (H + 2 G) E)
-                        None => {
-                            let x = b.unnormed(&name("attn_input"), qkv)?;
-                            b.qkv(qkv, x)?
-                        }
-                    };
-                    let rope = c.ropes.get(l.kind.rope).map(|rope| Rotation { table: l.kind.rope, dims: rope.dims, interleaved: rope.interleaved });
-                    let qk_norm = qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All });
-                    let shape = Attention { keys: *keys, heads: c.heads, rope, qk_norm, scale: c.score_scale, window: l.kind.window, softcap: c.score_cap };
-                    let a = b.attention(&name("attention"), rows, shape, o)?; // (T, H E)
-                    b.add(o, a, l.post_attn.as_ref().map(|w| self.norm_of(name("post_attention_norm"), w)))?;
-                }
-                #[cfg(feature = "toy")]
-                Mixer::RunningSum => {
-                    let Some(w) = &l.attn_norm else { return Err(Error::internal("a running sum without a norm")) };
-                    b.running_sum(&name("running_sum"), i, &self.norm_of(name("attn_norm"), w))?;
-                }
+            let attn_norm = l.attn_norm.as_ref().map(|w| self.norm_of(name("attn_norm"), w));
+            if let Some((output, x)) = l.mixer.plan(b, c, i, attn_norm.as_ref())? {
+                b.add(output, x, l.post_attn.as_ref().map(|w| self.norm_of(name("post_attention_norm"), w)))?;
             }
             let ffn_norm = l.ffn_norm.as_ref().map(|w| self.norm_of(name("ffn_norm"), w));
             match &l.feed_forward {
+                FeedForward::None => {}
                 FeedForward::One { up, down } => {
                     let mlp = Mlp { activation: c.activation, gated: c.gated };
                     let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, mlp, down)?; // (T, F)
                     b.add(down, a, l.post_ffn.as_ref().map(|w| self.norm_of(name("post_ffw_norm"), w)))?;
                 }
-                FeedForward::Experts { router, up, down } => {
-                    let (Some(routing), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
-                    b.experts(&name("experts"), norm, Experts { routing, activation: c.activation, router, up, down })?;
+                FeedForward::Experts { router, bias, up, down, shared } => {
+                    let (Some(mixture), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
+                    let shared = shared.as_ref().map(|(up, down)| (up, down));
+                    b.experts(&name("experts"), norm, Experts { routing: mixture.routing, activation: c.activation, router, bias: *bias, up, down, shared })?;
                 }
             }
         }

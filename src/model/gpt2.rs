@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{Biases, LayerKind, MixerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
+use super::config::{Biases, LayerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
 use super::keys::Keys;
 use super::names::HfNames;
 use crate::error::{Error, Result};
@@ -55,7 +55,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         vocab,
         heads: Heads { h, g: h, e },
         context: keys.need("context_length", "n_positions")? as u32,
-        layers: vec![LayerKind { window: None, rope: 0, mixer: MixerKind::Attention }; layers],
+        layers: vec![LayerKind::USUAL; layers],
         ropes: Vec::new(),
         learned_positions: true,
         norm: NormKind::Layer,
@@ -71,6 +71,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         embed_scale: 1.0,
         logit_scale: 1.0,
         logit_cap: 0.0,
+        further_layers: 0,
+        attention_gate: false,
+        conv_taps: 0,
+        linear: None,
         experts: None,
         tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.unwrap_or(true)) },
         // transformers has the weights of its Conv1D the other way round.

@@ -1,20 +1,14 @@
-//! Granite 3: Llama with four factors: of the embedding, of what layers add, of scores, and of logits. Also Granite 4 where all layers are
-//! attention, in a configuration that speaks of experts and Mamba.
+//! Granite 3: Llama with four factors: of the embedding, of what layers add, of scores, and of logits. Files of Granite 4's dense models are its, too.
 
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{ModelConfig, NO_ROPE, Stored};
+use super::config::{ModelConfig, NO_ROPE};
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names;
 use crate::error::{Error, Result};
 
 pub const GRANITE: Architecture = Architecture { gguf: "granite", hf: &["GraniteForCausalLM"], read, names: &names::LLAMA };
-
-/// Granite 4's class, for its dense models, too.
-pub const GRANITE4: Architecture = Architecture { gguf: "granite", hf: &["GraniteMoeHybridForCausalLM"], read: read4, names: &NAMES4 };
-
-const NAMES4: HfNames = HfNames { layer: &[("ffn_gate_up", "shared_mlp.input_linear"), ("ffn_down", "shared_mlp.output_linear")], ..names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "granite")?;
@@ -27,41 +21,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     // llama.cpp takes what was a note of the training as the switch of rotations.
     if keys.flag("rope.scaling.finetuned", "")? == Some(false) {
         c.layers.iter_mut().for_each(|layer| layer.rope = NO_ROPE);
-    }
-    factors(keys, &mut c)?;
-    Ok(c)
-}
-
-fn read4(keys: &Keys<'_>) -> Result<ModelConfig> {
-    let mut c = ModelConfig::read_rms(keys, "granite")?;
-    if keys.count("num_local_experts")?.unwrap_or(0) > 0 {
-        return Err(Error::unsupported("config.json: num_local_experts: Granite 4's experts; this version runs its dense models"));
-    }
-    // What only layers of Mamba and experts have.
-    keys.ignore(&[
-        "num_experts_per_tok",
-        "mamba_n_heads",
-        "mamba_n_groups",
-        "mamba_d_state",
-        "mamba_d_head",
-        "mamba_d_conv",
-        "mamba_expand",
-        "mamba_chunk_size",
-        "mamba_conv_bias",
-        "mamba_proj_bias",
-        "time_step_limit",
-        "normalization_function",
-        "init_method",
-        "attention_dropout",
-        "layers_block_type",
-    ]);
-    c.set_windows(keys, None, |_| false)?;
-    c.ff = keys.need("", "shared_intermediate_size")?;
-    c.stored = Stored { gate_up: true, ..Stored::default() };
-    match keys.text("", "position_embedding_type")? {
-        None | Some("nope") => c.layers.iter_mut().for_each(|layer| layer.rope = NO_ROPE),
-        Some("rope") => (),
-        Some(other) => return Err(Error::unsupported(format!("config.json: position_embedding_type {other:?}; this version knows rope and nope"))),
     }
     factors(keys, &mut c)?;
     Ok(c)

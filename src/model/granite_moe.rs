@@ -1,12 +1,12 @@
 //! Granite's mixture of experts.
 
 use super::Architecture;
-use super::config::{ModelConfig, Stored};
+use super::config::{FeedForwardKind, Mixture, ModelConfig, Stored};
 use super::granite;
 use super::keys::Keys;
 use super::names::{self, HfNames};
 use crate::error::{Error, Result};
-use crate::plan::Routing;
+use crate::plan::{Routing, Scores};
 
 pub const GRANITE_MOE: Architecture = Architecture { gguf: "granitemoe", hf: &["GraniteMoeForCausalLM"], read, names: &NAMES };
 
@@ -27,7 +27,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     }
     let (count, used) = (keys.need("expert_count", "num_local_experts")?, keys.need("expert_used_count", "num_experts_per_tok")?);
     // The softmax is over those that are used.
-    c.experts = Some(Routing { count, used, normed: true });
-    c.stored = Stored { gate_up: !keys.is_gguf(), ..Stored::default() };
+    c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff: c.ff, shared: None });
+    c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
+    c.stored = Stored { experts_gate_up: !keys.is_gguf(), ..Stored::default() };
     Ok(c)
 }

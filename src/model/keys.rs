@@ -68,6 +68,8 @@ pub struct Keys<'a> {
     used: RefCell<BTreeSet<String>>,
     /// Numbers that stand for keys that config.json does not have.
     defaults: Cell<&'static [(&'static str, f64)]>,
+    /// Whether a list with an entry for each layer may have zeros: layers that have no such thing.
+    gaps: Cell<bool>,
 }
 
 impl<'a> Keys<'a> {
@@ -82,7 +84,7 @@ impl<'a> Keys<'a> {
                 Some(_) => return Err(Error::bad_model("config.json: text_config is no object")),
             }),
         };
-        Ok(Self { checkpoint, name, source, used: RefCell::default(), defaults: Cell::new(&[]) })
+        Ok(Self { checkpoint, name, source, used: RefCell::default(), defaults: Cell::new(&[]), gaps: Cell::new(false) })
     }
 
     /// Whether the checkpoint is a GGUF file.
@@ -93,6 +95,11 @@ impl<'a> Keys<'a> {
     /// Whether there is a tensor of that name.
     pub fn has_tensor(&self, name: &str) -> bool {
         self.checkpoint.tensors.contains_key(name)
+    }
+
+    /// Whether the name of any tensor has this in it.
+    pub fn any_tensor(&self, part: &str) -> bool {
+        self.checkpoint.tensors.keys().any(|name| name.contains(part))
     }
 
     /// The rows of a matrix, where the key that tells them is missing from many files.
@@ -138,11 +145,24 @@ impl<'a> Keys<'a> {
         let Some((metadata, key)) = self.gguf(gguf) else { return self.size(gguf, hf) };
         let Some(gguf::Value::Array(list)) = metadata.get(&key) else { return self.size(gguf, hf) };
         let of = |i| list.int(i).and_then(|n| u64::try_from(n).ok());
-        match (0..list.len()).map(of).collect::<Option<Vec<_>>>() {
+        let gaps = self.gaps.get();
+        match (0..list.len()).map(of).filter(|n| !gaps || *n != Some(0)).collect::<Option<Vec<_>>>() {
             Some(sizes) if sizes.windows(2).all(|pair| pair[0] == pair[1]) => sizes.first().map(|n| sized(*n, &key)).transpose(),
             Some(_) => Err(Error::unsupported(format!("{key} differs from layer to layer, which this version does not run for {}", self.name))),
             None => Err(Error::bad_model(format!("{key} is no list of sizes"))),
         }
+    }
+
+    /// Layers may have none of what a list of GGUF has an entry for.
+    pub fn allow_gaps(&self) {
+        self.gaps.set(true);
+    }
+
+    /// Of each layer whether a list of GGUF has more than 0 for it; `None` where there is no list.
+    pub fn present(&self, gguf: &str) -> Option<Vec<bool>> {
+        let (metadata, key) = self.gguf(gguf)?;
+        let gguf::Value::Array(list) = metadata.get(&key)? else { return None };
+        Some((0..list.len()).map(|i| list.int(i).is_some_and(|n| n > 0)).collect())
     }
 
     /// A yes or no for each layer, from a list in GGUF; one number there says that every so many layers the last is a no.
@@ -167,6 +187,14 @@ impl<'a> Keys<'a> {
     /// A size that must be there.
     pub fn need(&self, gguf: &str, hf: &str) -> Result<usize> {
         self.size(gguf, hf)?.ok_or_else(|| Error::bad_model(format!("{} is missing", self.name(gguf, hf))))
+    }
+
+    /// A whole number that may be 0, and is where the key is missing.
+    pub fn size_or_none(&self, gguf: &str, hf: &str) -> Result<usize> {
+        match self.gguf(gguf) {
+            Some((m, key)) => m.opt::<u64>(&key)?.filter(|n| *n > 0).map_or(Ok(0), |n| sized(n, &key)),
+            None => Ok(self.count(hf)?.unwrap_or(0)),
+        }
     }
 
     /// A finite number.

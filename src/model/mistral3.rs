@@ -1,5 +1,5 @@
 //! Ministral 3: Llama with YaRN that does not sharpen scores, and queries that grow with the logarithm of their position beyond the original
-//! context. Up to there nothing grows, and up to there it runs. Of checkpoints that read pictures, too, the language model is read.
+//! context. Of checkpoints that read pictures, too, the language model is read.
 
 use super::config::ModelConfig;
 use super::keys::Keys;
@@ -16,9 +16,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.ropes[0].interleaved = keys.is_gguf();
     if keys.size("", "sliding_window")?.is_some() {
         return Err(Error::unsupported("config.json: sliding_window; this version runs Ministral 3 without windows"));
-    }
-    if let Some(grows_after) = c.ropes[0].queries_grow_after {
-        c.context = c.context.min(grows_after);
     }
     Ok(c)
 }

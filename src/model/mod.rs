@@ -10,17 +10,22 @@ mod gemma3;
 mod glm4;
 mod gpt2;
 mod granite;
+mod granite_hybrid;
 mod granite_moe;
+mod hunyuan;
 mod keys;
+mod lfm2;
 mod llama;
 mod minicpm;
 mod mistral3;
+mod mixer;
 mod names;
 mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3_moe;
+mod qwen3_5;
 mod qwen3_vl;
 pub mod rope;
 mod smollm3;
@@ -30,7 +35,7 @@ mod tensors;
 mod toy;
 
 pub use config::ModelConfig;
-pub use tensors::Listed;
+pub use tensors::{LeftOut, Listed};
 
 use crate::blocks::dequantize;
 use crate::error::{Error, Result};
@@ -50,6 +55,8 @@ pub trait Model {
     fn config_mut(&mut self) -> &mut ModelConfig;
     /// Every matrix, for the loader.
     fn matrices(&self) -> Vec<&Matrix>;
+    /// What of the checkpoint is left out.
+    fn left_out(&self) -> &[LeftOut];
     /// Every vector, for the loader.
     fn vectors(&self) -> &[(BufferId, VectorSource)];
     /// Appends one pass, from the embedding to what the last layer adds to the residual stream.
@@ -95,13 +102,18 @@ const ARCHITECTURES: &[&Architecture] = &[
     &qwen3_moe::QWEN3_MOE,
     &granite_moe::GRANITE_MOE,
     &smollm3::SMOLLM3,
-    &granite::GRANITE4,
     &exaone4::EXAONE4,
     &ernie4_5::ERNIE4_5,
     &glm4::GLM4,
     &minicpm::MINICPM,
     &mistral3::MISTRAL3,
     &qwen3_vl::QWEN3_VL,
+    &lfm2::LFM2,
+    &lfm2::LFM2_MOE,
+    &qwen3_5::QWEN3_5,
+    &qwen3_5::QWEN3_5_MOE,
+    &granite_hybrid::GRANITE_HYBRID,
+    &hunyuan::HUNYUAN,
     #[cfg(feature = "toy")]
     &toy::TOY,
 ];

@@ -10,7 +10,8 @@ pub struct HfNames {
     pub layers: &'static str,
     /// (llama.cpp's name, transformers' name) of the tensors outside of the layers.
     pub outside: &'static [(&'static str, &'static str)],
-    /// (llama.cpp's name, transformers' name) of a layer's tensors that are not called as Llama's; `{}` stands for the number of an expert.
+    /// (llama.cpp's name, transformers' name) of a layer's tensors that are not called as Llama's; `{}` stands for the number of an expert. Behind
+    /// one that ends with `=` there is no `.weight` or `.bias`. Of two with `|` between, the first is of all experts together.
     pub layer: &'static [(&'static str, &'static str)],
     /// What tensors begin with that belong to something else than the language model, or follow from its configuration.
     pub ignored: &'static [&'static str],
@@ -73,28 +74,38 @@ impl Names {
 
     /// A layer's tensor, by llama.cpp's name for the part.
     pub fn layer(&self, layer: usize, part: &str, kind: &str) -> String {
+        self.in_layer(layer, part, kind, false)
+    }
+
+    fn in_layer(&self, layer: usize, part: &str, kind: &str, each: bool) -> String {
         match self.hf {
+            None if kind.is_empty() => format!("blk.{layer}.{part}"),
             None => format!("blk.{layer}.{part}.{kind}"),
             Some((hf, (_, prefix))) => {
                 let own = hf.layer.iter().find(|(gguf, _)| *gguf == part);
-                format!("{prefix}{}.{layer}.{}.{kind}", hf.layers, own.map_or_else(|| find(LAYER, part), |(_, hf)| hf))
+                let names = own.map_or_else(|| find(LAYER, part), |(_, hf)| hf);
+                let name = if each { names.rsplit('|').next() } else { names.split('|').next() }.unwrap_or(names);
+                let ending = if name.ends_with('=') || kind.is_empty() { String::new() } else { format!(".{kind}") };
+                format!("{prefix}{}.{layer}.{}{ending}", hf.layers, name.trim_end_matches('='))
             }
         }
     }
 
     /// The same of one expert.
     pub fn expert(&self, layer: usize, part: &str, expert: usize) -> String {
-        self.layer(layer, part, "weight").replace("{}", &expert.to_string())
+        self.in_layer(layer, part, "weight", true).replace("{}", &expert.to_string())
     }
 
-    /// Whether nothing reads a tensor, and rightly.
-    pub fn ignored(&self, name: &str) -> bool {
+    /// Whether a tensor says nothing that the model has not read otherwise.
+    pub fn follows(&self, name: &str) -> bool {
         // Old checkpoints carry the frequencies, which follow from the configuration.
         let follows = name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn_rot_embd.weight");
-        follows
-            || super::rope::ROPE_FREQS == name
-            || super::rope::ROPE_FACTORS.contains(&name)
-            || self.hf.is_some_and(|(hf, _)| hf.ignored.iter().any(|i| matches(name, i)))
+        follows || super::rope::ROPE_FREQS == name || super::rope::ROPE_FACTORS.contains(&name)
+    }
+
+    /// As what of a checkpoint that is more than a language model a tensor is left out, if it is.
+    pub fn left_out(&self, name: &str) -> Option<&'static str> {
+        self.hf.and_then(|(hf, _)| hf.ignored.iter().copied().find(|i| matches(name, i)))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::config::{ModelConfig, Stored};
+use super::config::{FeedForwardKind, Mixture, ModelConfig, Stored};
 use super::keys::Keys;
 use super::names::{self, HfNames};
 use super::{Architecture, qwen3};
 use crate::error::{Error, Result};
-use crate::plan::Routing;
+use crate::plan::{Routing, Scores};
 
 pub const QWEN3_MOE: Architecture = Architecture { gguf: "qwen3moe", hf: &["Qwen3MoeForCausalLM"], read, names: &NAMES };
 
@@ -31,13 +31,15 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         None => keys.need("expert_count", "num_local_experts")?,
     };
     keys.ignore(&["num_local_experts"]);
-    c.ff = keys.need("expert_feed_forward_length", "moe_intermediate_size")?;
+    let ff = keys.need("expert_feed_forward_length", "moe_intermediate_size")?;
     // llama.cpp normalises always.
     let normed = keys.flag("expert_weights_norm", "norm_topk_prob")?.unwrap_or(keys.is_gguf());
     if keys.size("expert_shared_count", "")?.is_some() {
         return Err(Error::unsupported("qwen3moe.expert_shared_count: shared experts"));
     }
-    c.experts = Some(Routing { count, used: keys.need("expert_used_count", "num_experts_per_tok")?, normed });
+    let used = keys.need("expert_used_count", "num_experts_per_tok")?;
+    c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed }, ff, shared: None });
+    c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     c.stored = Stored { each_expert: !keys.is_gguf(), ..Stored::default() };
     Ok(c)
 }

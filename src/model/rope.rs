@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::config::ModelConfig;
 use super::keys::{Keys, MOST, positive};
+use crate::plan::Growth;
 use crate::error::{Error, Result};
 
 /// How a model rotates queries and keys.
@@ -21,8 +22,8 @@ pub struct Rope {
     pub scaling: Scaling,
     /// Factor of cosines and sines, which makes scores of long contexts sharper.
     pub factor: f64,
-    /// The position from which queries grow with the logarithm of their own, which this version does not run: Ministral 3's.
-    pub queries_grow_after: Option<u32>,
+    /// How queries grow with their positions: Ministral 3's do.
+    pub growth: Option<Growth>,
 }
 
 /// Scaling of the frequencies.
@@ -98,6 +99,7 @@ impl Rope {
             "mscale",
             "mscale_all_dim",
             "truncate",
+            "alpha",
             "short_factor",
             "long_factor",
             // How the three coordinates of a picture's positions share the frequencies: of text they are the same.
@@ -132,6 +134,8 @@ impl Rope {
         let mut attention = number("attention_factor")?;
         let scaling = match kind {
             None | Some("default") => Scaling::None,
+            // Hunyuan's, whose base grows once for all; what others mean by it changes with the length of the text.
+            Some("dynamic") if get("alpha").is_some() => Scaling::None,
             Some("linear") => Scaling::Linear { factor: need("factor")? },
             Some("llama3") => Scaling::Llama3 {
                 factor: need("factor")?,
@@ -160,13 +164,12 @@ impl Rope {
                 return Err(Error::unsupported(format!("config.json: rope_type {other:?}; this version knows default, linear, llama3, yarn and longrope")));
             }
         };
-        let queries_grow_after = match number("llama_4_scaling_beta")? {
-            Some(_) => Some(original_context()? as u32),
-            None => None,
-        };
+        let growth = number("llama_4_scaling_beta")?.map(|factor| Ok(Growth { factor, every: original_context()? as u32 })).transpose()?;
+        let base = number("rope_theta")?.or(theta).unwrap_or(10_000.0);
+        let alpha = if kind == Some("dynamic") { need("alpha")? } else { 1.0 };
         Ok(Self {
-            queries_grow_after,
-            base: number("rope_theta")?.or(theta).unwrap_or(10_000.0),
+            growth,
+            base: base * alpha.powf(e as f64 / (e as f64 - 2.0)),
             dims: (e as f64 * number("partial_rotary_factor")?.or(partial).unwrap_or(1.0)) as usize,
             interleaved: false,
             scaling,
@@ -186,7 +189,7 @@ impl Rope {
         let need = |key: &str, x: Option<f64>| x.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(key, ""))));
         let yarn = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"].map(|key| keys.positive(key, ""));
         let [fast, slow, log] = yarn;
-        let grows = keys.positive("attention.temperature_scale", "")?.is_some();
+        let grows = keys.positive("attention.temperature_scale", "")?;
         let mut sharper = 1.0;
         let scaling = match kind {
             // llama.cpp's converter stores Llama 3.1's scaling as a tensor of divisors; the loader of the model fills it in.
@@ -202,11 +205,11 @@ impl Rope {
             Some("yarn") => {
                 let factor = need("rope.scaling.factor", factor)?;
                 let log = log?;
-                if log.is_some_and(|x| x != 0.1 && !(x == 1.0 && grows)) {
+                if log.is_some_and(|x| x != 0.1 && !(x == 1.0 && grows.is_some())) {
                     return Err(Error::unsupported(format!("{}; this version knows 0.1", keys.name("rope.scaling.yarn_log_multiplier", ""))));
                 }
                 // Ministral 3's multiplier divides by what the factor would be.
-                sharper = if factor > 1.0 && !grows { 0.1 * factor.ln() + 1.0 } else { 1.0 };
+                sharper = if factor > 1.0 && grows.is_none() { 0.1 * factor.ln() + 1.0 } else { 1.0 };
                 let original_context = need("rope.scaling.original_context_length", original.map(|n| n as f64))?;
                 Scaling::Yarn { factor, fast: fast?.unwrap_or(32.0), slow: slow?.unwrap_or(1.0), original_context, truncate: true }
             }
@@ -214,12 +217,10 @@ impl Rope {
                 return Err(Error::unsupported(format!("{} {other:?}; this version knows none, linear and yarn", keys.name("rope.scaling.type", ""))));
             }
         };
-        let queries_grow_after = match grows {
-            true => Some(need("rope.scaling.original_context_length", original.map(|n| n as f64))? as u32),
-            false => None,
-        };
+        let every = || need("rope.scaling.original_context_length", original.map(|n| n as f64));
+        let growth = grows.map(|factor| Ok::<_, Error>(Growth { factor, every: every()? as u32 })).transpose()?;
         Ok(Self {
-            queries_grow_after,
+            growth,
             base: keys.positive("rope.freq_base", "")?.unwrap_or(10_000.0),
             dims: keys.size("rope.dimension_count", "")?.unwrap_or(e),
             interleaved: false,
@@ -237,6 +238,11 @@ impl Rope {
             && (*original == 0 || u64::from(*original) > MOST)
         {
             return Err(Error::bad_model(format!("configuration: an original context of {original} positions")));
+        }
+        if let Some(Growth { factor, every }) = self.growth
+            && (every == 0 || !factor.is_finite())
+        {
+            return Err(Error::bad_model(format!("configuration: queries that grow by {factor} every {every} positions")));
         }
         if !(self.base.is_finite() && self.base > 1.0 && self.factor.is_finite() && self.factor > 0.0) {
             return Err(Error::bad_model(format!("configuration: RoPE base {} or factor {} is out of range", self.base, self.factor)));

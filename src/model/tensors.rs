@@ -93,6 +93,24 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Listed { name, shape: shape.to_vec(), part, layer, transposed: false }
     }
 
+    /// The same, in whatever shape of as many elements the checkpoint has it: files differ in dimensions of one element.
+    pub fn flat(&self, place: Place, kind: &str, shape: &[usize]) -> Listed {
+        let wanted = self.named(place, kind, shape);
+        let elements = shape.iter().product::<usize>() as u64;
+        let there = self.target.as_ref().and_then(|(checkpoint, _)| checkpoint.tensors.get(&wanted.name)).filter(|info| info.elements() == elements);
+        match there {
+            Some(info) => Listed { shape: info.shape.iter().map(|d| *d as usize).collect(), ..wanted },
+            None => wanted,
+        }
+    }
+
+    /// Whether all of these are quantized, or none.
+    pub fn alike(&self, tensors: &[&Listed]) -> bool {
+        let Some((checkpoint, reserve)) = &self.target else { return true };
+        let packed = |tensor: &&Listed| checkpoint.tensors.get(&tensor.name).is_some_and(|info| info.dtype.block_len() > 1 || reserve.quantize.is_some());
+        tensors.iter().all(packed) || !tensors.iter().any(packed)
+    }
+
     /// A matrix whose rows are those of `sources`, one after another; cut only between groups of `group` rows.
     pub fn matrix(&mut self, label: String, sources: Vec<Rows>, k: usize, group: usize, bias: Option<BufferId>) -> Result<Matrix> {
         self.listed.extend(sources.iter().map(|s| s.tensor.clone()));
@@ -135,13 +153,36 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Ok(id)
     }
 
-    /// Every tensor of the checkpoint must have been asked for: one that nobody reads would change what the model computes.
-    pub fn check_all_used(&self, config: &ModelConfig) -> Result<()> {
-        let Some((checkpoint, _)) = &self.target else { return Ok(()) };
+    /// Every tensor of the checkpoint must have been asked for, or be left out by name: one that nobody reads would change what the model computes.
+    pub fn check_all_used(&self, config: &ModelConfig) -> Result<Vec<LeftOut>> {
+        let Some((checkpoint, _)) = &self.target else { return Ok(Vec::new()) };
         let used: HashSet<&str> = self.listed.iter().map(|t| t.name.as_str()).collect();
-        match checkpoint.tensors.keys().find(|name| !used.contains(name.as_str()) && !self.names.ignored(name)) {
-            Some(name) => Err(Error::unsupported(format!("tensor {name} is not part of architecture {} as this version knows it", config.architecture))),
-            None => Ok(()),
+        // Layers that guess further tokens.
+        let layers = config.layers.len();
+        let further: Vec<String> = (layers..layers + config.further_layers).map(|i| format!("blk.{i}.")).collect();
+        let mut left_out: Vec<LeftOut> = Vec::new();
+        for (name, info) in checkpoint.tensors.iter().filter(|(name, _)| !used.contains(name.as_str()) && !self.names.follows(name)) {
+            let Some(what) = self.names.left_out(name).or_else(|| further.iter().map(String::as_str).find(|layer| name.starts_with(layer))) else {
+                return Err(Error::unsupported(format!("tensor {name} is not part of architecture {} as this version knows it", config.architecture)));
+            };
+            let at = left_out.iter().position(|l| l.what == what).unwrap_or_else(|| {
+                left_out.push(LeftOut { what: what.to_owned(), tensors: 0, bytes: 0 });
+                left_out.len() - 1
+            });
+            left_out[at].tensors += 1;
+            left_out[at].bytes += info.bytes;
         }
+        Ok(left_out)
     }
+}
+
+/// Tensors of a checkpoint that are no part of its language model, or of what of it runs.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct LeftOut {
+    /// What their names begin with, or (after a `*`) end with.
+    pub what: String,
+    /// How many.
+    pub tensors: usize,
+    /// Their bytes in the checkpoint.
+    pub bytes: u64,
 }

@@ -44,7 +44,7 @@ impl Builder<'_> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
     pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { keys, heads, rope, qk_norm, scale, window, softcap } = shape;
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -57,6 +57,8 @@ impl Builder<'_> {
             Keys::Own(_) => (heads.qkv(), heads.g),
             Keys::Of(_) => (width, 0),
         };
+        // Gates stand behind what else a row has.
+        let (gate_at, row) = if gated { (row, row + width) } else { (0, row) };
         let rot = match rope {
             Some(rope) => self.layout.reserve(Name::Rotations(rope.table), u64::from(self.sizes.capacity) * rope.dims as u64 * 4),
             None => self.zeros,
@@ -65,7 +67,12 @@ impl Builder<'_> {
         let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
         let mut sizes = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", row as f64)];
         sizes.extend((self.sizes.slots > 1).then_some(("SLOTS", f64::from(self.sizes.slots))));
-        let rotation = [("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
+        let mut rotation = vec![("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
+        if let Some(growth) = rope.and_then(|r| r.growth) {
+            rotation.extend([("GROWTH", growth.factor), ("GROWS_AT", f64::from(growth.every))]);
+        }
+        let late = qk_norm.filter(|norm| norm.late);
+        rotation.extend(late.map(|_| ("LATE", 1.0)));
         let mut scores = vec![("SCALE", scale)];
         scores.extend((softcap != 0.0).then_some(("SOFTCAP", softcap)));
         scores.extend(&seen);
@@ -85,7 +92,7 @@ impl Builder<'_> {
                 _ => (g, e, QK_NORM_ROOM),
             };
             let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", row)];
-            let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).collect();
+            let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).chain(late.map(|_| ("LATE", 1.0))).collect();
             let grid = Grid(Extent::Fixed((q + k) as u32), self.per_row(1));
             self.push(&format!("{name}.qk_norm"), chosen, overrides, vec![("qkv", qkv.into()), ("nw", norm.weight.into())], grid, 0);
             qkv = self.made(qkv.buffer);
@@ -94,17 +101,19 @@ impl Builder<'_> {
         let norms: Vec<_> = fused_norm.map(|norm| [("QK_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
         let norm_weights = fused_norm.map_or(self.zeros, |norm| norm.weight).into();
         if !self.decode() {
+            let late_weights = late.map_or(self.zeros, |norm| norm.weight).into();
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
             let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * own) as u32));
-            self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(qkv, &[("rot", rot.into())]), grid, 0);
+            self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(qkv, &[("rot", rot.into()), ("nw", late_weights)]), grid, 0);
             qkv = self.made(qkv.buffer);
         }
+        let gate: Vec<_> = gated.then_some(("GATE", gate_at as f64)).into_iter().collect();
         if self.pass == Pass::Prefill {
             let room = self.scratch(Scratch::Attention(Form::F32), kb * BLOCK);
             let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
             let per = chosen.variant.tile[1].max(1);
             let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
-            self.push(name, chosen, with(&[&scores, &[("KB", kb as f64)]]), bound(qkv, &[("y", room.into())]), grid, key_bytes * u64::from(cached.positions));
+            self.push(name, chosen, with(&[&scores, &gate, &[("KB", kb as f64)]]), bound(qkv, &[("y", room.into())]), grid, key_bytes * u64::from(cached.positions));
             let y = self.made(room);
             if self.on_matrices(consumer) {
                 return Ok(Act::F32(y));
@@ -163,7 +172,10 @@ impl Builder<'_> {
         let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("KB", kb as f64)];
         overrides.extend(cut);
         overrides.extend(&seen);
-        let mut bindings: Operands = vec![("po", po.into()), ("ml", ml.into())];
+        overrides.extend(gate);
+        overrides.push(("QSTRIDE", row as f64));
+        let gates: Operand = if gated { qkv.into() } else { self.zeros.into() };
+        let mut bindings: Operands = vec![("po", po.into()), ("ml", ml.into()), ("gate", gates)];
         bindings.extend(out.outputs());
         self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), self.per_row(1)), 0);
         Ok(self.filled(out))

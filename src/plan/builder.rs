@@ -305,7 +305,7 @@ impl<'a> Builder<'a> {
         };
         self.complete()?;
         let y = self.scratch(Scratch::Block, width);
-        let block = self.linear(matrix, x, y, width)?;
+        let block = self.linear_to(matrix, x, y, width)?;
         let waits = self.decode() && self.select.lane() != Lane::F16 && !norm.center;
         self.pending = Some(Pending { norm, block });
         if waits { Ok(()) } else { self.complete() }
@@ -374,14 +374,14 @@ impl<'a> Builder<'a> {
     }
 
     /// `W x (+ bias)` in rows of `y_stride` f32.
-    fn linear(&mut self, matrix: &Matrix, x: Act, y: BufferId, y_stride: usize) -> Result<Value> {
+    pub(super) fn linear_to(&mut self, matrix: &Matrix, x: Act, y: BufferId, y_stride: usize) -> Result<Value> {
         self.product(self.linear_kernel(matrix), matrix, x, Sums { y, stride: y_stride, add: false, cap: 0.0 })
     }
 
     /// Queries, keys and values of a row that is in that form: f32 `[T, N]`.
     pub fn qkv(&mut self, matrix: &Matrix, x: Act) -> Result<Value> {
         let y = self.scratch(Scratch::Qkv, matrix.n);
-        self.linear(matrix, x, y, matrix.n)
+        self.linear_to(matrix, x, y, matrix.n)
     }
 
     pub(super) fn product(&mut self, kernel: &'static str, matrix: &Matrix, x: Act, sums: Sums) -> Result<Value> {
@@ -428,15 +428,21 @@ impl<'a> Builder<'a> {
     /// Queries, keys and values of the normed residual stream, `W norm(h) (+ bias)`: f32 `[T, N]`. In decode the norm, and the quantization of its
     /// result, are the product's own prologue.
     pub fn norm_qkv(&mut self, norm: &Norm, matrix: &Matrix) -> Result<Value> {
+        self.norm_linear(norm, matrix, Scratch::Qkv)
+    }
+
+    /// The same of any product, to that buffer.
+    pub fn norm_linear(&mut self, norm: &Norm, matrix: &Matrix, to: Scratch) -> Result<Value> {
         if !self.fuses_norm(norm, matrix.kb()) {
             let x = self.norm(norm, matrix, false)?;
-            return self.qkv(matrix, x);
+            let y = self.scratch(to, matrix.n);
+            return self.linear_to(matrix, x, y, matrix.n);
         }
         // A sum that was written is read by the parts after the first.
         if matrix.parts.len() > 1 || !norm.with_post {
             self.complete()?;
         }
-        let y = self.scratch(Scratch::Qkv, matrix.n);
+        let y = self.scratch(to, matrix.n);
         for part in &matrix.parts {
             let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part))];
             let chosen = self.select.choose_product("norm_matvec", &axes, matrix.k, part.rows)?;
@@ -483,8 +489,8 @@ impl<'a> Builder<'a> {
             None => self.unnormed(&format!("{name}_input"), up)?,
         };
         let products = self.scratch(Scratch::GateUp, up.n);
-        let gate_up = self.linear(up, x, products, up.n)?;
-        self.activate(&format!("{}.activate", up.name), gate_up, mlp, up.n, consumer)
+        let gate_up = self.linear_to(up, x, products, up.n)?;
+        self.activate(&format!("{}.activate", up.name), gate_up, mlp, None, consumer)
     }
 
     /// The `act` axis of a product with `part` that makes its own activations.
@@ -492,15 +498,19 @@ impl<'a> Builder<'a> {
         if self.select.lane() == Lane::Fast && part.kind.quantized() { "q8" } else { "f32" }
     }
 
-    /// `act(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), or `act` of `[T, F]`, in the form that `consumer` (the down product) reads.
-    fn activate(&mut self, name: &str, gate_up: Value, mlp: Mlp, row: usize, consumer: &Matrix) -> Result<Act> {
+    /// `act(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), or `act` of `[T, F]`, in the form that `consumer` (the down product) reads. With
+    /// `factors` (and f32 a row of them) times the sigmoid of each row's last.
+    pub(super) fn activate(&mut self, name: &str, gate_up: Value, mlp: Mlp, factors: Option<(Value, usize)>, consumer: &Matrix) -> Result<Act> {
         let out = self.room(Scratch::Activation, consumer);
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = consumer.kb();
+        let row = if mlp.gated { 2 * consumer.k } else { consumer.k };
         let mut overrides = vec![("F", consumer.k as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
+        overrides.extend(factors.map(|(_, each)| ("FACTOR", each as f64)));
         overrides.extend(mlp.activation.to_override());
         overrides.extend((!mlp.gated).then_some(("GATED", 0.0)));
-        let mut bindings: Operands = vec![("gu", gate_up.into())];
+        let factors = factors.map_or(self.zeros.into(), |(value, _)| Operand::Value(value));
+        let mut bindings: Operands = vec![("gu", gate_up.into()), ("factors", factors)];
         bindings.extend(out.outputs());
         let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
         self.push(name, chosen, overrides, bindings, grid, 0);

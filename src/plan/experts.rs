@@ -1,7 +1,7 @@
 //! Experts, of which each row uses a few.
 
 use super::builder::{Builder, Sums, weight_bindings};
-use super::{Act, Experts, Extent, Grid, Lane, Norm, Pass, Room};
+use super::{Act, Experts, Extent, Grid, Lane, Mlp, Norm, Pass, Room, Scores};
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::layout::{Form, Scratch, stride};
@@ -10,7 +10,7 @@ use crate::weights::Part;
 impl Builder<'_> {
     /// `h +=` the weighted sum of what the experts that each row chooses make of `norm(h)`.
     pub fn experts(&mut self, name: &str, norm: &Norm, experts: Experts<'_>) -> Result<()> {
-        let Experts { routing, activation, router, up, down } = experts;
+        let Experts { routing, activation, router, bias, up, down, shared } = experts;
         let (d, f, used) = (up.k, down.k, routing.used as u32);
         // Each row's experts are workgroups of one dimension.
         let most = Grid::MOST / used.max(1);
@@ -31,17 +31,20 @@ impl Builder<'_> {
             Pass::Few => "matvec_rows",
             Pass::Prefill | Pass::Short => "matmul",
         };
-        let logits = self.scratch(Scratch::Router, routing.count);
-        let logits = self.product(plain, router, Act::F32(normed), Sums { y: logits, stride: routing.count, add: false, cap: 0.0 })?;
+        let logits = self.scratch(Scratch::Router, router.n);
+        let logits = self.product(plain, router, Act::F32(normed), Sums { y: logits, stride: router.n, add: false, cap: 0.0 })?;
         let chosen = self.scratch(Scratch::Chosen, routing.used * 2);
         let kernel = self.select.choose("route", &[])?;
         let count = routing.count as f64;
-        let overrides = vec![("EXPERTS", count), ("USED", f64::from(used)), ("STRIDE", count), ("NORMED", f64::from(u8::from(routing.normed)))];
+        let mut overrides = vec![("EXPERTS", count), ("USED", f64::from(used)), ("STRIDE", router.n as f64), ("NORMED", f64::from(u8::from(routing.normed)))];
+        if let Scores::Sigmoid { added, factor } = routing.scores {
+            overrides.extend([("SIGMOID", 1.0), ("ADDED", added), ("FACTOR", factor)]);
+        }
         self.push(
             &format!("{name}.route"),
             kernel,
             overrides,
-            vec![("logits", logits.into()), ("chosen", chosen.into())],
+            vec![("logits", logits.into()), ("bias", bias.unwrap_or(self.zeros).into()), ("chosen", chosen.into())],
             Grid(self.per_row(1), Extent::Fixed(1)),
             0,
         );
@@ -104,6 +107,22 @@ impl Builder<'_> {
             self.push(&down.name, kernel, overrides, bindings, grid, read(part, kb));
             self.streamed(h.buffer, d);
         }
-        Ok(())
+        let Some((up, down)) = shared else { return Ok(()) };
+        // What all rows use is products like any others, which read what is there in their form.
+        let x = match x {
+            Act::Q8(..) if !up.quantized() => Act::F32(normed),
+            Act::F32(_) if fast && up.quantized() => {
+                let out = self.room_q8(Scratch::Input, up.kb(), 1);
+                self.quantize(&format!("{name}.shared_quantize"), normed, up.kb(), out)?
+            }
+            x => x,
+        };
+        let products = self.scratch(Scratch::GateUp, up.n);
+        let kernel = if self.on_matrices(up) { "matmul_subgroup" } else { plain };
+        let gate_up = self.product(kernel, up, x, Sums { y: products, stride: up.n, add: false, cap: 0.0 })?;
+        let gate = (router.n > routing.count).then_some((logits, router.n));
+        let mlp = Mlp { activation, gated: up.n == 2 * down.k };
+        let act = self.activate(&format!("{name}.shared_activate"), gate_up, mlp, gate, down)?;
+        self.add(down, act, None)
     }
 }

@@ -8,6 +8,7 @@ mod hazards;
 mod occupancy;
 mod operations;
 mod print;
+mod recurrent;
 mod sampling;
 mod select;
 mod stage;
@@ -19,7 +20,9 @@ pub(crate) use attention::width_axis;
 pub use builder::Builder;
 pub use hazards::{Hazard, hazards};
 use operations::Room;
-pub use operations::{Act, Activation, Attention, Experts, Heads, Keys, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, Routing};
+pub use operations::{
+    Act, Activation, Attention, Experts, Growth, Heads, Keys, Linear, LinearHeads, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
+};
 pub use print::{PlanRow, rows};
 pub use select::{Choice, Chosen, Lane, Selector};
 pub use stage::{FEW, Pass, Plans, SHORT, Stage};
@@ -27,7 +30,7 @@ pub use stage::{FEW, Pass, Plans, SHORT, Stage};
 use serde::Serialize;
 
 use crate::kernels::Variant;
-use crate::kernels::splits::Rule;
+use crate::kernels::splits;
 use crate::layout::BufferId;
 
 /// One dimension of a grid.
@@ -53,7 +56,7 @@ pub enum Extent {
         /// Keys at most.
         keys: u32,
         /// The rule.
-        rule: Rule,
+        rule: splits::Rule,
     },
 }
 

@@ -101,6 +101,15 @@ pub struct Rotation {
     pub dims: usize,
     /// Pairs are (2i, 2i + 1), not (i, i + dims / 2).
     pub interleaved: bool,
+    /// How queries grow with their positions, if they do.
+    pub growth: Option<Growth>,
+}
+
+/// Queries are scaled by `1 + factor ln(1 + floor(position / every))`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Growth {
+    pub factor: f64,
+    pub every: u32,
 }
 
 /// Whose keys and values an attention block reads.
@@ -129,6 +138,8 @@ pub struct Attention {
     pub window: Option<u32>,
     /// Scores s become `softcap tanh(s / softcap)`; 0: they stay.
     pub softcap: f64,
+    /// Whether behind a row's queries, keys and values stand gates, of whose sigmoids its outputs are multiples.
+    pub gated: bool,
 }
 
 /// RMSNorms of queries and keys.
@@ -140,6 +151,8 @@ pub struct QkNorms {
     pub eps: f64,
     /// One norm of all heads' queries, and one of all heads' keys.
     pub all: bool,
+    /// The weights are multiplied after the rotation, which leaves mean squares as they are.
+    pub late: bool,
 }
 
 /// The activation of a feed-forward network.
@@ -149,6 +162,8 @@ pub enum Activation {
     Silu,
     /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
     GeluTanh,
+    /// max(x, 0)^2
+    ReluSquared,
 }
 
 impl Activation {
@@ -157,6 +172,7 @@ impl Activation {
         match self {
             Self::Silu => 0.0,
             Self::GeluTanh => 1.0,
+            Self::ReluSquared => 2.0,
         }
     }
 
@@ -175,9 +191,25 @@ pub struct Mlp {
     pub gated: bool,
 }
 
+/// What rows score experts by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scores {
+    /// The softmax of the logits.
+    Softmax,
+    /// Their sigmoids; with a bias only for the choice.
+    Sigmoid {
+        /// What is added to the sum of those that are used, where they are divided by it.
+        added: f64,
+        /// Factor of the weights.
+        factor: f64,
+    },
+}
+
 /// How rows choose among experts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Routing {
+    /// What they are scored by.
+    pub scores: Scores,
     /// How many experts there are.
     pub count: usize,
     /// How many a row uses.
@@ -193,12 +225,98 @@ pub struct Experts<'a> {
     pub routing: Routing,
     /// Their activation.
     pub activation: Activation,
-    /// `[count]` rows: the logits of the choice.
+    /// `[count]` rows: the logits of the choice. One more is the gate of the expert that all rows share.
     pub router: &'a Matrix,
+    /// `[count]`: what is added to sigmoids for the choice.
+    pub bias: Option<BufferId>,
     /// `[count, 2 F]` rows, each expert's gates first.
     pub up: &'a Matrix,
     /// `[count, D]` rows.
     pub down: &'a Matrix,
+    /// An expert that every row uses: its up product, gates first, and its down product.
+    pub shared: Option<(&'a Matrix, &'a Matrix)>,
+}
+
+/// A convolution of single channels over the last positions, in place of attention.
+#[derive(Debug, Clone, Copy)]
+pub struct ShortConv {
+    /// Whose state it has.
+    pub layer: usize,
+    /// Positions that it sees.
+    pub taps: usize,
+    /// Its weights, `[D, taps]`.
+    pub weight: BufferId,
+}
+
+/// How a state of linear attention goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The gated delta rule.
+    Delta,
+    /// Mamba-2's.
+    Mamba,
+}
+
+/// Heads of linear attention, each with a state `[value, key]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinearHeads {
+    /// How states go on.
+    pub rule: Rule,
+    /// Heads of values.
+    pub heads: usize,
+    /// Heads of queries and keys.
+    pub key_heads: usize,
+    /// Head i has key head i % key_heads; else neighbours share one.
+    pub tiled: bool,
+    /// Width of a query and of a key.
+    pub key: usize,
+    /// Width of a value.
+    pub value: usize,
+    /// Positions that the convolution before it sees.
+    pub taps: usize,
+}
+
+impl LinearHeads {
+    /// Of all values together.
+    pub const fn width(self) -> usize {
+        self.heads * self.value
+    }
+
+    /// Channels of the convolution: queries, keys and values.
+    pub const fn channels(self) -> usize {
+        2 * self.key_heads * self.key + self.width()
+    }
+
+    /// Gates of a row: a of each head, and b.
+    pub const fn gates(self) -> usize {
+        match self.rule {
+            Rule::Delta => 2 * self.heads,
+            Rule::Mamba => self.heads,
+        }
+    }
+}
+
+/// Linear attention with its convolution and its norm.
+#[derive(Debug, Clone, Copy)]
+pub struct Linear {
+    /// Whose state it has.
+    pub layer: usize,
+    /// Its heads.
+    pub heads: LinearHeads,
+    /// Weights of the convolution, `[channels, taps]`, and biases behind them.
+    pub conv: BufferId,
+    /// Whether there are biases.
+    pub conv_bias: bool,
+    /// A, bias and D of each head.
+    pub of_heads: BufferId,
+    /// Whether A is there as the logarithm of -A.
+    pub a_log: bool,
+    /// Weights of the norm: of a head's values, or (Mamba-2) of all.
+    pub norm: BufferId,
+    /// Values that are normed together.
+    pub group: usize,
+    /// Added to the mean square.
+    pub eps: f64,
 }
 
 /// Where a norm of single heads has its weights for keys: as shaders/common/qk_norm.wgsl reads them.

@@ -185,7 +185,11 @@ fn pieces<'a>(checkpoint: &'a Checkpoint, jobs: Vec<Job<'a>>) -> Result<Vec<Piec
                 let mut bytes = 0;
                 for part in &source.parts {
                     if let Some(name) = &part.tensor {
-                        bytes += super::matrix::expect(checkpoint, name, &[part.len])?.bytes;
+                        let info = checkpoint.tensor(name)?;
+                        if info.elements() != part.len as u64 {
+                            return Err(Error::bad_model(format!("tensor {name} has {} elements, the model reads {}", info.elements(), part.len)));
+                        }
+                        bytes += info.bytes;
                     }
                 }
                 pieces.push(Piece { what: What::Vector(buffer, source), bytes });

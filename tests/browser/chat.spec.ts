@@ -37,6 +37,7 @@ const PLAN: LoadPlan = {
     bytes: 807_694_464,
     types: { Q4_K: 96, F32: 34, Q6_K: 17 },
     converted: [],
+    left_out: [],
     chat: true,
     thinks: false,
   },

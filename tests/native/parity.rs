@@ -22,7 +22,7 @@ struct Expected {
 }
 
 /// Every committed fixture: one that vanishes, and one that is not named here, fails the tests.
-const FIXTURES: [&str; 51] = [
+const FIXTURES: [&str; 61] = [
     "ernie4_5-gguf",
     "ernie4_5-hf",
     "exaone4-gguf",
@@ -53,6 +53,12 @@ const FIXTURES: [&str; 51] = [
     "hf-sharded",
     "hf-single",
     "hf-window",
+    "hunyuan-gguf",
+    "hunyuan-hf",
+    "lfm2-gguf",
+    "lfm2-hf",
+    "lfm2moe-gguf",
+    "lfm2moe-hf",
     "minicpm-gguf",
     "ministral3-gguf",
     "ministral3-hf",
@@ -66,6 +72,10 @@ const FIXTURES: [&str; 51] = [
     "qwen2-hf",
     "qwen3-gguf",
     "qwen3-hf",
+    "qwen35-gguf",
+    "qwen35-hf",
+    "qwen35moe-gguf",
+    "qwen35moe-hf",
     "qwen3moe-gguf",
     "qwen3moe-hf",
     "qwen3vl-gguf",
@@ -213,7 +223,7 @@ fn twins_agree_with_transformers() {
         let words = |e: millrace::Error| e.to_string();
         let files = open_path(path).map_err(words)?;
         let checkpoint = block_on(Checkpoint::open(&files)).map_err(words)?;
-        let twins = block_on(TwinSession::load(&checkpoint, Lane::Exact, 64, 192, 1 << 20)).map_err(words)?;
+        let twins = block_on(TwinSession::load(&checkpoint, Lane::Exact, 64, 256, 1 << 20)).map_err(words)?;
         // A position's logits are those of the text up to it: beyond an original context all of it is rotated otherwise, and read again.
         let read = |i: usize| twins.prefill(&expected.tokens[..=i], 0).and_then(|()| twins.logits()).map_err(words);
         let from = expected.from as usize;

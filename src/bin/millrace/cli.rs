@@ -414,6 +414,9 @@ async fn inspect(args: Inspect) -> Result<()> {
     ));
     let types: Vec<_> = info.model.types.iter().map(|(t, n)| format!("{t} x {n}")).collect();
     lines.push(format!("tensors      {}; {:.1} MiB in the file", types.join(", "), mib(info.model.bytes)));
+    for left in &info.model.left_out {
+        lines.push(format!("left out     {} x {}: {:.1} MiB, no part of the language model", left.what, left.tensors, mib(left.bytes)));
+    }
     for c in &info.model.converted {
         lines.push(format!(
             "converted    {} x {} to {} while loading: {:.1} MiB become {:.1}",

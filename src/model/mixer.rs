@@ -1,0 +1,236 @@
+//! What mixes a layer's positions: attention, a convolution, linear attention; its tensors and its operations.
+
+use super::config::{LinearKind, MixerKind, ModelConfig, QkNorm};
+use super::tensors::{Listed, Rows, Tensors};
+use crate::error::{Error, Result};
+use crate::layout::{BufferId, Scratch};
+use crate::plan::{Act, Attention, Builder, Heads, Keys, Linear, LinearHeads, Norm, QK_NORM_ROOM, QkNorms, Rotation, Rule, ShortConv};
+use crate::weights::Matrix;
+
+pub enum Mixer {
+    Attention {
+        qkv: Matrix,               // ((H + 2 G) E, D), or (H E, D) where keys and values are another layer's; gates (H E, D) behind them
+        qk_norm: Option<BufferId>, // weights for queries, then for keys
+        o: Matrix,                 // (D, H E)
+        keys: Keys,
+    },
+    ShortConv {
+        input: Matrix,    // (3 D, D): B, C, X
+        weight: BufferId, // (D, taps)
+        output: Matrix,   // (D, D)
+    },
+    Linear {
+        input: Matrix,         // channels and gates of the norm, (.., D), and those of the heads where they are of the same types
+        gates: Option<Matrix>, // (a and b of each head, D)
+        conv: BufferId,        // (channels, taps), (channels)
+        of_heads: BufferId,    // (3, heads): A, bias, D
+        norm: BufferId,
+        output: Matrix, // (D, heads value)
+    },
+    None,
+    #[cfg(feature = "toy")]
+    RunningSum,
+}
+
+/// A layer while its tensors are reserved.
+pub struct Reserving<'t, 'a, 'b> {
+    pub t: &'t mut Tensors<'a, 'b>,
+    pub c: &'t ModelConfig,
+    pub i: usize,
+}
+
+impl Reserving<'_, '_, '_> {
+    fn name(&self, part: &str) -> String {
+        format!("blk.{}.{part}", self.i)
+    }
+
+    /// A matrix of the layer: tensors on top of each other, by llama.cpp's names and their rows.
+    pub fn matrix(&mut self, label: &str, parts: &[(&'static str, usize)], k: usize, bias: bool) -> Result<Matrix> {
+        let transposed = self.c.stored.transposed;
+        let at = |part| (part, Some(self.i));
+        let rows = |&(part, n): &(&'static str, usize)| {
+            let tensor = self.t.named(at(part), "weight", &if transposed { [k, n] } else { [n, k] });
+            Rows { tensor: Listed { transposed, ..tensor }, first: 0, rows: n }
+        };
+        let sources = parts.iter().map(rows).collect();
+        let bias = if bias {
+            let parts = parts.iter().map(|(part, n)| (Some(self.t.named(at(part), "bias", &[*n])), *n)).collect();
+            Some(self.t.vector(self.name(&format!("{label}.bias")), parts, 0.0, 1.0, 0)?)
+        } else {
+            None
+        };
+        self.t.matrix(self.name(label), sources, k, 1, bias)
+    }
+
+    fn vector(&mut self, label: &str, parts: Vec<(Option<Listed>, usize)>) -> Result<BufferId> {
+        self.t.vector(self.name(label), parts, 0.0, 1.0, 0)
+    }
+
+    fn flat(&self, part: &'static str, kind: &str, shape: &[usize]) -> Listed {
+        self.t.flat((part, Some(self.i)), kind, shape)
+    }
+
+    pub fn mixer(&mut self) -> Result<Mixer> {
+        match self.c.layers[self.i].mixer {
+            MixerKind::Attention => self.attention(Keys::Own(self.i)),
+            MixerKind::Shared(layer) => self.attention(Keys::Of(layer)),
+            MixerKind::ShortConv => self.short_conv(),
+            MixerKind::Linear => self.linear(),
+            MixerKind::None => Ok(Mixer::None),
+            #[cfg(feature = "toy")]
+            MixerKind::RunningSum => Ok(Mixer::RunningSum),
+        }
+    }
+
+    fn attention(&mut self, keys: Keys) -> Result<Mixer> {
+        let (c, d, Heads { h, g, e }) = (self.c, self.c.width, self.c.heads);
+        let qkv: &[_] = match keys {
+            Keys::Of(_) => &[("attn_q", h * e)],
+            Keys::Own(_) if c.stored.qkv => &[("attn_qkv", c.heads.qkv())],
+            Keys::Own(_) => &[("attn_q", h * e), ("attn_k", g * e), ("attn_v", g * e)],
+        };
+        let qkv = if c.attention_gate { self.gated_qkv()? } else { self.matrix("qkv", qkv, d, c.biases.qkv)? };
+        Ok(Mixer::Attention { qkv, qk_norm: self.qk_norm()?, o: self.matrix("o", &[("attn_output", d)], h * e, c.biases.output)?, keys })
+    }
+
+    /// Of each head its query and its gate are neighbours in the checkpoint.
+    fn gated_qkv(&mut self) -> Result<Matrix> {
+        let (d, Heads { h, g, e }) = (self.c.width, self.c.heads);
+        let tensor = |part, n| self.t.named((part, Some(self.i)), "weight", &[n, d]);
+        let (q, k, v) = (tensor("attn_q", 2 * h * e), tensor("attn_k", g * e), tensor("attn_v", g * e));
+        let of_q = |first: usize| Rows { tensor: q.clone(), first, rows: e };
+        let queries = (0..h).map(|head| of_q(2 * head * e));
+        let gates = (0..h).map(|head| of_q((2 * head + 1) * e));
+        let sources = queries.chain([Rows::all(k), Rows::all(v)]).chain(gates).collect();
+        self.t.matrix(self.name("qkv"), sources, d, 1, None)
+    }
+
+    /// The weights of the norms of queries and keys, where there are such.
+    fn qk_norm(&mut self) -> Result<Option<BufferId>> {
+        let (c, t, i) = (self.c, &mut *self.t, self.i);
+        let Heads { h, g, e } = c.heads;
+        let (q, k) = match c.qk_norm {
+            QkNorm::None => return Ok(None),
+            QkNorm::Each | QkNorm::Late => (e, e),
+            QkNorm::All => (h * e, g * e),
+        };
+        let room = if c.qk_norm == QkNorm::All { q } else { QK_NORM_ROOM };
+        let (q_norm, k_norm) = (t.named(("attn_q_norm", Some(i)), "weight", &[q]), t.named(("attn_k_norm", Some(i)), "weight", &[k]));
+        let mut parts = vec![(Some(q_norm), q), (None, room - q)];
+        parts.push(if matches!(c.layers[i].mixer, MixerKind::Shared(_)) { (None, k) } else { (Some(k_norm), k) });
+        t.vector(format!("blk.{i}.qk_norm"), parts, c.norm_offset, 1.0, 2 * QK_NORM_ROOM).map(Some)
+    }
+
+    fn short_conv(&mut self) -> Result<Mixer> {
+        let (d, taps) = (self.c.width, self.c.conv_taps);
+        let weight = self.flat("shortconv.conv", "weight", &[d, taps]);
+        Ok(Mixer::ShortConv {
+            input: self.matrix("conv_in", &[("shortconv.in_proj", 3 * d)], d, false)?,
+            weight: self.vector("conv", vec![(Some(weight), d * taps)])?,
+            output: self.matrix("conv_out", &[("shortconv.out_proj", d)], d, false)?,
+        })
+    }
+
+    fn linear(&mut self) -> Result<Mixer> {
+        let kind = self.c.linear.ok_or_else(|| Error::internal("linear attention without its sizes"))?;
+        let LinearKind { heads: h, conv_bias, group, .. } = kind;
+        let LinearHeads { heads, taps, .. } = h;
+        let (d, channels, width) = (self.c.width, h.channels(), h.width());
+        let tensor = |part: &'static str, n| self.t.named((part, Some(self.i)), "weight", &[n, d]);
+        let (input, gates) = match h.rule {
+            Rule::Mamba => (vec![tensor("ssm_in", width + channels + heads)], vec![]),
+            Rule::Delta => (vec![tensor("attn_qkv", channels), tensor("attn_gate", width)], vec![tensor("ssm_alpha", heads), tensor("ssm_beta", heads)]),
+        };
+        let one = self.t.alike(&input.iter().chain(&gates).collect::<Vec<_>>());
+        let rows = |tensors: Vec<Listed>| tensors.into_iter().map(Rows::all).collect();
+        let (input, gates) = if one { ([input, gates].concat(), vec![]) } else { (input, gates) };
+        let input = self.t.matrix(self.name("linear_in"), rows(input), d, 1, None)?;
+        let gates = if gates.is_empty() { None } else { Some(self.t.matrix(self.name("linear_gates"), rows(gates), d, 1, None)?) };
+        let mut conv = vec![(Some(self.flat("ssm_conv1d", "weight", &[channels, taps])), channels * taps)];
+        conv.extend(conv_bias.then(|| (Some(self.flat("ssm_conv1d", "bias", &[channels])), channels)));
+        let direct = (h.rule == Rule::Mamba).then(|| self.flat("ssm_d", "", &[heads]));
+        let of_heads = vec![(Some(self.flat("ssm_a", "", &[heads])), heads), (Some(self.flat("ssm_dt", "bias", &[heads])), heads), (direct, heads)];
+        let norm = match h.rule {
+            Rule::Delta => (self.flat("ssm_norm", "weight", &[group]), group),
+            Rule::Mamba => (self.flat("ssm_norm", "weight", &[width]), width),
+        };
+        Ok(Mixer::Linear {
+            input,
+            gates,
+            conv: self.vector("linear_conv", conv)?,
+            of_heads: self.vector("linear_heads", of_heads)?,
+            norm: self.vector("linear_norm", vec![(Some(norm.0), norm.1)])?,
+            output: self.matrix("linear_out", &[("ssm_out", d)], width, false)?,
+        })
+    }
+}
+
+impl Mixer {
+    pub fn matrices(&self) -> Vec<&Matrix> {
+        match self {
+            Self::Attention { qkv, o, .. } => vec![qkv, o],
+            Self::ShortConv { input, output, .. } => vec![input, output],
+            Self::Linear { input, gates, output, .. } => [Some(input), gates.as_ref(), Some(output)].into_iter().flatten().collect(),
+            Self::None => vec![],
+            #[cfg(feature = "toy")]
+            Self::RunningSum => vec![],
+        }
+    }
+
+    /// What layer `i` adds to the residual stream, and the product that adds it; nothing where it has added it itself. `norm` comes before it.
+    pub fn plan<'m>(&'m self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, norm: Option<&Norm>) -> Result<Option<(&'m Matrix, Act)>> {
+        let kind = c.layers[i];
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let normed = || norm.ok_or_else(|| Error::internal(format!("layer {i} has no norm before what needs one")));
+        Ok(Some(match self {
+            Self::Attention { qkv, qk_norm, o, keys } => {
+                let rows = match norm {
+                    Some(norm) => b.norm_qkv(norm, qkv)?, // (T, (H + 2 G) E)
+                    None => {
+                        let x = b.unnormed(&name("attn_input"), qkv)?;
+                        b.qkv(qkv, x)?
+                    }
+                };
+                let rope = c.ropes.get(kind.rope).map(|rope| Rotation {
+                    table: kind.rope,
+                    dims: rope.dims,
+                    interleaved: rope.interleaved,
+                    growth: rope.growth,
+                });
+                let qk_norm = qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All, late: c.qk_norm == QkNorm::Late });
+                let shape = Attention {
+                    keys: *keys,
+                    heads: c.heads,
+                    rope,
+                    qk_norm,
+                    scale: c.score_scale,
+                    window: kind.window,
+                    softcap: c.score_cap,
+                    gated: c.attention_gate,
+                };
+                (o, b.attention(&name("attention"), rows, shape, o)?) // (T, H E)
+            }
+            Self::ShortConv { input, weight, output } => {
+                let rows = b.norm_qkv(normed()?, input)?; // (T, 3 D)
+                let shape = ShortConv { layer: i, taps: c.conv_taps, weight: *weight };
+                (output, b.short_conv(&name("conv"), rows, shape, output)?)
+            }
+            Self::Linear { input, gates, conv, of_heads, norm: weights, output } => {
+                let LinearKind { heads, group, eps, conv_bias, a_log } = c.linear.ok_or_else(|| Error::internal("linear attention without its sizes"))?;
+                let rows = b.norm_qkv(normed()?, input)?;
+                let of_gates = match gates {
+                    Some(gates) => Some((b.norm_linear(normed()?, gates, Scratch::Gates)?, gates.n)),
+                    None => None,
+                };
+                let shape = Linear { layer: i, heads, conv: *conv, conv_bias, of_heads: *of_heads, a_log, norm: *weights, group, eps };
+                (output, b.linear(&name("linear"), (rows, input.n), of_gates, shape, output)?)
+            }
+            Self::None => return Ok(None),
+            #[cfg(feature = "toy")]
+            Self::RunningSum => {
+                b.running_sum(&name("running_sum"), i, normed()?)?;
+                return Ok(None);
+            }
+        }))
+    }
+}

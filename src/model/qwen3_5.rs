@@ -1,0 +1,138 @@
+//! Qwen3.5, 3.6 and Qwen3-Next: three layers of gated delta net, then one of attention whose outputs have gates; and their mixtures of experts.
+//! Of checkpoints that read pictures the language model is read; layers that guess further tokens are left out.
+
+use serde_json::json;
+
+use super::config::{FeedForwardKind, LinearKind, MixerKind, Mixture, ModelConfig, QkNorm, Stored};
+use super::keys::Keys;
+use super::names::{self, HfNames};
+use super::Architecture;
+use crate::error::{Error, Result};
+use crate::plan::{LinearHeads, Routing, Rule, Scores};
+
+pub const QWEN3_5: Architecture =
+    Architecture { gguf: "qwen35", hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"], read: |keys| read(keys, "qwen35"), names: &NAMES };
+pub const QWEN3_5_MOE: Architecture = Architecture {
+    gguf: "qwen35moe",
+    hf: &["Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"],
+    read: |keys| read_experts(keys, "qwen35moe"),
+    names: &NAMES,
+};
+
+const NAMES: HfNames = HfNames {
+    prefixes: &[("", "model.language_model."), ("", "model.")],
+    layer: &[
+        ("post_attention_norm", "post_attention_layernorm"),
+        ("attn_qkv", "linear_attn.in_proj_qkv"),
+        ("attn_gate", "linear_attn.in_proj_z"),
+        ("ssm_alpha", "linear_attn.in_proj_a"),
+        ("ssm_beta", "linear_attn.in_proj_b"),
+        ("ssm_conv1d", "linear_attn.conv1d"),
+        ("ssm_a", "linear_attn.A_log="),
+        ("ssm_dt", "linear_attn.dt_bias="),
+        ("ssm_norm", "linear_attn.norm"),
+        ("ssm_out", "linear_attn.out_proj"),
+        ("ffn_gate_inp", "mlp.gate"),
+        ("ffn_gate_up_exps", "mlp.experts.gate_up_proj="),
+        ("ffn_gate_exps", "mlp.experts.{}.gate_proj"),
+        ("ffn_up_exps", "mlp.experts.{}.up_proj"),
+        ("ffn_down_exps", "mlp.experts.down_proj=|mlp.experts.{}.down_proj"),
+        ("ffn_gate_inp_shexp", "mlp.shared_expert_gate"),
+        ("ffn_gate_shexp", "mlp.shared_expert.gate_proj"),
+        ("ffn_up_shexp", "mlp.shared_expert.up_proj"),
+        ("ffn_down_shexp", "mlp.shared_expert.down_proj"),
+    ],
+    ignored: &["mtp.", "model.visual.", "visual."],
+    ..names::LLAMA
+};
+
+fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
+    keys.defaults(&[
+        ("partial_rotary_factor", 0.25),
+        ("linear_conv_kernel_dim", 4.0),
+        ("linear_key_head_dim", 128.0),
+        ("linear_value_head_dim", 128.0),
+        ("linear_num_key_heads", 16.0),
+        ("linear_num_value_heads", 32.0),
+        ("head_dim", 256.0),
+    ]);
+    let mut c = ModelConfig::read_rms(keys, name)?;
+    // Layers that guess further tokens stand behind the others.
+    let further = keys.size_or_none("nextn_predict_layers", "mtp_num_hidden_layers")?;
+    if keys.is_gguf() {
+        c.layers.truncate(c.layers.len().saturating_sub(further));
+        c.further_layers = further;
+    }
+    keys.ignore(&["mtp_use_dedicated_embeddings", "mamba_ssm_dtype", "full_attention_interval"]);
+    // How the three coordinates of a picture's positions share the frequencies: of text they are the same.
+    keys.ignore_gguf(&["rope.dimension_sections"]);
+    keys.must_be("attn_output_gate", &json!(true))?;
+    keys.must_be("attention_bias", &json!(false))?;
+    let every = keys.size("full_attention_interval", "full_attention_interval")?.unwrap_or(4);
+    let layers = c.layers.len();
+    let linear = match (keys.flags("attention.recurrent_layers", layers + if keys.is_gguf() { further } else { 0 })?, keys.texts("layer_types")?) {
+        (Some(flags), _) => flags,
+        (None, Some(types)) => types.iter().map(|kind| layer_kind(kind)).collect::<Result<_>>()?,
+        (None, None) => (0..layers).map(|i| (i + 1) % every != 0).collect(),
+    };
+    if linear.len() < layers {
+        return Err(Error::bad_model(format!("{name}: {layers} layers, and kinds of {}", linear.len())));
+    }
+    for (layer, _) in c.layers.iter_mut().zip(linear).filter(|(_, linear)| *linear) {
+        layer.mixer = MixerKind::Linear;
+    }
+    let heads = keys.need("ssm.time_step_rank", "linear_num_value_heads")?;
+    let value = match keys.is_gguf() {
+        true => keys.need("ssm.inner_size", "")? / heads,
+        false => keys.need("", "linear_value_head_dim")?,
+    };
+    let heads = LinearHeads {
+        rule: Rule::Delta,
+        heads,
+        key_heads: keys.need("ssm.group_count", "linear_num_key_heads")?,
+        // llama.cpp's converter has the value heads in another order.
+        tiled: keys.is_gguf(),
+        key: keys.need("ssm.state_size", "linear_key_head_dim")?,
+        value,
+        taps: keys.need("ssm.conv_kernel", "linear_conv_kernel_dim")?,
+    };
+    c.linear = Some(LinearKind { heads, group: value, eps: c.eps, conv_bias: false, a_log: !keys.is_gguf() });
+    c.attention_gate = true;
+    c.qk_norm = QkNorm::Each;
+    // transformers stores weights of norms less 1, llama.cpp as they are.
+    c.norm_offset = if keys.is_gguf() { 0.0 } else { 1.0 };
+    c.stored = Stored { ffn_norm_behind: true, ..Stored::default() };
+    Ok(c)
+}
+
+fn layer_kind(kind: &str) -> Result<bool> {
+    match kind {
+        "linear_attention" => Ok(true),
+        "full_attention" => Ok(false),
+        other => Err(Error::unsupported(format!("config.json: layer type {other:?}; this version knows linear_attention and full_attention"))),
+    }
+}
+
+fn read_experts(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
+    let mut c = read(keys, name)?;
+    keys.must_be("decoder_sparse_step", &json!(1))?;
+    keys.must_be("mlp_only_layers", &json!([]))?;
+    // They are always divided by their sum.
+    keys.must_be("norm_topk_prob", &json!(true))?;
+    let routing = Routing {
+        scores: Scores::Softmax,
+        count: keys.need("expert_count", "num_experts")?,
+        used: keys.need("expert_used_count", "num_experts_per_tok")?,
+        normed: true,
+    };
+    let (ff, shared) =
+        (keys.need("expert_feed_forward_length", "moe_intermediate_size")?, keys.need("expert_shared_feed_forward_length", "shared_expert_intermediate_size")?);
+    c.experts = Some(Mixture { routing, ff, shared: Some((shared, true)) });
+    c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
+    if !keys.is_gguf() {
+        // One tensor of all experts, or some of each.
+        c.stored.each_expert = keys.any_tensor(".mlp.experts.0.");
+        c.stored.experts_gate_up = !c.stored.each_expert;
+    }
+    Ok(c)
+}

@@ -1,0 +1,126 @@
+//! What mixes positions by a state of fixed size: convolutions and linear attention.
+
+use super::builder::Operands;
+use super::{Act, Builder, Extent, Grid, Linear, Overrides, Rule, ShortConv, Value};
+use crate::base::numbers::CHUNK;
+use crate::blocks::BLOCK;
+use crate::error::Result;
+use crate::layout::{BufferId, Scratch, StateShape};
+use crate::weights::Matrix;
+
+/// Rows of a product, and f32 between them.
+pub type Rows = (Value, usize);
+
+fn numbers<const N: usize>(all: [(&'static str, usize); N]) -> Overrides {
+    all.into_iter().map(|(name, n)| (name, n as f64)).collect()
+}
+
+impl Builder<'_> {
+    fn recurrent(&mut self, layer: usize, part: &'static str, elements: usize) -> BufferId {
+        let bytes = (elements as u64 * 4).next_multiple_of(16);
+        self.layout.state(layer, part, StateShape::Recurrent { bytes }, self.sizes.slots)
+    }
+
+    /// `C conv(B X)` of rows of B, C and X, in the form that `consumer` reads.
+    pub fn short_conv(&mut self, name: &str, rows: Value, shape: ShortConv, consumer: &Matrix) -> Result<Act> {
+        let ShortConv { layer, taps, weight } = shape;
+        let d = consumer.k;
+        let conv = self.recurrent(layer, "conv", taps * d);
+        let out = self.room(Scratch::Attention, consumer);
+        let kernel = self.select.choose("short_conv", &[("out", out.axis())])?;
+        let kb = d.div_ceil(BLOCK);
+        let convolution = numbers([("CHANNELS", d), ("TAPS", taps), ("STRIDE", 3 * d), ("CONV_AT", 0)]);
+        let own = numbers([("KB", kb), ("KEEP", usize::from(self.decode()))]);
+        let mut bindings: Operands = vec![("x", rows.into()), ("cw", weight.into()), ("conv", conv.into())];
+        bindings.extend(out.outputs());
+        let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
+        self.push(name, kernel, [&convolution[..], &own].concat(), bindings, grid, 0);
+        let act = self.filled(out);
+        if !self.decode() {
+            self.keep(name, rows, conv, [&convolution[..], &numbers([("TIMES", 2 * d)])].concat(), d)?;
+        }
+        Ok(act)
+    }
+
+    /// The last rows of a pass go to the state of their convolution.
+    fn keep(&mut self, name: &str, rows: Value, conv: BufferId, overrides: Overrides, channels: usize) -> Result<()> {
+        let kernel = self.select.choose("conv_keep", &[])?;
+        let grid = Grid(Extent::Fixed((channels as u32).div_ceil(kernel.variant.workgroup[0])), Extent::Fixed(1));
+        self.push(&format!("{name}.keep"), kernel, overrides, vec![("x", rows.into()), ("conv", conv.into())], grid, 0);
+        Ok(())
+    }
+
+    /// Linear attention of projected rows, its norm and its gate, in the form that `consumer` reads. `gates`: the rows that have a (and b), where
+    /// they are not behind the others.
+    pub fn linear(&mut self, name: &str, rows: Rows, gates: Option<Rows>, shape: Linear, consumer: &Matrix) -> Result<Act> {
+        let Linear { layer, heads: h, .. } = shape;
+        let (channels, width) = (h.channels(), h.width());
+        let ((x, stride), keys) = (rows, h.key_heads * h.key);
+        // Where a row has its channels, the gates of its norm, and a; and where the channels have queries, keys and values.
+        let delta = h.rule == Rule::Delta;
+        let (conv_at, z_at, [q, k, v]) = if delta { (0, channels, [0, keys, 2 * keys]) } else { (width, 0, [width + keys, width, 0]) };
+        let (gates, each, a_at) = gates.map_or((x, stride, channels + width), |(gates, each)| (gates, each, 0));
+        let of_keys = [
+            ("HEADS", h.heads),
+            ("KEY_HEADS", h.key_heads),
+            ("KEYS_EACH", if h.tiled { 1 } else { h.heads / h.key_heads }),
+            ("KEY", h.key),
+            ("Q_AT", q),
+            ("K_AT", k),
+            ("DELTA", usize::from(delta)),
+        ];
+        let of_keys = numbers(of_keys);
+        let of_values = [&of_keys[..], &numbers([("VALUE", h.value), ("V_AT", v)])].concat();
+        let convolution = numbers([("CHANNELS", channels), ("TAPS", h.taps), ("STRIDE", stride), ("CONV_AT", conv_at)]);
+        let flags = [("BIAS", usize::from(shape.conv_bias)), ("A_LOG", usize::from(shape.a_log))];
+        let gate_at = [("GATES", each), ("A_AT", a_at), ("B_AT", if delta { a_at + h.heads } else { 0 })];
+        let projected = [&of_values[..], &convolution, &numbers(flags), &numbers(gate_at)].concat();
+        let scale = vec![("SCALE", if delta { (h.key as f64).powf(-0.5) } else { 1.0 })];
+        let channel_count = numbers([("CHANNELS", channels)]);
+        let conv = self.recurrent(layer, "conv", h.taps * channels);
+        let s = self.recurrent(layer, "s", h.heads * h.value * h.key);
+        let bytes = (h.heads * h.value * h.key * 4) as u64;
+        let read: Operands =
+            vec![("x", x.into()), ("cw", shape.conv.into()), ("gates", gates.into()), ("heads", shape.of_heads.into()), ("conv", conv.into())];
+        let mixed = self.scratch(Scratch::Mixed, width);
+        let columns = |tile: u32| Grid(Extent::Fixed(h.heads as u32), Extent::Fixed(h.value as u32 / tile));
+        if self.decode() {
+            let kernel = self.select.choose("delta_step", &[])?;
+            let grid = columns(kernel.variant.tile[0]);
+            self.push(name, kernel, [projected, scale].concat(), [&read[..], &[("s", s.into()), ("y", mixed.into())]].concat(), grid, bytes);
+        } else {
+            let (convolved, strengths) = (self.scratch(Scratch::Convolved, channels), self.scratch(Scratch::Strengths, 2 * h.heads));
+            let kernel = self.select.choose("delta_conv", &[])?;
+            let grid = Grid(Extent::Fixed((2 * h.key_heads + h.heads) as u32), self.per_row(1));
+            let outputs = [("y", convolved.into()), ("strengths", strengths.into())];
+            self.push(&format!("{name}.conv"), kernel, projected, [&read[..], &outputs].concat(), grid, 0);
+            let (convolved, strengths) = (self.made(convolved), self.made(strengths));
+            self.keep(name, x, conv, convolution, channels)?;
+
+            let chunks = u64::from(self.sizes.rows.div_ceil(CHUNK));
+            let within = self.layout.reserve(Scratch::Within, chunks * h.heads as u64 * 2 * u64::from(CHUNK * CHUNK) * 4);
+            let kernel = self.select.choose("delta_intra", &[])?;
+            let input: Operands = vec![("x", convolved.into()), ("strengths", strengths.into())];
+            let overrides = [&of_keys[..], &channel_count, &scale].concat();
+            let grid = Grid(Extent::Fixed(h.heads as u32), Extent::Rows { per: CHUNK });
+            self.push(&format!("{name}.intra"), kernel, overrides, [&input[..], &[("within", within.into())]].concat(), grid, 0);
+
+            let within = self.made(within);
+            let kernel = self.select.choose("delta_scan", &[("width", if h.key > 128 { "e256" } else { "e128" })])?;
+            let grid = columns(kernel.variant.tile[0]);
+            let more = [("within", within.into()), ("heads", shape.of_heads.into()), ("s", s.into()), ("y", mixed.into())];
+            self.push(name, kernel, [&of_values[..], &channel_count, &scale].concat(), [&input[..], &more].concat(), grid, bytes);
+        }
+        let mixed = self.made(mixed);
+        let out = self.room(Scratch::Attention, consumer);
+        let kernel = self.select.choose("gated_norm", &[("out", out.axis())])?;
+        let sizes = [("WIDTH", width), ("GROUP", shape.group), ("STRIDE", stride), ("Z_AT", z_at)];
+        let order = [("OWN", usize::from(!delta)), ("FIRST", usize::from(!delta))];
+        let overrides = [&numbers(sizes)[..], &numbers(order), &[("EPS", shape.eps)]].concat();
+        let mut bindings: Operands = vec![("x", mixed.into()), ("z", x.into()), ("nw", shape.norm.into())];
+        bindings.extend(out.outputs());
+        let grid = Grid(Extent::Fixed((width / shape.group) as u32), self.per_row(1));
+        self.push(&format!("{name}.norm"), kernel, overrides, bindings, grid, 0);
+        Ok(self.filled(out))
+    }
+}
