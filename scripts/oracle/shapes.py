@@ -55,6 +55,9 @@ SHAPES = {
         # Layers enough for one in six to differ.
         Shape("d64-deep", d=64, h=4, g=1, e=32, f=96, tied=True, layers=6),
         Shape("d100-deep", d=100, h=2, g=2, e=40, f=132, tied=True, layers=7),
+        Shape("d64-square-deep", d=64, h=2, g=1, e=32, f=96, tied=True, layers=6),
+        Shape("d64-square-five", d=64, h=2, g=1, e=32, f=96, tied=True, layers=5),
+        Shape("d128-square-deep", d=128, h=4, g=2, e=32, f=192, tied=True, layers=6),
         # What a real small model has: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
         # The smallest that blocks of 256 fit.

@@ -13,7 +13,7 @@ from ..shapes import Shape
 NAME = "llama"
 ARCH = MODEL_ARCH.LLAMA
 # Deep ones are for families whose layers differ.
-SHAPES = tuple(name for name in ALL_SHAPES if "deep" not in name)
+SHAPES = tuple(name for name, shape in ALL_SHAPES.items() if shape.layers <= 2)
 # Those without what only Llama has.
 PLAIN = tuple(name for name in SHAPES if "llama3" not in name and not ALL_SHAPES[name].biases)
 # Those whose heads are together as wide as the model: many configurations cannot say otherwise.
