@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 import torch
 from gguf import MODEL_ARCH_NAMES, GGUFReader, GGUFWriter, get_tensor_name_map
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from . import weight_types
@@ -104,7 +105,8 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
     writer.add_quantization_version(2)
     tokenizer.write_gguf_metadata(writer)
     for name, values in recipe.family.extra_tensors(model.config).items():
-        writer.add_tensor(name, values)
+        kind = weight_types.type_of(recipe.weight_type, name, values.shape)
+        writer.add_tensor(name, weight_types.pack(values, kind), raw_dtype=kind)
     names = gguf_names(recipe, model)
     for name, parameter in weights(model):
         if left_out(recipe, name):
@@ -146,6 +148,10 @@ def write_folder(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenize
         tensor.data = tensor.data.to(torch.float32 if single(name) else kinds[recipe.weight_type])
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
     model.save_pretrained(folder, max_shard_size=size * 2 // 3 if recipe.shards else size * 2)
+    if unread := getattr(recipe.family, "unread_tensors", lambda config: {})(model.config):
+        path = folder / "model.safetensors"
+        more = {name: torch.from_numpy(values).to(kinds[recipe.weight_type]) for name, values in unread.items()}
+        save_file({**load_file(path), **more}, path, metadata={"format": "pt"})
     tokenizer.write_folder(folder, template_in_config=recipe.old_config)
     if recipe.old_config:
         age_config(folder / "config.json", recipe.family)
