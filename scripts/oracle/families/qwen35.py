@@ -102,11 +102,15 @@ def spread(name: str, shape: Shape) -> tuple[float, float]:
 
 def metadata(writer: GGUFWriter, config: Any) -> None:
     text = config.text_config
-    sizes_metadata(writer, text, head_width=True)
+    mixers_metadata(writer, text)
     predicted = text.mtp_num_hidden_layers
     del writer.kv_data[0][f"{writer.arch}.block_count"]
     writer.add_block_count(text.num_hidden_layers + predicted)
     writer.add_nextn_predict_layers(predicted)
+
+
+def mixers_metadata(writer: GGUFWriter, text: Any) -> None:
+    sizes_metadata(writer, text, head_width=True)
     rope = text.rope_parameters
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(text.head_dim * rope["partial_rotary_factor"]))
@@ -129,7 +133,7 @@ def regrouped(array: np.ndarray, axis: int, first: int, second: int) -> np.ndarr
 
 def value_heads(name: str, array: np.ndarray, config: Any, back: bool) -> np.ndarray:
     """A parameter with its heads of values in the other order, where it has any."""
-    text = config.text_config
+    text = getattr(config, "text_config", config)
     groups, each = text.linear_num_key_heads, text.linear_num_value_heads // text.linear_num_key_heads
     first, second = (each, groups) if back else (groups, each)
     kind = name.partition("linear_attn.")[2]
@@ -160,8 +164,12 @@ def from_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
     return array - 1 if plus_one(name) else array
 
 
+def layer_of(name: str) -> str:
+    return name.partition(".layers.")[2].partition(".")[0]
+
+
 def gguf_parts(name: str) -> list[str] | None:
-    return [f"blk.{name.split('.')[3]}.ssm_dt.bias"] if name.endswith("dt_bias") else None
+    return [f"blk.{layer_of(name)}.ssm_dt.bias"] if name.endswith("dt_bias") else None
 
 
 def unread_tensors(config: Any) -> dict[str, np.ndarray]:
