@@ -148,13 +148,20 @@ def write_folder(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenize
         tensor.data = tensor.data.to(torch.float32 if single(name) else kinds[recipe.weight_type])
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
     model.save_pretrained(folder, max_shard_size=size * 2 // 3 if recipe.shards else size * 2)
-    if unread := getattr(recipe.family, "unread_tensors", lambda config: {})(model.config):
-        path = folder / "model.safetensors"
-        more = {name: torch.from_numpy(values).to(kinds[recipe.weight_type]) for name, values in unread.items()}
-        save_file({**load_file(path), **more}, path, metadata={"format": "pt"})
+    as_published(recipe, model, folder, kinds[recipe.weight_type])
     tokenizer.write_folder(folder, template_in_config=recipe.old_config)
     if recipe.old_config:
         age_config(folder / "config.json", recipe.family)
+
+
+def as_published(recipe: Recipe, model: PreTrainedModel, folder: Path, kind: torch.dtype) -> None:
+    """Gives a folder of one file the tensors that published ones have, where transformers writes others."""
+    unread = getattr(recipe.family, "unread_tensors", lambda config: {})(model.config)
+    arranged = getattr(recipe.family, "arranged", None)
+    if unread or arranged:
+        path = folder / "model.safetensors"
+        tensors = {**load_file(path), **{name: torch.from_numpy(values).to(kind) for name, values in unread.items()}}
+        save_file(arranged(tensors) if arranged else tensors, path, metadata={"format": "pt"})
 
 
 def age_config(path: Path, family: ModuleType) -> None:

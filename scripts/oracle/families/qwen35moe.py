@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from gguf import MODEL_ARCH, GGUFWriter
 from transformers import Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig
 
@@ -41,6 +42,16 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
     writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
     # Of this summer's converter, beside the interval.
     writer.add_array(f"{writer.arch}.attention.recurrent_layers", [kind == "linear_attention" for kind in config.layer_types])
+
+
+def arranged(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """All experts of a layer in two tensors, gates' rows before up's, whose names do not end as others do."""
+    merged = {name: tensor for name, tensor in tensors.items() if ".experts." not in name}
+    for start in sorted({name.partition(".experts.")[0] for name in tensors if ".experts." in name}):
+        gate, up, down = ([tensors[f"{start}.experts.{expert}.{kind}_proj.weight"] for expert in range(EXPERTS)] for kind in ("gate", "up", "down"))
+        merged[f"{start}.experts.gate_up_proj"] = torch.cat([torch.stack(gate), torch.stack(up)], dim=1)
+        merged[f"{start}.experts.down_proj"] = torch.stack(down)
+    return merged
 
 
 def gguf_parts(name: str) -> list[str] | None:
