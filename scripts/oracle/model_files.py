@@ -4,6 +4,7 @@ The reference always runs on what was read back, so that rounding by the file's 
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ from types import ModuleType
 import numpy as np
 import torch
 from gguf import MODEL_ARCH_NAMES, GGUFReader, GGUFWriter, get_tensor_name_map
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from . import weight_types
@@ -40,7 +42,7 @@ def random_model(recipe: Recipe, tokenizer: MadeTokenizer) -> PreTrainedModel:
     model = recipe.family.model(recipe.family.config(recipe.shape, tokenizer.ids))
     generator = np.random.default_rng([recipe.seed, recipe.shape.d, recipe.shape.f, recipe.shape.e])
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in weights(model):
             mean, deviation = recipe.family.spread(name, recipe.shape)
             values = mean + deviation * generator.standard_normal(tuple(parameter.shape), dtype=np.float32)
             parameter.copy_(torch.from_numpy(values.astype(np.float32)))
@@ -69,12 +71,19 @@ def left_out(recipe: Recipe, name: str) -> bool:
     return getattr(recipe.family, "left_out", lambda name: False)(name)
 
 
+def weights(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
+    """By name what a file holds: the parameters, and after them buffers that are no mere tables, such as biases that choose experts."""
+    yield from model.named_parameters()
+    kept = model.state_dict()
+    yield from ((name, buffer) for name, buffer in model.named_buffers() if name in kept)
+
+
 def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, list[str]]:
     """transformers' parameter names -> llama.cpp's, several where a file holds a parameter in parts."""
     table = get_tensor_name_map(recipe.family.ARCH, recipe.shape.layers)
     parts = getattr(recipe.family, "gguf_parts", lambda name: None)
     names = {}
-    for name, _ in model.named_parameters():
+    for name, _ in weights(model):
         if left_out(recipe, name):
             continue
         # Of a model that reads more than text.
@@ -96,15 +105,16 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
     writer.add_quantization_version(2)
     tokenizer.write_gguf_metadata(writer)
     for name, values in recipe.family.extra_tensors(model.config).items():
-        writer.add_tensor(name, values)
+        kind = weight_types.type_of(recipe.weight_type, name, values.shape)
+        writer.add_tensor(name, weight_types.pack(values, kind), raw_dtype=kind)
     names = gguf_names(recipe, model)
-    for name, parameter in model.named_parameters():
+    for name, parameter in weights(model):
         if left_out(recipe, name):
             continue
         values = recipe.family.to_gguf(name, parameter.detach().numpy(), model.config)
         parts = np.split(values, len(names[name]), axis=values.ndim - 2) if len(names[name]) > 1 else [values]
         for part, part_values in zip(names[name], parts, strict=True):
-            kind = weight_types.type_of(recipe.weight_type, part, part_values.ndim)
+            kind = weight_types.type_of(recipe.weight_type, part, part_values.shape)
             writer.add_tensor(part, weight_types.pack(part_values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -122,7 +132,7 @@ def read_gguf(recipe: Recipe, model: PreTrainedModel, paths: list[Path]) -> PreT
     names = gguf_names(recipe, model)
     reference = recipe.family.model(model.config)
     with torch.no_grad():
-        for name, parameter in reference.named_parameters():
+        for name, parameter in weights(reference):
             if left_out(recipe, name):
                 continue
             parts = [weight_types.unpack(tensors[part].data, tensors[part].tensor_type) for part in names[name]]
@@ -133,20 +143,34 @@ def read_gguf(recipe: Recipe, model: PreTrainedModel, paths: list[Path]) -> PreT
 
 def write_folder(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer, folder: Path) -> None:
     kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-    model = model.to(kinds[recipe.weight_type])
+    single = getattr(recipe.family, "single", lambda name: False)
+    for name, tensor in weights(model):
+        tensor.data = tensor.data.to(torch.float32 if single(name) else kinds[recipe.weight_type])
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
     model.save_pretrained(folder, max_shard_size=size * 2 // 3 if recipe.shards else size * 2)
+    as_published(recipe, model, folder, kinds[recipe.weight_type])
     tokenizer.write_folder(folder, template_in_config=recipe.old_config)
     if recipe.old_config:
-        age_config(folder / "config.json")
+        age_config(folder / "config.json", recipe.family)
 
 
-def age_config(path: Path) -> None:
-    """Rewrites config.json with the keys of transformers 4: rope_theta, rope_scaling, torch_dtype."""
+def as_published(recipe: Recipe, model: PreTrainedModel, folder: Path, kind: torch.dtype) -> None:
+    """Gives a folder of one file the tensors that published ones have, where transformers writes others."""
+    unread = getattr(recipe.family, "unread_tensors", lambda config: {})(model.config)
+    arranged = getattr(recipe.family, "arranged", None)
+    if unread or arranged:
+        path = folder / "model.safetensors"
+        tensors = {**load_file(path), **{name: torch.from_numpy(values).to(kind) for name, values in unread.items()}}
+        save_file(arranged(tensors) if arranged else tensors, path, metadata={"format": "pt"})
+
+
+def age_config(path: Path, family: ModuleType) -> None:
+    """Rewrites config.json with the keys of transformers 4: rope_theta, rope_scaling, torch_dtype, and what the family's first folders say."""
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters")
     config["rope_theta"] = rope.pop("rope_theta")
     config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype")
     config["transformers_version"] = "4.46.0"
+    getattr(family, "age", lambda config: None)(config)
     path.write_text(json.dumps(dict(sorted(config.items())), indent=2) + "\n")

@@ -26,6 +26,10 @@ class Shape:
     llama3_rope: bool = False
     biases: bool = False  # of every product, where the family has them
     layers: int = 2
+    # Of layers that keep a state in place of keys and values: groups that share keys, heads of values, and what a state is wide.
+    groups: int = 2
+    states: int = 4
+    state: int = 32
     vocabulary: int = VOCABULARY
     context: int = 512
 
@@ -55,6 +59,13 @@ SHAPES = {
         # Layers enough for one in six to differ.
         Shape("d64-deep", d=64, h=4, g=1, e=32, f=96, tied=True, layers=6),
         Shape("d100-deep", d=100, h=2, g=2, e=40, f=132, tied=True, layers=7),
+        Shape("d64-square-deep", d=64, h=2, g=1, e=32, f=96, tied=True, layers=6),
+        Shape("d64-square-five", d=64, h=2, g=1, e=32, f=96, tied=True, layers=5),
+        Shape("d128-square-deep", d=128, h=4, g=2, e=32, f=192, tied=True, layers=6),
+        # Mixers that keep a state, once as wide as published ones are.
+        Shape("d64-state128", d=64, h=2, g=1, e=32, f=64, tied=True, layers=4, state=128),
+        Shape("d64-state32", d=64, h=2, g=1, e=64, f=64, tied=False, layers=4),
+        Shape("d64-state64", d=64, h=2, g=1, e=32, f=32, tied=True, layers=4, states=2, state=64),
         # What a real small model has: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
         # The smallest that blocks of 256 fit.

@@ -58,13 +58,20 @@ TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = 
     "mixed": (mixed, LlamaFileType.MOSTLY_Q4_0),
 }
 
+# Parts of the names of matrices that stay F32.
+SINGLE = ("_norm", "gate_inp", "position_embd", "shortconv.conv", "ssm_conv1d")
+
 # What a safetensors file can hold: the quantized types are GGUF's own.
 SAFETENSORS_TYPES = ("f32", "f16", "bf16")
 
 
-def type_of(weight_type: str, tensor: str, dimensions: int) -> GGMLQuantizationType:
-    """The GGML type of one tensor. Vectors (norms, RoPE factors), routers and learned positions are F32 in every real file."""
-    return Q.F32 if dimensions == 1 or "gate_inp" in tensor or "position_embd" in tensor else TYPES[weight_type][0](tensor)
+def type_of(weight_type: str, tensor: str, shape: tuple[int, ...]) -> GGMLQuantizationType:
+    """The GGML type of one tensor. Vectors, norms, routers, learned positions and what convolutions and states have are F32 in every real file."""
+    if len(shape) == 1 or not tensor.endswith(".weight") or any(part in tensor for part in SINGLE):
+        return Q.F32
+    kind = TYPES[weight_type][0](tensor)
+    # Where rows are no whole blocks, llama.cpp's converter writes halves.
+    return kind if shape[-1] % GGML_QUANT_SIZES[kind][0] == 0 else Q.F16
 
 
 def check(weight_type: str, file_format: str, shape: Shape) -> None:

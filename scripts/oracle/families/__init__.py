@@ -16,6 +16,10 @@ A family module has
                   where the gguf package does not know a parameter, or a file holds it in several tensors that divide its rows, or
                   those of each expert: their names, else None
     left_out(name)  whether a GGUF file of the language model lacks a parameter; by default none
+    unread_tensors(config) -> {name: array} that a folder has and the language model leaves out
+    arranged(tensors) -> the tensors of a folder as published ones have them, where transformers would write others
+    single(name)    whether a folder keeps a parameter in f32 whatever the others are; by default none
+    age(config)     makes of config.json what the family's first folders said, where more than the keys of every family changed
 """
 
 from importlib import import_module

@@ -13,7 +13,7 @@ from ..shapes import Shape
 NAME = "llama"
 ARCH = MODEL_ARCH.LLAMA
 # Deep ones are for families whose layers differ.
-SHAPES = tuple(name for name in ALL_SHAPES if "deep" not in name)
+SHAPES = tuple(name for name, shape in ALL_SHAPES.items() if shape.layers <= 2)
 # Those without what only Llama has.
 PLAIN = tuple(name for name in SHAPES if "llama3" not in name and not ALL_SHAPES[name].biases)
 # Those whose heads are together as wide as the model: many configurations cannot say otherwise.
@@ -100,7 +100,9 @@ def sizes_metadata(writer: GGUFWriter, config: Any, head_width: bool = False) ->
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
+    # Where all layers have experts, some configurations do not say it.
+    if hasattr(config, "intermediate_size"):
+        writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     if head_width:
