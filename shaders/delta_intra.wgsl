@@ -10,9 +10,11 @@ override CHANNELS: u32;
 override SCALE: f32;   // of queries
 
 const CHUNK = {{ chunk }}u;
-const EACH = CHUNK * CHUNK / {{ workgroup }}u;   // entries of a row that an invocation has
-var<workgroup> a: array<f32, CHUNK * CHUNK>;
-var<workgroup> inverse: array<f32, CHUNK * CHUNK>;
+const ACROSS = {{ workgroup }}u / CHUNK;   // invocations that share a row
+const EACH = CHUNK / ACROSS;               // entries of a row that an invocation has
+{% include "common/staged.wgsl" %}
+var<workgroup> a: array<f32, CHUNK * (CHUNK + 1u)>;
+var<workgroup> solved: array<f32, 2u * CHUNK>;   // the last row of (I + A)^-1 that is known, and the one before it
 var<workgroup> sums: array<f32, CHUNK>;
 var<workgroup> strength: array<f32, CHUNK>;
 
@@ -23,48 +25,66 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let first = wid.y * CHUNK;
     if (first >= state.rows) { return; }
     let rows = min(state.rows - first, CHUNK);
+    let at = vec2<u32>(K_AT + key_head(head) * KEY, Q_AT + key_head(head) * KEY) / 4u;
+    var next = fetch(first, rows, at, 0u, li);
     if (li < CHUNK) {
-        var sum = 0.0;
-        for (var i = 0u; i <= min(li, rows - 1u); i++) { sum += strengths[(first + i) * HEADS + head].x; }
-        sums[li] = sum;
-        strength[li] = select(0.0, strengths[(first + min(li, rows - 1u)) * HEADS + head].y, li < rows);
+        let own = strengths[(first + min(li, rows - 1u)) * HEADS + head];
+        strength[li] = select(0.0, own.y, li < rows);
+        sums[li] = select(0.0, own.x, li < rows);
     }
     workgroupBarrier();
-    let i = li / (CHUNK / EACH);
-    let j0 = li % (CHUNK / EACH);
-    let q_at = (Q_AT + key_head(head) * KEY) / 4u;
-    let k_at = (K_AT + key_head(head) * KEY) / 4u;
-    let own = (first + min(i, rows - 1u)) * (CHANNELS / 4u);
-    let out = ((wid.y * HEADS + head) * 2u) * CHUNK * CHUNK;
+    var until = 0.0;
+    if (li < CHUNK) {
+        for (var r = 0u; r <= li; r++) { until += sums[r]; }
+    }
+    workgroupBarrier();
+    if (li < CHUNK) { sums[li] = until; }
+    let i = li / ACROSS;
+    let j0 = li % ACROSS;
     var kk: array<f32, EACH>;
     var qk: array<f32, EACH>;
-    for (var f = 0u; f < KEY / 4u; f++) {
-        let k = x[own + k_at + f];
-        let q = x[own + q_at + f];
-        for (var e = 0u; e < EACH; e++) {
-            let j = j0 + e * (CHUNK / EACH);
-            let other = x[(first + min(j, rows - 1u)) * (CHANNELS / 4u) + k_at + f];
-            kk[e] += dot(k, other);
-            qk[e] += dot(q, other);
+    for (var from = 0u; from < KEY / 4u; from += SLICE) {
+        stage(next, li);
+        workgroupBarrier();
+        next = fetch(first, rows, at, from + SLICE, li);
+        for (var f = 0u; f < SLICE; f++) {
+            let k = of_key(i, f);
+            let q = of_query(i, f);
+            for (var e = 0u; e < EACH; e++) {
+                let other = of_key(j0 + e * ACROSS, f);
+                kk[e] += dot(k, other);
+                qk[e] += dot(q, other);
+            }
         }
+        workgroupBarrier();
     }
+    let out = ((wid.y * HEADS + head) * 2u) * CHUNK * CHUNK;
     for (var e = 0u; e < EACH; e++) {
-        let j = j0 + e * (CHUNK / EACH);
+        let j = j0 + e * ACROSS;
         let there = i < rows && j <= i;
         // What is above the diagonal would overflow.
         let fade = exp(min(sums[i] - sums[j], 0.0));
-        a[i * CHUNK + j] = select(0.0, strength[i] * fade * kk[e], there && j < i);
+        a[i * (CHUNK + 1u) + j] = select(0.0, strength[i] * fade * kk[e], there && j < i);
         within[out + CHUNK * CHUNK + i * CHUNK + j] = select(0.0, SCALE * fade * qk[e], there);
     }
     if (DELTA == 0u) { return; }
-    workgroupBarrier();
-    // A column an invocation, which nobody else reads.
-    if (li < CHUNK) {
-        for (var row = 0u; row < CHUNK; row++) {
-            var sum = select(0.0, 1.0, row == li);
-            for (var l = li; l < row; l++) { sum -= a[row * CHUNK + l] * inverse[l * CHUNK + li]; }
-            inverse[row * CHUNK + li] = sum;
-            within[out + row * CHUNK + li] = sum;
+    // Row after row is done: those below it lose their share of it.
+    let column = li % CHUNK;
+    let r0 = li / CHUNK;
+    var own: array<f32, EACH>;
+    for (var e = 0u; e < EACH; e++) { own[e] = select(0.0, 1.0, r0 + e * ACROSS == column); }
+    for (var l = 0u; l < CHUNK; l++) {
+        if (l % ACROSS == r0) {
+            for (var e = 0u; e < EACH; e++) {
+                if (r0 + e * ACROSS == l) { solved[l % 2u * CHUNK + column] = own[e]; }
+            }
+        }
+        workgroupBarrier();   // the first also is that of a
+        let done = solved[l % 2u * CHUNK + column];
+        for (var e = 0u; e < EACH; e++) {
+            let row = r0 + e * ACROSS;
+            if (row > l) { own[e] -= a[row * (CHUNK + 1u) + l] * done; }
         }
     }
+    for (var e = 0u; e < EACH; e++) { within[out + (r0 + e * ACROSS) * CHUNK + column] = own[e]; }
 }

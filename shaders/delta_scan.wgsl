@@ -16,11 +16,13 @@ const COLUMNS = {{ tile[0] }}u;
 const CHUNK = {{ chunk }}u;
 const ROWS = CHUNK * COLUMNS / {{ workgroup }}u;   // of a chunk, neighbours, that an invocation has of its column
 const PADDED = {{ 256 if width == "e256" else 128 }}u / 4u + 1u;
-const CHUNKED = CHUNK / 4u + 1u;
-var<workgroup> columns: array<vec4<f32>, COLUMNS * PADDED>;   // [COLUMNS][KEY / 4]: S
-var<workgroup> rest: array<vec4<f32>, COLUMNS * CHUNKED>;     // [COLUMNS][CHUNK / 4]: s (v - exp(G) S k)
-var<workgroup> u: array<vec4<f32>, COLUMNS * CHUNKED>;        // [COLUMNS][CHUNK / 4]: U
-var<workgroup> sums: array<f32, CHUNK>;                       // G
+const AHEAD = 8u;                                  // rows of keys on their way
+{% include "common/staged.wgsl" %}
+// Together no more than the default limit of 16 KiB.
+var<workgroup> columns: array<vec4<f32>, COLUMNS * PADDED>;       // [COLUMNS][KEY / 4]: S
+var<workgroup> u: array<f32, COLUMNS * (CHUNK + 1u)>;             // [COLUMNS][CHUNK]: s (v - exp(G) S k), then U
+var<workgroup> sums: array<f32, CHUNK>;                           // G
+var<workgroup> fades: array<f32, CHUNK>;                          // exp(G_last - G)
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -28,57 +30,73 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let head = wid.x;
     let column0 = wid.y * COLUMNS;
     let fours = KEY / 4u;
-    let stored = ((state.slot * HEADS + head) * VALUE + column0) * fours;
-    for (var i = li; i < COLUMNS * fours; i += {{ workgroup }}u) { columns[i / fours * PADDED + i % fours] = s[stored + i]; }
-    let q_at = (Q_AT + key_head(head) * KEY) / 4u;
-    let k_at = (K_AT + key_head(head) * KEY) / 4u;
+    let kept = ((state.slot * HEADS + head) * VALUE + column0) * fours;
+    for (var i = li; i < COLUMNS * fours; i += {{ workgroup }}u) { columns[i / fours * PADDED + i % fours] = s[kept + i]; }
+    let at = vec2<u32>(K_AT + key_head(head) * KEY, Q_AT + key_head(head) * KEY) / 4u;
     let c = li % COLUMNS;
-    let group = li / COLUMNS;
-    let i0 = group * ROWS;
+    let i0 = li / COLUMNS * ROWS;
     let v_at = V_AT + head * VALUE + column0 + c;
     for (var first = 0u; first < state.rows; first += CHUNK) {
         let rows = min(state.rows - first, CHUNK);
+        var next = fetch(first, rows, at, 0u, li);
+        if (li < CHUNK) { sums[li] = select(0.0, strengths[(first + min(li, rows - 1u)) * HEADS + head].x, li < rows); }
+        workgroupBarrier();
+        // Sums from the first row on, and from the last row back: differences of sums would lose what is small.
+        var until = 0.0;
+        var after = 0.0;
         if (li < CHUNK) {
-            var sum = 0.0;
-            for (var i = 0u; i <= min(li, rows - 1u); i++) { sum += strengths[(first + i) * HEADS + head].x; }
-            sums[li] = sum;
+            for (var i = 0u; i < CHUNK; i++) {
+                let g = sums[i];
+                if (i <= li) { until += g; } else { after += g; }
+            }
+        }
+        var v: array<f32, ROWS>;
+        var strength: array<f32, ROWS>;
+        for (var r = 0u; r < ROWS; r++) {
+            let i = first + min(i0 + r, rows - 1u);
+            v[r] = x[i * (CHANNELS / 4u) + v_at / 4u][v_at % 4u];
+            strength[r] = select(0.0, strengths[i * HEADS + head].y, i0 + r < rows);
         }
         workgroupBarrier();
+        if (li < CHUNK) {
+            sums[li] = until;
+            fades[li] = exp(after);
+        }
         let prepared = ((first / CHUNK * HEADS + head) * 2u) * CHUNK * CHUNK / 4u;
-        var old_k = vec4<f32>();
-        var old_q = vec4<f32>();
-        for (var f = 0u; f < fours; f++) {
-            let of_s = columns[c * PADDED + f];
-            for (var r = 0u; r < ROWS; r++) {
-                let row = (first + min(i0 + r, rows - 1u)) * (CHANNELS / 4u);
-                old_q[r] += dot(of_s, x[row + q_at + f]);
-                if (DELTA == 1u) { old_k[r] += dot(of_s, x[row + k_at + f]); }
+        var old_k: array<f32, ROWS>;
+        var old_q: array<f32, ROWS>;
+        for (var from = 0u; from < fours; from += SLICE) {
+            stage(next, li);
+            workgroupBarrier();
+            next = fetch(first, rows, at, from + SLICE, li);
+            for (var f = 0u; f < SLICE; f++) {
+                if (from + f < fours) {
+                    let of_s = columns[c * PADDED + from + f];
+                    for (var r = 0u; r < ROWS; r++) {
+                        old_q[r] += dot(of_s, of_query(i0 + r, f));
+                        if (DELTA == 1u) { old_k[r] += dot(of_s, of_key(i0 + r, f)); }
+                    }
+                }
             }
+            workgroupBarrier();
         }
-        var v = vec4<f32>();
-        var left = vec4<f32>();
-        for (var r = 0u; r < ROWS; r++) {
-            let i = i0 + r;
-            if (i < rows) {
-                v[r] = x[(first + i) * (CHANNELS / 4u) + v_at / 4u][v_at % 4u];
-                left[r] = strengths[(first + i) * HEADS + head].y * (v[r] - exp(sums[i]) * old_k[r]);
-            }
-        }
-        rest[c * CHUNKED + group] = left;
+        for (var r = 0u; r < ROWS; r++) { u[c * (CHUNK + 1u) + i0 + r] = strength[r] * (v[r] - exp(sums[i0 + r]) * old_k[r]); }
         workgroupBarrier();
         if (DELTA == 1u) {
-            var solved = vec4<f32>();
+            var solved: array<f32, ROWS>;
             for (var j = 0u; j < CHUNK / 4u; j++) {
-                let of_rest = rest[c * CHUNKED + j];
+                let at_u = c * (CHUNK + 1u) + 4u * j;
+                let of_rest = vec4<f32>(u[at_u], u[at_u + 1u], u[at_u + 2u], u[at_u + 3u]);
                 for (var r = 0u; r < ROWS; r++) { solved[r] += dot(within[prepared + (i0 + r) * (CHUNK / 4u) + j], of_rest); }
             }
-            left = solved;
+            workgroupBarrier();
+            for (var r = 0u; r < ROWS; r++) { u[c * (CHUNK + 1u) + i0 + r] = solved[r]; }
+            workgroupBarrier();
         }
-        u[c * CHUNKED + group] = left;
-        workgroupBarrier();
-        var out = vec4<f32>();
+        var out: array<f32, ROWS>;
         for (var j = 0u; j < CHUNK / 4u; j++) {
-            let of_u = u[c * CHUNKED + j];
+            let at_u = c * (CHUNK + 1u) + 4u * j;
+            let of_u = vec4<f32>(u[at_u], u[at_u + 1u], u[at_u + 2u], u[at_u + 3u]);
             for (var r = 0u; r < ROWS; r++) { out[r] += dot(within[prepared + (CHUNK + i0 + r) * (CHUNK / 4u) + j], of_u); }
         }
         for (var r = 0u; r < ROWS; r++) {
@@ -89,21 +107,26 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
                 y[((first + i) * HEADS + head) * VALUE + column0 + c] = sum;
             }
         }
-        let last = sums[rows - 1u];
-        let decay = exp(last);
-        // Every column of S has been read; a vec4 of keys of some columns an invocation.
-        for (var i = li; i < COLUMNS / 4u * fours; i += {{ workgroup }}u) {
+        let decay = exp(sums[CHUNK - 1u]);
+        // Every column of S has been read; a vec4 of keys of two columns an invocation.
+        for (var i = li; i < COLUMNS / 2u * fours; i += {{ workgroup }}u) {
             let f = i % fours;
-            let c0 = i / fours * 4u;
-            var sum: array<vec4<f32>, 4>;
-            for (var n = 0u; n < 4u; n++) { sum[n] = decay * columns[(c0 + n) * PADDED + f]; }
-            for (var row = 0u; row < rows; row++) {
-                let k = exp(last - sums[row]) * x[(first + row) * (CHANNELS / 4u) + k_at + f];
-                for (var n = 0u; n < 4u; n++) { sum[n] += u[(c0 + n) * CHUNKED + row / 4u][row % 4u] * k; }
+            let c0 = i / fours * 2u;
+            var one = decay * columns[c0 * PADDED + f];
+            var two = decay * columns[(c0 + 1u) * PADDED + f];
+            for (var row = 0u; row < CHUNK; row += AHEAD) {
+                var k: array<vec4<f32>, AHEAD>;
+                for (var n = 0u; n < AHEAD; n++) { k[n] = x[(first + min(row + n, rows - 1u)) * (CHANNELS / 4u) + at.x + f]; }
+                for (var n = 0u; n < AHEAD; n++) {
+                    let faded = fades[row + n] * k[n];
+                    one += u[c0 * (CHUNK + 1u) + row + n] * faded;
+                    two += u[(c0 + 1u) * (CHUNK + 1u) + row + n] * faded;
+                }
             }
-            for (var n = 0u; n < 4u; n++) { columns[(c0 + n) * PADDED + f] = sum[n]; }
+            columns[c0 * PADDED + f] = one;
+            columns[(c0 + 1u) * PADDED + f] = two;
         }
         workgroupBarrier();
     }
-    for (var i = li; i < COLUMNS * fours; i += {{ workgroup }}u) { s[stored + i] = columns[i / fours * PADDED + i % fours]; }
+    for (var i = li; i < COLUMNS * fours; i += {{ workgroup }}u) { s[kept + i] = columns[i / fours * PADDED + i % fours]; }
 }

@@ -30,6 +30,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let shared_head = key_head(head);
     // One of the workgroups that read a query and a key takes them to the state.
     let keeps = wid.y == 0u && select((head < KEY_HEADS), head % KEYS_EACH == 0u, KEYS_EACH != 1u);
+    // What takes longest is on its way first.
+    let column = li / LANES;
+    let lane = li % LANES;
+    let at = ((state.slot * HEADS + head) * VALUE + first + column) * (KEY / 4u);
+    var part: array<vec4<f32>, FOURS>;
+    for (var j = 0u; j < FOURS; j++) {
+        let i = j * LANES + lane;
+        if (i < KEY / 4u) { part[j] = s[at + i]; }
+    }
+    let gate = gates_of(0u, head);
     var sums = vec4<f32>();
     for (var i = li; i < KEY; i += {{ workgroup }}u) {
         let of_q = Q_AT + shared_head * KEY + i;
@@ -52,17 +62,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     sums = workgroup_sum(sums, li);   // its barriers are those of query, key and value, too
     var unit = vec2<f32>(1.0);
     if (DELTA == 1u) { unit = inverseSqrt(sums.xy + 1e-6); }
-    let gate = gates_of(0u, head);
     let decay = exp(gate.x);
-    let column = li / LANES;
-    let lane = li % LANES;
-    let at = ((state.slot * HEADS + head) * VALUE + first + column) * (KEY / 4u);
-    var part: array<vec4<f32>, FOURS>;
     var dot_kq = vec2<f32>();
     for (var j = 0u; j < FOURS; j++) {
         let i = j * LANES + lane;
         if (i < KEY / 4u) {
-            part[j] = decay * s[at + i];
+            part[j] *= decay;
             dot_kq += vec2<f32>(dot(part[j], four_k(i)), dot(part[j], four_q(i)));
         }
     }

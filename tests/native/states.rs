@@ -2,6 +2,7 @@
 //! window, of another layer, and a recurrent state, whose running sum shows each step that was run too many or read twice. The model is random;
 //! what it must say is what a fresh engine says that reads the whole text at once.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -11,6 +12,7 @@ use millrace::base::Cancel;
 use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::layout::Kv;
 use millrace::plan::Lane;
+use millrace::source::disk::open_path;
 use millrace::source::{ByteSource, Files, MemorySource};
 use millrace::store::Memory;
 use pollster::block_on;
@@ -96,8 +98,29 @@ fn weights() -> Vec<u8> {
     serialize(views, None).unwrap()
 }
 
+thread_local! {
+    /// What the tests of this thread are about: the toy, or a fixture of a real architecture with recurrent layers.
+    static MODEL: Cell<&'static str> = const { Cell::new("toy") };
+}
+
+/// Fixtures of architectures with recurrent layers.
+const RECURRENT: [&str; 3] = ["lfm2-hf/model", "qwen35-hf/model", "qwen35moe-gguf/model.gguf"];
+
+/// The same of each of them.
+fn of_each(test: impl Fn()) {
+    for model in RECURRENT {
+        MODEL.set(model);
+        test();
+    }
+    MODEL.set("toy");
+}
+
 fn load(options: &LoadOptions) -> Engine {
-    block_on(Engine::load(&files(), options, &|_| {}, &Cancel::new())).unwrap()
+    let files = match MODEL.get() {
+        "toy" => files(),
+        name => open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(name)).unwrap(),
+    };
+    block_on(Engine::load(&files, options, &|_| {}, &Cancel::new())).unwrap()
 }
 
 fn exact(chunk: Option<u32>) -> LoadOptions {
@@ -114,14 +137,18 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 
 /// What an engine says that has read nothing before.
 fn fresh(prompt: &[u32], n: u32) -> Generation {
-    thread_local!(static ENGINE: std::cell::RefCell<Engine> = std::cell::RefCell::new(load(&exact(Some(8)))));
-    ENGINE.with_borrow_mut(|engine| run(engine, &Request { reuse: false, ..ask(prompt, n) }))
+    // Begins with an engine, so that what engines keep in their threads ends after them.
+    thread_local!(static ENGINES: RefCell<BTreeMap<&'static str, Engine>> = RefCell::new(BTreeMap::from([(MODEL.get(), load(&exact(Some(8))))])));
+    ENGINES.with_borrow_mut(|engines| {
+        let engine = engines.entry(MODEL.get()).or_insert_with(|| load(&exact(Some(8))));
+        run(engine, &Request { reuse: false, ..ask(prompt, n) })
+    })
 }
 
 /// That it says what a fresh engine says: the same tokens, as likely.
 fn assert_fresh(result: &Generation, prompt: &[u32], what: &str) {
     let expected = fresh(prompt, result.tokens.len() as u32);
-    assert_eq!(result.tokens, expected.tokens, "{what}");
+    assert_eq!(result.tokens, expected.tokens, "{}: {what}", MODEL.get());
     for (i, (a, b)) in result.logprobs.as_ref().unwrap().iter().zip(expected.logprobs.as_ref().unwrap()).enumerate() {
         let difference = (a.token.logprob - b.token.logprob).abs();
         assert!(difference < 1e-3, "{what}: the log probability of token {i} differs by {difference}");
@@ -160,7 +187,13 @@ fn a_step_too_many_is_seen() {
 
 #[test]
 fn turns_go_on_from_what_was_read() {
-    for (turn, chunk) in [(1, Some(1)), (23, Some(5)), (24, Some(16)), (25, Some(32)), (100, None)] {
+    turns(&[(1, Some(1)), (23, Some(5)), (24, Some(16)), (25, Some(32)), (100, None)]);
+    // Shorter than a convolution, across chunks of linear attention.
+    of_each(|| turns(&[(1, Some(1)), (2, Some(16)), (65, None)]));
+}
+
+fn turns(turns: &[(usize, Option<u32>)]) {
+    for (turn, chunk) in turns.iter().copied() {
         let mut engine = load(&exact(chunk));
         let prompt = ids(turn, 1);
         let first = run(&mut engine, &ask(&prompt, 20));
@@ -188,10 +221,15 @@ fn turns_go_on_from_what_was_read() {
 
 #[test]
 fn steps_beyond_the_end_never_count() {
+    beyond_the_end(&[1, 3, 16, 32], &[1, 2, 15, 16, 17, 40]);
+    of_each(|| beyond_the_end(&[16], &[2, 17]));
+}
+
+fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
     let prompt = ids(40, 3);
     let whole = fresh(&prompt, 60);
-    for chunk in [1, 3, 16, 32] {
-        for stop_at in [1, 2, 15, 16, 17, 40] {
+    for chunk in chunks.iter().copied() {
+        for stop_at in stops.iter().copied() {
             let mut engine = load(&exact(Some(chunk)));
             let part = ended_after(&mut engine, &ask(&prompt, 60), stop_at);
             assert!(part.finish_reason == FinishReason::Abort && part.tokens.len() >= stop_at && part.tokens == whole.tokens[..part.tokens.len()]);
@@ -207,13 +245,18 @@ fn steps_beyond_the_end_never_count() {
 /// A stop text within a chunk: what comes after it is no part of the answer, nor of what is remembered.
 #[test]
 fn stop_texts_in_the_middle_of_a_chunk_leave_nothing_behind() {
+    stop_texts(6);
+    of_each(|| stop_texts(2));
+}
+
+fn stop_texts(most: usize) {
     let prompt = ids(40, 3);
     let whole = fresh(&prompt, 48);
     let texts: Vec<&str> = whole.logprobs.as_ref().unwrap().iter().map(|token| token.token.text.as_str()).collect();
     // Tokens whose text is whole and is in none before them.
-    let plain = |i: &usize| texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]));
-    let places: Vec<usize> = (3..40).filter(plain).take(6).collect();
-    assert!(places.len() >= 2, "{texts:?}");
+    let plain = |i: &usize| whole.text.contains(texts[*i]) && texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]));
+    let places: Vec<usize> = (3..40).filter(plain).take(most).collect();
+    assert!(places.len() >= most.min(2), "{texts:?}");
     for place in places {
         let mut engine = load(&exact(Some(16)));
         let stopped = run(&mut engine, &Request { stop: vec![texts[place].to_owned()], ..ask(&prompt, 48) });
@@ -233,6 +276,7 @@ fn forks_and_released_ones_do_not_disturb_one_another() {
     for slots in [None, Some(2), Some(3)] {
         forks(&LoadOptions { slots, ..exact(Some(4)) });
     }
+    of_each(|| forks(&LoadOptions { slots: Some(2), ..exact(Some(4)) }));
 }
 
 /// Conversations that take turns: with fewer slots than there are of them they are copied out and in, with as many they lie side by side.
@@ -261,6 +305,11 @@ fn forks(options: &LoadOptions) {
 
 #[test]
 fn a_shift_reads_what_remains() {
+    shift();
+    of_each(shift);
+}
+
+fn shift() {
     let options = LoadOptions { context: Some(64), ..exact(Some(8)) };
     let mut engine = load(&options);
     let prompt = ids(50, 8);
@@ -281,7 +330,12 @@ fn a_shift_reads_what_remains() {
 
 #[test]
 fn a_saved_one_goes_on_in_another_engine() {
-    for kv in [None, Some(Kv::Q8)] {
+    saved(&[None, Some(Kv::Q8)]);
+    of_each(|| saved(&[None]));
+}
+
+fn saved(held: &[Option<Kv>]) {
+    for kv in held.iter().copied() {
         let options = LoadOptions { kv, ..exact(Some(16)) };
         let store = Memory::store();
         let mut engine = load(&options);
@@ -300,11 +354,16 @@ fn a_saved_one_goes_on_in_another_engine() {
 
 #[test]
 fn a_lost_device_changes_nothing() {
+    lost(&[1, 16], &[1, 2, 17, 33]);
+    of_each(|| lost(&[16], &[2, 33]));
+}
+
+fn lost(chunks: &[u32], losses: &[usize]) {
     let prompt = ids(40, 1);
-    for chunk in [1, 16] {
+    for chunk in chunks.iter().copied() {
         let mut engine = load(&exact(Some(chunk)));
         let whole = run(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) });
-        for at in [1, 2, 17, 33] {
+        for at in losses.iter().copied() {
             let result = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) }, &[at]).unwrap();
             assert_eq!((&result.tokens, &result.logprobs), (&whole.tokens, &whole.logprobs), "chunk {chunk}, lost at {at}: to the last bit");
         }
