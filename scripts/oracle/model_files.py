@@ -112,7 +112,9 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
         if left_out(recipe, name):
             continue
         values = recipe.family.to_gguf(name, parameter.detach().numpy(), model.config)
-        parts = np.split(values, len(names[name]), axis=values.ndim - 2) if len(names[name]) > 1 else [values]
+        rows = getattr(recipe.family, "part_rows", lambda name, config: None)(name, model.config)
+        places = np.cumsum(rows)[:-1] if rows else len(names[name])
+        parts = np.split(values, places, axis=values.ndim - 2) if len(names[name]) > 1 else [values]
         for part, part_values in zip(names[name], parts, strict=True):
             kind = weight_types.type_of(recipe.weight_type, part, part_values.shape)
             writer.add_tensor(part, weight_types.pack(part_values, kind), raw_dtype=kind)
