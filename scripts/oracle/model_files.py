@@ -169,9 +169,10 @@ def as_published(recipe: Recipe, model: PreTrainedModel, folder: Path, kind: tor
 def age_config(path: Path, family: ModuleType) -> None:
     """Rewrites config.json with the keys of transformers 4: rope_theta, rope_scaling, torch_dtype, and what the family's first folders say."""
     config = json.loads(path.read_text())
-    rope = config.pop("rope_parameters")
-    config["rope_theta"] = rope.pop("rope_theta")
-    config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    # Of those that rotate.
+    if rope := config.pop("rope_parameters", None):
+        config["rope_theta"] = rope.pop("rope_theta")
+        config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype")
     config["transformers_version"] = "4.46.0"
     getattr(family, "age", lambda config: None)(config)
