@@ -112,7 +112,9 @@ def write_gguf(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer,
         if left_out(recipe, name):
             continue
         values = recipe.family.to_gguf(name, parameter.detach().numpy(), model.config)
-        parts = np.split(values, len(names[name]), axis=values.ndim - 2) if len(names[name]) > 1 else [values]
+        rows = getattr(recipe.family, "part_rows", lambda name, config: None)(name, model.config)
+        places = np.cumsum(rows)[:-1] if rows else len(names[name])
+        parts = np.split(values, places, axis=values.ndim - 2) if len(names[name]) > 1 else [values]
         for part, part_values in zip(names[name], parts, strict=True):
             kind = weight_types.type_of(recipe.weight_type, part, part_values.shape)
             writer.add_tensor(part, weight_types.pack(part_values, kind), raw_dtype=kind)
@@ -167,9 +169,10 @@ def as_published(recipe: Recipe, model: PreTrainedModel, folder: Path, kind: tor
 def age_config(path: Path, family: ModuleType) -> None:
     """Rewrites config.json with the keys of transformers 4: rope_theta, rope_scaling, torch_dtype, and what the family's first folders say."""
     config = json.loads(path.read_text())
-    rope = config.pop("rope_parameters")
-    config["rope_theta"] = rope.pop("rope_theta")
-    config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    # Of those that rotate.
+    if rope := config.pop("rope_parameters", None):
+        config["rope_theta"] = rope.pop("rope_theta")
+        config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype")
     config["transformers_version"] = "4.46.0"
     getattr(family, "age", lambda config: None)(config)

@@ -66,6 +66,8 @@ SHAPES = {
         Shape("d64-state128", d=64, h=2, g=1, e=32, f=64, tied=True, layers=4, state=128),
         Shape("d64-state32", d=64, h=2, g=1, e=64, f=64, tied=False, layers=4),
         Shape("d64-state64", d=64, h=2, g=1, e=32, f=32, tied=True, layers=4, states=2, state=64),
+        # One mixer to each layer.
+        Shape("d64-mixers", d=64, h=2, g=1, e=32, f=96, tied=False, layers=8, state=64),
         # What a real small model has: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
         # The smallest that blocks of 256 fit.

@@ -15,6 +15,8 @@ A family module has
     gguf_parts(name)
                   where the gguf package does not know a parameter, or a file holds it in several tensors that divide its rows, or
                   those of each expert: their names, else None
+    part_rows(name, config)
+                  how many rows each of these has, where not all have as many
     left_out(name)  whether a GGUF file of the language model lacks a parameter; by default none
     unread_tensors(config) -> {name: array} that a folder has and the language model leaves out
     arranged(tensors) -> the tensors of a folder as published ones have them, where transformers would write others

@@ -114,7 +114,8 @@ def mixers_metadata(writer: GGUFWriter, text: Any) -> None:
     rope = text.rope_parameters
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(text.head_dim * rope["partial_rotary_factor"]))
-    writer.add_rope_dimension_sections([*rope["mrope_section"], 0])
+    if "mrope_section" in rope:
+        writer.add_rope_dimension_sections([*rope["mrope_section"], 0])
     writer.add_layer_norm_rms_eps(text.rms_norm_eps)
     writer.add_full_attention_interval(text.full_attention_interval)
     writer.add_ssm_conv_kernel(text.linear_conv_kernel_dim)
