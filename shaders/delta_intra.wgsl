@@ -43,10 +43,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let j0 = li % ACROSS;
     var kk: array<f32, EACH>;
     var qk: array<f32, EACH>;
-    for (var from = 0u; from < KEY / 4u; from += SLICE) {
+    for (var begin = 0u; begin < KEY / 4u; begin += SLICE) {
         stage(next, li);
         workgroupBarrier();
-        next = fetch(first, rows, at, from + SLICE, li);
+        next = fetch(first, rows, at, begin + SLICE, li);
         for (var f = 0u; f < SLICE; f++) {
             let k = of_key(i, f);
             let q = of_query(i, f);

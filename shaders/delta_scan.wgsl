@@ -65,13 +65,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         let prepared = ((first / CHUNK * HEADS + head) * 2u) * CHUNK * CHUNK / 4u;
         var old_k: array<f32, ROWS>;
         var old_q: array<f32, ROWS>;
-        for (var from = 0u; from < fours; from += SLICE) {
+        for (var begin = 0u; begin < fours; begin += SLICE) {
             stage(next, li);
             workgroupBarrier();
-            next = fetch(first, rows, at, from + SLICE, li);
+            next = fetch(first, rows, at, begin + SLICE, li);
             for (var f = 0u; f < SLICE; f++) {
-                if (from + f < fours) {
-                    let of_s = columns[c * PADDED + from + f];
+                if (begin + f < fours) {
+                    let of_s = columns[c * PADDED + begin + f];
                     for (var r = 0u; r < ROWS; r++) {
                         old_q[r] += dot(of_s, of_query(i0 + r, f));
                         if (DELTA == 1u) { old_k[r] += dot(of_s, of_key(i0 + r, f)); }

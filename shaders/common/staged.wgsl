@@ -4,13 +4,13 @@ const SLICE = 4u;                              // vec4 of a row of a slice
 const PER = 2u * CHUNK * SLICE / {{ workgroup }}u;   // vec4 of an invocation
 var<workgroup> slice: array<vec4<f32>, 2u * CHUNK * (SLICE + 1u)>;   // [keys, queries][CHUNK][SLICE]
 struct Fetched { v: array<vec4<f32>, PER> }
-// `first`: the chunk's first row, of `rows`; `at`: vec4 of a row where the head's keys and queries begin; `from`: vec4 of a key where the slice does.
-fn fetch(first: u32, rows: u32, at: vec2<u32>, from: u32, li: u32) -> Fetched {
+// `first`: the chunk's first row, of `rows`; `at`: vec4 of a row where the head's keys and queries begin; `begin`: vec4 of a key where the slice does.
+fn fetch(first: u32, rows: u32, at: vec2<u32>, begin: u32, li: u32) -> Fetched {
     var out: Fetched;
     for (var n = 0u; n < PER; n++) {
         let i = n * {{ workgroup }}u + li;
         let row = i / SLICE % CHUNK;
-        let f = from + i % SLICE;
+        let f = begin + i % SLICE;
         out.v[n] = vec4<f32>();
         if (f < KEY / 4u) { out.v[n] = x[(first + min(row, rows - 1u)) * (CHANNELS / 4u) + select(at.x, at.y, i >= CHUNK * SLICE) + f]; }
     }

@@ -22,11 +22,13 @@ struct Expected {
 }
 
 /// Every committed fixture: one that vanishes, and one that is not named here, fails the tests.
-const FIXTURES: [&str; 61] = [
+const FIXTURES: [&str; 72] = [
     "ernie4_5-gguf",
     "ernie4_5-hf",
     "exaone4-gguf",
     "exaone4-hf",
+    "falconh1-gguf",
+    "falconh1-hf",
     "gemma2-gguf",
     "gemma2-hf",
     "gemma3-gguf",
@@ -47,6 +49,10 @@ const FIXTURES: [&str; 61] = [
     "granite-hf",
     "granite4-gguf",
     "granite4-hf",
+    "granitehybrid-gguf",
+    "granitehybrid-hf",
+    "granitehybridmoe-gguf",
+    "granitehybridmoe-hf",
     "granitemoe-gguf",
     "granitemoe-hf",
     "hf-biases",
@@ -62,6 +68,9 @@ const FIXTURES: [&str; 61] = [
     "minicpm-gguf",
     "ministral3-gguf",
     "ministral3-hf",
+    "nemotronh-gguf",
+    "nemotronhmoe-gguf",
+    "nemotronhmoe-hf",
     "olmo2-gguf",
     "olmo2-hf",
     "olmo3-gguf",
@@ -78,6 +87,8 @@ const FIXTURES: [&str; 61] = [
     "qwen35moe-hf",
     "qwen3moe-gguf",
     "qwen3moe-hf",
+    "qwen3next-gguf",
+    "qwen3next-hf",
     "qwen3vl-gguf",
     "qwen3vl-hf",
     "smollm3-gguf",
