@@ -8,7 +8,7 @@ use crate::kernels::{State, Variant};
 pub fn route(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, experts, used, weights sum to 1, alike)
     let shapes: [(u32, u32, u32, u32, bool); 6] =
-        [(1, 8, 2, 1, false), (5, 40, 8, 0, false), (3, 128, 8, 1, false), (2, 256, 256, 0, true), (4, 32, 4, 1, false), (2, 70, 6, 0, false)];
+        [(1, 8, 2, 1, false), (5, 40, 8, 0, false), (3, 128, 8, 1, false), (2, 256, 256, 0, true), (4, 32, 4, 1, false), (2, 500, 10, 0, false)];
     let cases = shapes.into_iter().enumerate().map(|(i, (t, experts, used, normed, alike))| {
         let sigmoid = i >= 4;
         let stride = experts + 3;

@@ -200,6 +200,8 @@ pub struct Stored {
     pub experts_gate_up: bool,
     /// Each expert has tensors of its own.
     pub each_expert: bool,
+    /// Projections of linear attention have what belongs to a key head together.
+    pub by_key_heads: bool,
     /// The last norm is called as that of the embedding.
     pub norm_of_embedding: bool,
     /// Matrices are `[K, N]`.

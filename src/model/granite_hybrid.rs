@@ -1,7 +1,7 @@
 //! Granite 4: Mamba-2 with attention in some layers, with experts beside one that all rows use, or without; and its dense models, which are attention
 //! alone.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::config::{FeedForwardKind, LinearKind, MixerKind, Mixture, ModelConfig, NO_ROPE, Stored};
 use super::keys::Keys;
@@ -83,6 +83,11 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 
 fn mamba(keys: &Keys<'_>, width: usize, eps: f64) -> Result<LinearKind> {
     keys.must_be("mamba_proj_bias", &json!(false))?;
+    // Steps are softplus of sums: no limit beyond a hundred is ever met. Infinity is no number of JSON.
+    let within = |limits: &[Value]| limits[0].as_f64() == Some(0.0) && limits[1].as_f64().is_none_or(|most| most >= 100.0);
+    if keys.list("time_step_limit")?.is_some_and(|limits| limits.len() != 2 || !within(limits)) {
+        return Err(Error::unsupported("config.json: time_step_limit: steps that are cut off"));
+    }
     let heads = keys.need("ssm.time_step_rank", "mamba_n_heads")?;
     let inner = match keys.is_gguf() {
         true => keys.need("ssm.inner_size", "")?,

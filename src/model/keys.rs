@@ -272,6 +272,11 @@ impl<'a> Keys<'a> {
         self.hf(hf).map(|v| v.as_object().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no object")))).transpose()
     }
 
+    /// A list of config.json, whatever is in it.
+    pub fn list(&self, hf: &str) -> Result<Option<&'a [Value]>> {
+        self.hf(hf).map(|v| v.as_array().map(Vec::as_slice).ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no list")))).transpose()
+    }
+
     /// A list of texts of config.json.
     pub fn texts(&self, hf: &str) -> Result<Option<Vec<&'a str>>> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no list of texts"));

@@ -136,16 +136,30 @@ impl Reserving<'_, '_, '_> {
         let LinearKind { heads: h, conv_bias, group, .. } = kind;
         let LinearHeads { heads, taps, .. } = h;
         let (d, channels, width) = (self.c.width, h.channels(), h.width());
-        let tensor = |part: &'static str, n| self.t.named((part, Some(self.i)), "weight", &[n, d]);
-        let (input, gates) = match h.rule {
-            Rule::Mamba => (vec![tensor("ssm_in", width + channels + heads)], vec![]),
-            Rule::Delta => (vec![tensor("attn_qkv", channels), tensor("attn_gate", width)], vec![tensor("ssm_alpha", heads), tensor("ssm_beta", heads)]),
+        let all = |part: &'static str, n| Rows::all(self.t.named((part, Some(self.i)), "weight", &[n, d]));
+        // Of tensors that have what belongs to a key head together: of each so many rows from there on.
+        let per_head = |part: &'static str, n: usize, pieces: &[(usize, usize)]| {
+            let (tensor, heads) = (self.t.named((part, Some(self.i)), "weight", &[n, d]), h.key_heads);
+            let of = |&(at, rows): &(usize, usize)| (0..heads).map(move |head| (head * (n / heads) + at, rows)).collect::<Vec<_>>();
+            pieces.iter().flat_map(of).map(|(first, rows)| Rows { tensor: tensor.clone(), first, rows }).collect::<Vec<_>>()
         };
-        let one = self.t.alike(&input.iter().chain(&gates).collect::<Vec<_>>());
-        let rows = |tensors: Vec<Listed>| tensors.into_iter().map(Rows::all).collect();
-        let (input, gates) = if one { ([input, gates].concat(), vec![]) } else { (input, gates) };
-        let input = self.t.matrix(self.name("linear_in"), rows(input), d, 1, None)?;
-        let gates = if gates.is_empty() { None } else { Some(self.t.matrix(self.name("linear_gates"), rows(gates), d, 1, None)?) };
+        let (key, shared) = (h.key, heads / h.key_heads);
+        let values = shared * h.value;
+        let (input, gates) = match h.rule {
+            Rule::Mamba => (vec![all("ssm_in", width + channels + heads)], vec![]),
+            Rule::Delta if self.c.stored.by_key_heads => {
+                let input = match self.t.names.gguf() {
+                    true => vec![all("attn_qkv", channels), all("attn_gate", width)],
+                    false => per_head("ssm_in", channels + width, &[(0, key), (key, key), (2 * key, values), (2 * key + values, values)]),
+                };
+                (input, per_head("ssm_ba", 2 * heads, &[(shared, shared), (0, shared)]))
+            }
+            Rule::Delta => (vec![all("attn_qkv", channels), all("attn_gate", width)], vec![all("ssm_alpha", heads), all("ssm_beta", heads)]),
+        };
+        let one = self.t.alike(&input.iter().chain(&gates).map(|rows| &rows.tensor).collect::<Vec<_>>());
+        let (input, gates) = if one { (input.into_iter().chain(gates).collect(), vec![]) } else { (input, gates) };
+        let input = self.t.matrix(self.name("linear_in"), input, d, 1, None)?;
+        let gates = if gates.is_empty() { None } else { Some(self.t.matrix(self.name("linear_gates"), gates, d, 1, None)?) };
         let mut conv = vec![(Some(self.flat("ssm_conv1d", "weight", &[channels, taps])), channels * taps)];
         conv.extend(conv_bias.then(|| (Some(self.flat("ssm_conv1d", "bias", &[channels])), channels)));
         let direct = (h.rule == Rule::Mamba).then(|| self.flat("ssm_d", "", &[heads]));

@@ -112,6 +112,7 @@ const ARCHITECTURES: &[&Architecture] = &[
     &lfm2::LFM2_MOE,
     &qwen3_5::QWEN3_5,
     &qwen3_5::QWEN3_5_MOE,
+    &qwen3_5::QWEN3_NEXT,
     &granite_hybrid::GRANITE_HYBRID,
     &hunyuan::HUNYUAN,
     #[cfg(feature = "toy")]

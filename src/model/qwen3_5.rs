@@ -18,6 +18,8 @@ pub const QWEN3_5_MOE: Architecture = Architecture {
     read: |keys| read_experts(keys, "qwen35moe"),
     names: &NAMES,
 };
+pub const QWEN3_NEXT: Architecture =
+    Architecture { gguf: "qwen3next", hf: &["Qwen3NextForCausalLM"], read: |keys| read_experts(keys, "qwen3next"), names: &NAMES };
 
 const NAMES: HfNames = HfNames {
     prefixes: &[("", "model.language_model."), ("", "model.")],
@@ -25,6 +27,8 @@ const NAMES: HfNames = HfNames {
         ("post_attention_norm", "post_attention_layernorm"),
         ("attn_qkv", "linear_attn.in_proj_qkv"),
         ("attn_gate", "linear_attn.in_proj_z"),
+        ("ssm_in", "linear_attn.in_proj_qkvz"),
+        ("ssm_ba", "linear_attn.in_proj_ba"),
         ("ssm_alpha", "linear_attn.in_proj_a"),
         ("ssm_beta", "linear_attn.in_proj_b"),
         ("ssm_conv1d", "linear_attn.conv1d"),
@@ -69,6 +73,8 @@ fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     keys.must_be("attn_output_gate", &json!(true))?;
     keys.must_be("attention_bias", &json!(false))?;
     let every = keys.size("full_attention_interval", "full_attention_interval")?.unwrap_or(4);
+    keys.must_be("output_gate_type", &json!("swish"))?;
+    keys.ignore(&["unsloth_fixed_mtp"]);
     let layers = c.layers.len();
     let linear = match (keys.flags("attention.recurrent_layers", layers + if keys.is_gguf() { further } else { 0 })?, keys.texts("layer_types")?) {
         (Some(flags), _) => flags,
@@ -90,8 +96,8 @@ fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         rule: Rule::Delta,
         heads,
         key_heads: keys.need("ssm.group_count", "linear_num_key_heads")?,
-        // llama.cpp's converter has the value heads in another order.
-        tiled: keys.is_gguf(),
+        // llama.cpp's converter has the value heads in another order, but for Qwen3-Next.
+        tiled: keys.is_gguf() && name != "qwen3next",
         key: keys.need("ssm.state_size", "linear_key_head_dim")?,
         value,
         taps: keys.need("ssm.conv_kernel", "linear_conv_kernel_dim")?,
@@ -101,7 +107,7 @@ fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     c.qk_norm = QkNorm::Each;
     // transformers stores weights of norms less 1, llama.cpp as they are.
     c.norm_offset = if keys.is_gguf() { 0.0 } else { 1.0 };
-    c.stored = Stored { ffn_norm_behind: true, ..Stored::default() };
+    c.stored = Stored { ffn_norm_behind: true, by_key_heads: name == "qwen3next", ..Stored::default() };
     Ok(c)
 }
 
