@@ -320,7 +320,8 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("gate", if gate == 0 { vec![POISON; 4] } else { words(&random.f32s(rows * stride, 3.0)) }),
             ]
             .into_iter()
-            .chain(out_buffers(variant, rows * kb)).collect(),
+            .chain(out_buffers(variant, rows * kb))
+            .collect(),
             outputs: out_compare(variant),
         }
     });
@@ -365,10 +366,7 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let numbers = [("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb), ("SLOTS", slots), ("GATE", gate)];
         Case {
             name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}{}", layer.name(), if gate == 0 { "" } else { " gated" }),
-            overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt()))
-                .into_iter()
-                .chain(layer.overrides())
-                .collect(),
+            overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt())).into_iter().chain(layer.overrides()).collect(),
             grid: [h as u32, (t as u32).div_ceil(variant.tile[1]), 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),

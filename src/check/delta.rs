@@ -5,6 +5,9 @@ use super::random::{Random, untouched, words};
 use crate::base::numbers::CHUNK;
 use crate::kernels::{State, Variant};
 
+type Overrides = Vec<(&'static str, f64)>;
+type Buffers = Vec<(&'static str, Vec<u32>)>;
+
 /// Sequences with a state in the buffers of every case.
 const SLOTS: usize = 3;
 
@@ -47,11 +50,7 @@ pub fn conv_keep(_: &'static Variant, random: &mut Random) -> Vec<Case> {
             name: format!("T={t} D={d} TAPS={taps} pos={pos} slot {slot}{}", if times == 0 { "" } else { " times" }),
             overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),
             grid: [d.div_ceil(256), 1, 1],
-            buffers: vec![
-                state(conv),
-                ("x", words(&random.f32s((t * stride) as usize, 2.0))),
-                ("conv", words(&random.f32s(SLOTS * (d * taps) as usize, 2.0))),
-            ],
+            buffers: vec![state(conv), ("x", words(&random.f32s((t * stride) as usize, 2.0))), ("conv", words(&random.f32s(SLOTS * (d * taps) as usize, 2.0)))],
             outputs: vec![],
         }
     };
@@ -117,9 +116,9 @@ fn pass((t, pos, slot): (u32, u32, u32)) -> (&'static str, Vec<u32>) {
 }
 
 /// What `delta_step` and `delta_conv` read.
-fn projected(i: usize, heads: Heads, t: u32, random: &mut Random) -> (Vec<(&'static str, f64)>, Vec<(&'static str, Vec<u32>)>) {
+fn projected(i: usize, heads: Heads, t: u32, random: &mut Random) -> (Overrides, Buffers) {
     let (c, taps) = (heads.channels(), 4);
-    let (stride, gates, bias, log) = (c + 12, 2 * heads.0 + 3, i % 2 == 1, i % 3 == 0);
+    let (stride, gates, bias, log) = (c + 12, 2 * heads.0 + 3, i % 2 == 1, i.is_multiple_of(3));
     let mut overrides = heads.overrides();
     let more = [("TAPS", taps), ("STRIDE", stride), ("CONV_AT", 8), ("GATES", gates), ("A_AT", 1), ("B_AT", heads.0 + 2)];
     let flags = [("BIAS", u32::from(bias)), ("A_LOG", u32::from(log))];
@@ -140,13 +139,7 @@ pub fn step(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let (mut overrides, mut buffers) = projected(i, heads, 1, random);
         overrides.push(("SCALE", 0.3));
         buffers.extend([pass((1, pos, slot)), heads.state(random), ("y", untouched((heads.0 * heads.4) as usize + 4))]);
-        Case {
-            name: heads.name(1),
-            overrides,
-            grid: [heads.0, heads.4 / variant.tile[0], 1],
-            buffers,
-            outputs: vec![("s", F32), ("y", F32)],
-        }
+        Case { name: heads.name(1), overrides, grid: [heads.0, heads.4 / variant.tile[0], 1], buffers, outputs: vec![("s", F32), ("y", F32)] }
     };
     HEADS.into_iter().enumerate().map(case).collect()
 }
@@ -200,7 +193,13 @@ pub fn scan(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             let mut all = random.f32s(size * size, 0.1);
             for (at, x) in all.iter_mut().enumerate() {
                 let (i, j) = (at / size, at % size);
-                *x = if j > i { 0.0 } else if i == j { diagonal } else { *x };
+                *x = if j > i {
+                    0.0
+                } else if i == j {
+                    diagonal
+                } else {
+                    *x
+                };
             }
             all
         };

@@ -14,10 +14,13 @@ use crate::kernels::State;
 use crate::layout::Control;
 use crate::plan::{Pass, Stage};
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
-use crate::state::SequenceId;
+use crate::state::{CHECKPOINTS, SequenceId};
 
 /// Chunks recorded ahead of the one being read.
 const AHEAD: usize = 2;
+
+/// Copies of a recurrent state that a sequence has at most: where it can go back to, and those of chunks under way and of the last that was read.
+pub const STATE_COPIES: u64 = (CHECKPOINTS + AHEAD + 1) as u64;
 /// Most tokens of one submission: several small submissions in flight beat one giant one.
 const PER_SUBMIT: u32 = 4;
 

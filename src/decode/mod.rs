@@ -15,7 +15,7 @@ pub mod twins;
 
 pub use bisect::Compared;
 pub use chunk::MOST as RING;
-pub use generate::{Extras, Logprobs, Outcome, Progress, Run, Timings};
+pub use generate::{Extras, Logprobs, Outcome, Progress, Run, STATE_COPIES, Timings};
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 pub use rebuild::Decided;
 pub use reference::TwinSession;

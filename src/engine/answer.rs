@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 
 use super::recover::Losses;
-use super::{Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs, rendered_prompt};
+use super::{
+    Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs, rendered_prompt,
+};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::decode::{self, Extras, Logprobs, Outcome, Run, Timings};

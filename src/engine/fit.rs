@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::kernels::Caps;
-use crate::layout::{BufferSpec, Kv, Layout, Role, Sizes};
+use crate::layout::{BufferSpec, Kv, Layout, Role, Sizes, StateShape};
 use crate::plan::{self, Pass};
 use crate::source::Files;
 use crate::store::size;
@@ -138,7 +138,10 @@ impl Survey {
             let specs = self.layout.specs().iter().filter(|s| role.contains(&s.role()));
             specs.map(|s| bytes_at(s, self.sizes, context)).sum::<u64>()
         };
-        let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]), of(&[Role::Scratch, Role::Control]));
+        // A recurrent state has copies that it can go back to.
+        let recurrent = |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
+        let copies = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>() * decode::STATE_COPIES;
+        let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]));
         let memory = FitMemory { weights, kv, activations, total: weights + kv + activations };
         let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
         let largest = buffers.max_by_key(|(_, bytes)| *bytes).map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));

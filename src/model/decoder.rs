@@ -23,13 +23,15 @@ enum FeedForward {
         up: Matrix,   // (2 F, D), gates first; (F, D) where nothing is gated
         down: Matrix, // (D, F)
     },
-    Experts {
-        router: Matrix,                   // (experts, D), and the shared expert's gate
-        bias: Option<BufferId>,           // (experts)
-        up: Matrix,                       // (experts 2 F, D), gates first in each
-        down: Matrix,                     // (experts D, F)
-        shared: Option<(Matrix, Matrix)>, // the same of one that all rows use
-    },
+    Experts(Box<ExpertWeights>),
+}
+
+struct ExpertWeights {
+    router: Matrix,                   // (experts, D), and the shared expert's gate
+    bias: Option<BufferId>,           // (experts)
+    up: Matrix,                       // (experts 2 F, D), gates first in each
+    down: Matrix,                     // (experts D, F)
+    shared: Option<(Matrix, Matrix)>, // the same of one that all rows use
 }
 
 struct Layer {
@@ -156,7 +158,10 @@ fn feed_forward(mut layer: Reserving<'_, '_, '_>) -> Result<FeedForward> {
         FeedForwardKind::None => return Ok(FeedForward::None),
         FeedForwardKind::One => {
             let up = gate_up(layer.t, c, c.ff);
-            return Ok(FeedForward::One { up: layer.matrix("gate_up", &up, d, c.biases.ff)?, down: layer.matrix("down", &[("ffn_down", d)], c.ff, c.biases.ff)? });
+            return Ok(FeedForward::One {
+                up: layer.matrix("gate_up", &up, d, c.biases.ff)?,
+                down: layer.matrix("down", &[("ffn_down", d)], c.ff, c.biases.ff)?,
+            });
         }
         FeedForwardKind::Experts => c.experts.ok_or_else(|| Error::internal("experts without their sizes"))?,
     };
@@ -195,11 +200,12 @@ fn feed_forward(mut layer: Reserving<'_, '_, '_>) -> Result<FeedForward> {
     let shared = match shared {
         None => None,
         Some((f, _)) => {
-            let up: &[_] = if stored.gate_up && !layer.t.names.gguf() { &[("ffn_gate_up_shexp", 2 * f)] } else { &[("ffn_gate_shexp", f), ("ffn_up_shexp", f)] };
+            let up: &[_] =
+                if stored.gate_up && !layer.t.names.gguf() { &[("ffn_gate_up_shexp", 2 * f)] } else { &[("ffn_gate_shexp", f), ("ffn_up_shexp", f)] };
             Some((layer.matrix("shared_up", up, d, false)?, layer.matrix("shared_down", &[("ffn_down_shexp", d)], f, false)?))
         }
     };
-    Ok(FeedForward::Experts { router, bias, up, down, shared })
+    Ok(FeedForward::Experts(Box::new(ExpertWeights { router, bias, up, down, shared })))
 }
 
 impl Model for Decoder {
@@ -222,9 +228,9 @@ impl Model for Decoder {
             match &l.feed_forward {
                 FeedForward::None => {}
                 FeedForward::One { up, down } => all.extend([up, down]),
-                FeedForward::Experts { router, up, down, shared, .. } => {
-                    all.extend([router, up, down]);
-                    all.extend(shared.iter().flat_map(|(up, down)| [up, down]));
+                FeedForward::Experts(experts) => {
+                    all.extend([&experts.router, &experts.up, &experts.down]);
+                    all.extend(experts.shared.iter().flat_map(|(up, down)| [up, down]));
                 }
             }
         }
@@ -260,7 +266,8 @@ impl Model for Decoder {
                     let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, mlp, down)?; // (T, F)
                     b.add(down, a, l.post_ffn.as_ref().map(|w| self.norm_of(name("post_ffw_norm"), w)))?;
                 }
-                FeedForward::Experts { router, bias, up, down, shared } => {
+                FeedForward::Experts(experts) => {
+                    let ExpertWeights { router, bias, up, down, shared } = &**experts;
                     let (Some(mixture), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
                     let shared = shared.as_ref().map(|(up, down)| (up, down));
                     b.experts(&name("experts"), norm, Experts { routing: mixture.routing, activation: c.activation, router, bias: *bias, up, down, shared })?;

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
+use super::Architecture;
 use super::config::{Biases, ModelConfig, QkNorm};
 use super::keys::Keys;
 use super::names::{self, HfNames};
-use super::Architecture;
 use crate::error::Result;
 
 pub const HUNYUAN: Architecture = Architecture { gguf: "hunyuan-dense", hf: &["HunYuanDenseV1ForCausalLM"], read, names: &NAMES };

@@ -205,12 +205,8 @@ impl Mixer {
                         b.qkv(qkv, x)?
                     }
                 };
-                let rope = c.ropes.get(kind.rope).map(|rope| Rotation {
-                    table: kind.rope,
-                    dims: rope.dims,
-                    interleaved: rope.interleaved,
-                    growth: rope.growth,
-                });
+                let rope =
+                    c.ropes.get(kind.rope).map(|rope| Rotation { table: kind.rope, dims: rope.dims, interleaved: rope.interleaved, growth: rope.growth });
                 let qk_norm = qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All, late: c.qk_norm == QkNorm::Late });
                 let shape = Attention {
                     keys: *keys,

@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
+use super::Architecture;
 use super::config::{FeedForwardKind, LinearKind, MixerKind, Mixture, ModelConfig, QkNorm, Stored};
 use super::keys::Keys;
 use super::names::{self, HfNames};
-use super::Architecture;
 use crate::error::{Error, Result};
 use crate::plan::{LinearHeads, Routing, Rule, Scores};
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::config::ModelConfig;
 use super::keys::{Keys, MOST, positive};
-use crate::plan::Growth;
 use crate::error::{Error, Result};
+use crate::plan::Growth;
 
 /// How a model rotates queries and keys.
 #[derive(Debug, Clone, PartialEq)]

@@ -113,7 +113,14 @@ impl Builder<'_> {
             let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
             let per = chosen.variant.tile[1].max(1);
             let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
-            self.push(name, chosen, with(&[&scores, &gate, &[("KB", kb as f64)]]), bound(qkv, &[("y", room.into())]), grid, key_bytes * u64::from(cached.positions));
+            self.push(
+                name,
+                chosen,
+                with(&[&scores, &gate, &[("KB", kb as f64)]]),
+                bound(qkv, &[("y", room.into())]),
+                grid,
+                key_bytes * u64::from(cached.positions),
+            );
             let y = self.made(room);
             if self.on_matrices(consumer) {
                 return Ok(Act::F32(y));

@@ -109,16 +109,17 @@ impl Builder<'_> {
         }
         let Some((up, down)) = shared else { return Ok(()) };
         // What all rows use is products like any others, which read what is there in their form.
+        let units = self.on_matrices(up);
         let x = match x {
-            Act::Q8(..) if !up.quantized() => Act::F32(normed),
-            Act::F32(_) if fast && up.quantized() => {
+            Act::Q8(..) if units || !up.quantized() => Act::F32(normed),
+            Act::F32(_) if !units && fast && up.quantized() => {
                 let out = self.room_q8(Scratch::Input, up.kb(), 1);
                 self.quantize(&format!("{name}.shared_quantize"), normed, up.kb(), out)?
             }
             x => x,
         };
         let products = self.scratch(Scratch::GateUp, up.n);
-        let kernel = if self.on_matrices(up) { "matmul_subgroup" } else { plain };
+        let kernel = if units { "matmul_subgroup" } else { plain };
         let gate_up = self.product(kernel, up, x, Sums { y: products, stride: up.n, add: false, cap: 0.0 })?;
         let gate = (router.n > routing.count).then_some((logits, router.n));
         let mlp = Mlp { activation, gated: up.n == 2 * down.k };

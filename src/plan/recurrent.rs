@@ -15,6 +15,11 @@ fn numbers<const N: usize>(all: [(&'static str, usize); N]) -> Overrides {
     all.into_iter().map(|(name, n)| (name, n as f64)).collect()
 }
 
+/// The `width` axis of what works on so many elements together.
+const fn wide(elements: usize) -> &'static str {
+    if elements > 128 { "e256" } else { "e128" }
+}
+
 impl Builder<'_> {
     fn recurrent(&mut self, layer: usize, part: &'static str, elements: usize) -> BufferId {
         let bytes = (elements as u64 * 4).next_multiple_of(16);
@@ -80,8 +85,7 @@ impl Builder<'_> {
         let conv = self.recurrent(layer, "conv", h.taps * channels);
         let s = self.recurrent(layer, "s", h.heads * h.value * h.key);
         let bytes = (h.heads * h.value * h.key * 4) as u64;
-        let read: Operands =
-            vec![("x", x.into()), ("cw", shape.conv.into()), ("gates", gates.into()), ("heads", shape.of_heads.into()), ("conv", conv.into())];
+        let read: Operands = vec![("x", x.into()), ("cw", shape.conv.into()), ("gates", gates.into()), ("heads", shape.of_heads.into()), ("conv", conv.into())];
         let mixed = self.scratch(Scratch::Mixed, width);
         let columns = |tile: u32| Grid(Extent::Fixed(h.heads as u32), Extent::Fixed(h.value as u32 / tile));
         if self.decode() {
@@ -106,14 +110,14 @@ impl Builder<'_> {
             self.push(&format!("{name}.intra"), kernel, overrides, [&input[..], &[("within", within.into())]].concat(), grid, 0);
 
             let within = self.made(within);
-            let kernel = self.select.choose("delta_scan", &[("width", if h.key > 128 { "e256" } else { "e128" })])?;
+            let kernel = self.select.choose("delta_scan", &[("width", wide(h.key))])?;
             let grid = columns(kernel.variant.tile[0]);
             let more = [("within", within.into()), ("heads", shape.of_heads.into()), ("s", s.into()), ("y", mixed.into())];
             self.push(name, kernel, [&of_values[..], &channel_count, &scale].concat(), [&input[..], &more].concat(), grid, bytes);
         }
         let mixed = self.made(mixed);
         let out = self.room(Scratch::Attention, consumer);
-        let kernel = self.select.choose("gated_norm", &[("out", out.axis())])?;
+        let kernel = self.select.choose("gated_norm", &[("width", wide(shape.group)), ("out", out.axis())])?;
         let sizes = [("WIDTH", width), ("GROUP", shape.group), ("STRIDE", stride), ("Z_AT", z_at)];
         let order = [("OWN", usize::from(!delta)), ("FIRST", usize::from(!delta))];
         let overrides = [&numbers(sizes)[..], &numbers(order), &[("EPS", shape.eps)]].concat();

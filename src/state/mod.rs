@@ -27,7 +27,7 @@ pub(crate) use kinds::Part;
 pub use saved::{Saved, Settings};
 
 /// Checkpoints of a recurrent state that a sequence keeps: of the ends of its latest prompts.
-const CHECKPOINTS: usize = 4;
+pub(crate) const CHECKPOINTS: usize = 4;
 
 /// Names a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

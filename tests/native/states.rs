@@ -254,7 +254,9 @@ fn stop_texts(most: usize) {
     let whole = fresh(&prompt, 48);
     let texts: Vec<&str> = whole.logprobs.as_ref().unwrap().iter().map(|token| token.token.text.as_str()).collect();
     // Tokens whose text is whole and is in none before them.
-    let plain = |i: &usize| whole.text.contains(texts[*i]) && texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]));
+    let plain = |i: &usize| {
+        whole.text.contains(texts[*i]) && texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]))
+    };
     let places: Vec<usize> = (3..40).filter(plain).take(most).collect();
     assert!(places.len() >= most.min(2), "{texts:?}");
     for place in places {

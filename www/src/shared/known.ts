@@ -21,6 +21,22 @@ const at = (repository: string, file: string): string => `https://huggingface.co
 
 export const KNOWN: readonly KnownModel[] = [
   {
+    name: 'Qwen 3.5 0.8B',
+    about: 'of this year; many languages, tools, long texts',
+    type: 'Q4_K_M',
+    bytes: 528e6,
+    beside: 260e6,
+    url: at('lmstudio-community/Qwen3.5-0.8B-GGUF', 'Qwen3.5-0.8B-Q4_K_M.gguf'),
+  },
+  {
+    name: 'LFM 2.5 1.2B',
+    about: 'of this year; fast, tools',
+    type: 'Q4_K_M',
+    bytes: 731e6,
+    beside: 120e6,
+    url: at('LiquidAI/LFM2.5-1.2B-Instruct-GGUF', 'LFM2.5-1.2B-Instruct-Q4_K_M.gguf'),
+  },
+  {
     name: 'Gemma 3 270M',
     about: 'the smallest that chats',
     type: 'Q8_0',
