@@ -1,5 +1,4 @@
-//! Granite 4: Mamba-2 with attention in some layers, with experts beside one that all rows use, or without; and its dense models, which are attention
-//! alone.
+//! Granite 4: Mamba-2 with attention in some layers, with experts beside one that all rows use or without; and dense models of attention alone.
 
 use serde_json::{Value, json};
 
@@ -41,9 +40,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         Some(list) => list,
         None => keys.texts("layer_types")?.or(keys.texts("layers_block_type")?).map_or_else(|| Ok(vec![false; layers]), |types| kinds(&types))?,
     };
-    if attends.len() != layers {
-        return Err(Error::bad_model(format!("granitehybrid: {layers} layers, and kinds of {}", attends.len())));
-    }
+    (attends.len() == layers).then_some(()).ok_or_else(|| Error::bad_model(format!("granitehybrid: {layers} layers, and kinds of {}", attends.len())))?;
     if attends.contains(&false) {
         c.linear = Some(mamba(keys, c.width, eps)?);
     }

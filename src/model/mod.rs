@@ -26,6 +26,7 @@ mod qwen2;
 mod qwen3;
 mod qwen3_moe;
 mod qwen3_5;
+mod qwen3_5_moe;
 mod qwen3_vl;
 pub mod rope;
 mod smollm3;
@@ -111,8 +112,8 @@ const ARCHITECTURES: &[&Architecture] = &[
     &lfm2::LFM2,
     &lfm2::LFM2_MOE,
     &qwen3_5::QWEN3_5,
-    &qwen3_5::QWEN3_5_MOE,
-    &qwen3_5::QWEN3_NEXT,
+    &qwen3_5_moe::QWEN3_5_MOE,
+    &qwen3_5_moe::QWEN3_NEXT,
     &granite_hybrid::GRANITE_HYBRID,
     &hunyuan::HUNYUAN,
     #[cfg(feature = "toy")]

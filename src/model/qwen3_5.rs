@@ -1,27 +1,19 @@
-//! Qwen3.5, 3.6 and Qwen3-Next: three layers of gated delta net, then one of attention whose outputs have gates; and their mixtures of experts.
+//! Qwen3.5 and 3.6: three layers of gated delta net, then one of attention whose outputs have gates.
 //! Of checkpoints that read pictures the language model is read; layers that guess further tokens are left out.
 
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{FeedForwardKind, LinearKind, MixerKind, Mixture, ModelConfig, QkNorm, Stored};
+use super::config::{LinearKind, MixerKind, ModelConfig, QkNorm, Stored};
 use super::keys::Keys;
 use super::names::{self, HfNames};
 use crate::error::{Error, Result};
-use crate::plan::{LinearHeads, Routing, Rule, Scores};
+use crate::plan::{LinearHeads, Rule};
 
 pub const QWEN3_5: Architecture =
     Architecture { gguf: "qwen35", hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"], read: |keys| read(keys, "qwen35"), names: &NAMES };
-pub const QWEN3_5_MOE: Architecture = Architecture {
-    gguf: "qwen35moe",
-    hf: &["Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"],
-    read: |keys| read_experts(keys, "qwen35moe"),
-    names: &NAMES,
-};
-pub const QWEN3_NEXT: Architecture =
-    Architecture { gguf: "qwen3next", hf: &["Qwen3NextForCausalLM"], read: |keys| read_experts(keys, "qwen3next"), names: &NAMES };
 
-const NAMES: HfNames = HfNames {
+pub(super) const NAMES: HfNames = HfNames {
     prefixes: &[("", "model.language_model."), ("", "model.")],
     layer: &[
         ("post_attention_norm", "post_attention_layernorm"),
@@ -50,7 +42,8 @@ const NAMES: HfNames = HfNames {
     ..names::LLAMA
 };
 
-fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
+/// What the mixtures of experts share.
+pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     keys.defaults(&[
         ("partial_rotary_factor", 0.25),
         ("linear_conv_kernel_dim", 4.0),
@@ -117,28 +110,4 @@ fn layer_kind(kind: &str) -> Result<bool> {
         "full_attention" => Ok(false),
         other => Err(Error::unsupported(format!("config.json: layer type {other:?}; this version knows linear_attention and full_attention"))),
     }
-}
-
-fn read_experts(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
-    let mut c = read(keys, name)?;
-    keys.must_be("decoder_sparse_step", &json!(1))?;
-    keys.must_be("mlp_only_layers", &json!([]))?;
-    // They are always divided by their sum.
-    keys.must_be("norm_topk_prob", &json!(true))?;
-    let routing = Routing {
-        scores: Scores::Softmax,
-        count: keys.need("expert_count", "num_experts")?,
-        used: keys.need("expert_used_count", "num_experts_per_tok")?,
-        normed: true,
-    };
-    let (ff, shared) =
-        (keys.need("expert_feed_forward_length", "moe_intermediate_size")?, keys.need("expert_shared_feed_forward_length", "shared_expert_intermediate_size")?);
-    c.experts = Some(Mixture { routing, ff, shared: Some((shared, true)) });
-    c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
-    if !keys.is_gguf() {
-        // One tensor of all experts, or some of each.
-        c.stored.each_expert = keys.any_tensor(".mlp.experts.0.");
-        c.stored.experts_gate_up = !c.stored.each_expert;
-    }
-    Ok(c)
 }

@@ -19,7 +19,17 @@ const TOLERANCE = 3e-5;
 
 // Natively all of them run always. Here, where a GPU in software takes a second for a pipeline, those that between them use every kind of step; the
 // others with the long tests.
-const QUICK = ['gemma2-gguf', 'gguf-mixed', 'gpt2-gguf', 'granitemoe-gguf', 'qwen3-gguf', 'smollm3-gguf'];
+const QUICK = [
+  'gemma2-gguf',
+  'gguf-mixed',
+  'gpt2-gguf',
+  'granitehybrid-gguf',
+  'granitemoe-gguf',
+  'lfm2-gguf',
+  'qwen3-gguf',
+  'qwen35moe-gguf',
+  'smollm3-gguf',
+];
 const all = readdirSync(join(root, 'tests', 'data', 'oracle'));
 const fixtures = LONG ? all : QUICK;
 

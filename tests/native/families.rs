@@ -5,10 +5,13 @@ use std::path::Path;
 use indexmap::IndexMap;
 use millrace::bench::shapes;
 use millrace::blocks::DType;
+use millrace::engine::{Engine, LoadOptions};
 use millrace::format::{Checkpoint, HfMetadata, Metadata, TensorInfo};
 use millrace::layout::BufferId;
 use millrace::model::{self, Reserve};
+use millrace::source::disk::open_path;
 use millrace::weights::Recipe;
+use pollster::block_on;
 use serde_json::{Map, Value, json};
 
 fn header(config: Map<String, Value>) -> Checkpoint {
@@ -96,6 +99,20 @@ fn the_language_model_of_a_checkpoint_that_reads_pictures_is_found() {
             assert_eq!(error.code(), "UNSUPPORTED_MODEL", "{error}");
             assert!(error.message().contains("audio_tower"), "{error}");
         }
+    }
+}
+
+/// Towers that read pictures and layers that guess further tokens: by name, with what they take.
+#[test]
+fn what_is_left_out_of_a_checkpoint_is_told() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle");
+    for (name, expected) in [("qwen35-hf/model", &["model.visual.", "mtp."][..]), ("qwen35-gguf/model.gguf", &["blk.4."]), ("lfm2-gguf/model.gguf", &[])] {
+        let files = open_path(&root.join(name)).expect("files");
+        let info = block_on(Engine::inspect(&files, &LoadOptions::default())).expect("a model");
+        let mut told: Vec<_> = info.model.left_out.iter().map(|left| left.what.as_str()).collect();
+        told.sort_unstable();
+        assert_eq!(told, expected, "{name}");
+        assert!(info.model.left_out.iter().all(|left| left.tensors > 0 && left.bytes > 0), "{name}");
     }
 }
 
