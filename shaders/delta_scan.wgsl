@@ -90,7 +90,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
                 for (var r = 0u; r < ROWS; r++) { solved[r] += dot(within[prepared + (i0 + r) * (CHUNK / 4u) + j], of_rest); }
             }
             workgroupBarrier();
-            for (var r = 0u; r < ROWS; r++) { u[c * (CHUNK + 1u) + i0 + r] = solved[r]; }
+            for (var r = 0u; r < ROWS; r++) { u[c * (CHUNK + 1u) + i0 + r] = select(0.0, solved[r], i0 + r < rows); }
             workgroupBarrier();
         }
         var out: array<f32, ROWS>;

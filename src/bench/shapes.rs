@@ -64,6 +64,8 @@ pub const SHAPES: &[Shape] = shapes![
     "qwen3.5-4b",
     "qwen3.5-9b",
     "qwen3.5-35b-a3b",
+    "qwen3-next-80b-a3b",
+    "hunyuan-1.8b",
     "granite-4.0-h-350m",
     "granite-4.0-h-1b",
 ];

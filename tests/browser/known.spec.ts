@@ -28,9 +28,10 @@ for (const [what, model, device, stored, level, text] of cases) {
   test(`${what}: ${text}`, () => expect(verdict(model, device, stored)).toEqual({ level, text }));
 }
 
-test('the list has files by https, smallest first, each under a name of its own', () => {
+test('the list has files by https, this year’s first, then the smallest, each under a name of its own', () => {
   expect(new Set(KNOWN.map(({ name }) => name)).size).toBe(KNOWN.length);
-  const sizes = KNOWN.map(({ bytes }) => bytes);
+  expect(KNOWN.slice(0, 2).map(({ name }) => name)).toEqual(['Qwen 3.5 0.8B', 'LFM 2.5 1.2B']);
+  const sizes = KNOWN.slice(2).map(({ bytes }) => bytes);
   expect(sizes).toEqual([...sizes].sort((a, b) => a - b));
   for (const { url, name } of KNOWN) {
     expect(url).toMatch(/^https:\/\/huggingface\.co\/[\w.-]+\/[\w.-]+\/resolve\/main\/[\w.-]+\.gguf$/);

@@ -151,6 +151,8 @@ fn shapes_have_the_published_numbers_of_parameters() {
         ("qwen3.5-4b", 4206.0),
         ("qwen3.5-9b", 8954.0),
         ("qwen3.5-35b-a3b", 34660.0),
+        ("qwen3-next-80b-a3b", 79670.0),
+        ("hunyuan-1.8b", 1791.0),
         ("granite-4.0-h-350m", 340.0),
         ("granite-4.0-h-1b", 1460.0),
         ("olmo-2-1b", 1485.0),
