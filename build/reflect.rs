@@ -33,6 +33,13 @@ pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
     let info = validator.validate(&module).map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
     let fail = |what: String| Err(format!("{}: {what}", variant.label()));
 
+    // Within a loop browsers have been seen to clear such a variable the first time only.
+    let valueless = |line: &&str| {
+        line.trim_start().starts_with("var ") && line.split("//").next().is_some_and(|text| text.trim_end().ends_with(';') && !text.contains('='))
+    };
+    if let Some(line) = source.lines().find(valueless) {
+        return fail(format!("{}: a variable without a value; write one, as in `= array<f32, 4>()`", line.trim()));
+    }
     let [entry] = &module.entry_points[..] else { return fail(format!("{} entry points, expected one", module.entry_points.len())) };
     if entry.name != "main" {
         return fail(format!("the entry point is called {}, expected main", entry.name));

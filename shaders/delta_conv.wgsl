@@ -22,7 +22,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (is_value) { first = V_AT + (wid.x - 2u * KEY_HEADS) * VALUE; }
     let out = row * CHANNELS + first;
     var squares = 0.0;
-    var values: array<f32, {{ max_key // workgroup }}>;
+    var values = array<f32, {{ max_key // workgroup }}>();
     for (var j = 0u; j < {{ max_key // workgroup }}u; j++) {
         let i = j * {{ workgroup }}u + li;
         if (i < width) {

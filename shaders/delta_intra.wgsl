@@ -41,8 +41,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (li < CHUNK) { sums[li] = until; }
     let i = li / ACROSS;
     let j0 = li % ACROSS;
-    var kk: array<f32, EACH>;
-    var qk: array<f32, EACH>;
+    var kk = array<f32, EACH>();
+    var qk = array<f32, EACH>();
     for (var begin = 0u; begin < KEY / 4u; begin += SLICE) {
         stage(next, li);
         workgroupBarrier();
@@ -71,7 +71,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     // Row after row is done: those below it lose their share of it.
     let column = li % CHUNK;
     let r0 = li / CHUNK;
-    var own: array<f32, EACH>;
+    var own = array<f32, EACH>();
     for (var e = 0u; e < EACH; e++) { own[e] = select(0.0, 1.0, r0 + e * ACROSS == column); }
     for (var l = 0u; l < CHUNK; l++) {
         if (l % ACROSS == r0) {

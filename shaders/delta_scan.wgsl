@@ -50,8 +50,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
                 if (i <= li) { until += g; } else { after += g; }
             }
         }
-        var v: array<f32, ROWS>;
-        var strength: array<f32, ROWS>;
+        var v = array<f32, ROWS>();
+        var strength = array<f32, ROWS>();
         for (var r = 0u; r < ROWS; r++) {
             let i = first + min(i0 + r, rows - 1u);
             v[r] = x[i * (CHANNELS / 4u) + v_at / 4u][v_at % 4u];
@@ -63,8 +63,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             fades[li] = exp(after);
         }
         let prepared = ((first / CHUNK * HEADS + head) * 2u) * CHUNK * CHUNK / 4u;
-        var old_k: array<f32, ROWS>;
-        var old_q: array<f32, ROWS>;
+        var old_k = array<f32, ROWS>();
+        var old_q = array<f32, ROWS>();
         for (var begin = 0u; begin < fours; begin += SLICE) {
             stage(next, li);
             workgroupBarrier();
@@ -83,7 +83,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         for (var r = 0u; r < ROWS; r++) { u[c * (CHUNK + 1u) + i0 + r] = strength[r] * (v[r] - exp(sums[i0 + r]) * old_k[r]); }
         workgroupBarrier();
         if (DELTA == 1u) {
-            var solved: array<f32, ROWS>;
+            var solved = array<f32, ROWS>();
             for (var j = 0u; j < CHUNK / 4u; j++) {
                 let at_u = c * (CHUNK + 1u) + 4u * j;
                 let of_rest = vec4<f32>(u[at_u], u[at_u + 1u], u[at_u + 2u], u[at_u + 3u]);
@@ -93,7 +93,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             for (var r = 0u; r < ROWS; r++) { u[c * (CHUNK + 1u) + i0 + r] = select(0.0, solved[r], i0 + r < rows); }
             workgroupBarrier();
         }
-        var out: array<f32, ROWS>;
+        var out = array<f32, ROWS>();
         for (var j = 0u; j < CHUNK / 4u; j++) {
             let at_u = c * (CHUNK + 1u) + 4u * j;
             let of_u = vec4<f32>(u[at_u], u[at_u + 1u], u[at_u + 2u], u[at_u + 3u]);
@@ -115,7 +115,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             var one = decay * columns[c0 * PADDED + f];
             var two = decay * columns[(c0 + 1u) * PADDED + f];
             for (var row = 0u; row < CHUNK; row += AHEAD) {
-                var k: array<vec4<f32>, AHEAD>;
+                var k = array<vec4<f32>, AHEAD>();
                 for (var n = 0u; n < AHEAD; n++) { k[n] = x[(first + min(row + n, rows - 1u)) * (CHANNELS / 4u) + at.x + f]; }
                 for (var n = 0u; n < AHEAD; n++) {
                     let faded = fades[row + n] * k[n];

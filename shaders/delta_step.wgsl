@@ -34,7 +34,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let column = li / LANES;
     let lane = li % LANES;
     let at = ((state.slot * HEADS + head) * VALUE + first + column) * (KEY / 4u);
-    var part: array<vec4<f32>, FOURS>;
+    var part = array<vec4<f32>, FOURS>();
     for (var j = 0u; j < FOURS; j++) {
         let i = j * LANES + lane;
         if (i < KEY / 4u) { part[j] = s[at + i]; }

@@ -22,9 +22,9 @@ var<workgroup> counted: array<f32, MOST>;
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (wid.x >= state.rows) { return; }
-    var score: array<f32, EACH>;
-    var weight: array<f32, EACH>;
-    var rank: array<u32, EACH>;
+    var score = array<f32, EACH>();
+    var weight = array<f32, EACH>();
+    var rank = array<u32, EACH>();
     for (var c = 0u; c < EACH; c++) {
         let own = li + {{ workgroup }}u * c;
         if (own < EXPERTS) {

@@ -6,7 +6,7 @@ var<workgroup> slice: array<vec4<f32>, 2u * CHUNK * (SLICE + 1u)>;   // [keys, q
 struct Fetched { v: array<vec4<f32>, PER> }
 // `first`: the chunk's first row, of `rows`; `at`: vec4 of a row where the head's keys and queries begin; `begin`: vec4 of a key where the slice does.
 fn fetch(first: u32, rows: u32, at: vec2<u32>, begin: u32, li: u32) -> Fetched {
-    var out: Fetched;
+    var out = Fetched();
     for (var n = 0u; n < PER; n++) {
         let i = n * {{ workgroup }}u + li;
         let row = i / SLICE % CHUNK;
