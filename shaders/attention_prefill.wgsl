@@ -20,6 +20,7 @@ override QSTRIDE: u32;  // f32 a row of qkv, a multiple of 4
 override SLOTS: u32 = 1u;  // sequences that have a cache in the buffers
 override KB: u32;       // blocks of 32 a row of y: ceil(H*E / 32)
 override GATE: u32 = 0u;   // not 0: outputs are multiplied by the sigmoid of their gates, which a row of qkv has from here on
+override FACTOR: f32 = 1.0;   // of the outputs
 {% include "common/slots.wgsl" %}
 
 @group(0) @binding(1) var<storage, read> qkv: array<vec4<f32>>;  // [T][QSTRIDE/4]: H*E queries first, rotated
@@ -44,8 +45,8 @@ fn v_word(i: u32) -> {{ Word }} { return vc[i]; }
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;  // [T][KB*8], zero beyond H*E
 
 fn gated(y: vec4<f32>, row: u32, i: u32) -> vec4<f32> {
-    if (GATE == 0u) { return y; }
-    return y / (1.0 + exp(-qkv[(row * QSTRIDE + GATE) / 4u + i]));
+    if (GATE == 0u) { return FACTOR * y; }
+    return FACTOR * y / (1.0 + exp(-qkv[(row * QSTRIDE + GATE) / 4u + i]));
 }
 
 const THREADS = {{ workgroup }}u;

@@ -1,5 +1,5 @@
-// y[t][u][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]) for the expert e that row t has chosen as its u-th, where this part holds it: grid
-// [ceil(F / 32), T USED]. Only the chosen experts are read.
+// y[t][u][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]), or act(w[e][f] . x[t]) where nothing is gated, for the expert e that row t has chosen
+// as its u-th, where this part holds it: grid [ceil(F / 32), T USED]. Only the chosen experts are read.
 {% extends "matvec.wgsl" %}
 {% set experts = true %}
 {% block input %}
@@ -17,7 +17,7 @@ const SPLIT = 1u;
     if (t >= state.rows) { return; }
     let expert = chosen[wid.y].x;
     if (expert < FIRST || expert - FIRST >= COUNT) { return; }
-    let w0 = (expert - FIRST) * 2u * F * KB;
+    let w0 = (expert - FIRST) * (1u + GATED) * F * KB;
     let x0 = t * KB;
     let y0 = wid.y * ((F + 31u) / 32u);
 {% include "common/gated_rows.wgsl" %}

@@ -1,4 +1,5 @@
-// RMSNorm of groups of a row, and its gate: y = x / rms(x) * nw * SiLU(z), or where FIRST is 1 the norm of x SiLU(z). Grid [groups, T].
+// RMSNorm of groups of a row, and its gate: y = x / rms(x) * nw * SiLU(z), or where FIRST is 1 the norm of x SiLU(z), or where NORMED is 0 only
+// x SiLU(z). Grid [groups, T].
 {% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 {% with sum = "f32", reduce = "wg" %}{% include "common/reduce.wgsl" %}{% endwith %}
@@ -18,10 +19,13 @@ override STRIDE: u32;           // f32 a row of z
 override Z_AT: u32;
 override OWN: u32 = 0u;         // 1: each group has weights of its own
 override FIRST: u32 = 0u;       // 1: the gate comes before the norm
+override NORMED: u32 = 1u;
+override INNER: f32 = 1.0;      // of z
+override OUTER: f32 = 1.0;      // of y, where nothing is normed
 override EPS: f32;
 
 fn gate(at: u32) -> vec4<f32> {
-    let v = vec4<f32>(z[at], z[at + 1u], z[at + 2u], z[at + 3u]);
+    let v = INNER * vec4<f32>(z[at], z[at + 1u], z[at + 2u], z[at + 3u]);
     return v / (1.0 + exp(-v));
 }
 
@@ -38,12 +42,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (FIRST == 1u) { v *= gate(gates + (first + j) * 4u); }
         squares += dot(v, v);
     }
-    let r = inverseSqrt(workgroup_sum(squares, li) / f32(GROUP) + EPS);
+    var r = inverseSqrt(workgroup_sum(squares, li) / f32(GROUP) + EPS);
+    if (NORMED == 0u) { r = OUTER; }
     for (var start = 0u; start < GROUP / 4u; start += {{ workgroup }}u) {
         let j = start + li;
         var v = vec4<f32>();
         if (j < GROUP / 4u) {
-            v = x[row + first + j] * r * nw[select(j, first + j, OWN == 1u)] * gate(gates + (first + j) * 4u);
+            v = x[row + first + j] * r * gate(gates + (first + j) * 4u);
+            if (NORMED == 1u) { v *= nw[select(j, first + j, OWN == 1u)]; }
         }
 {% if out == "q8" %}
         let q = quantize(v, li);

@@ -24,11 +24,12 @@ override KB: u32;     // blocks of 32: ceil(H*E / 32)
 @group(0) @binding(5) var<storage, read> gate: array<f32>;    // [T][QSTRIDE]: where GATE is not 0, gates of the outputs from GATE on
 override GATE: u32 = 0u;
 override QSTRIDE: u32 = 0u;
+override FACTOR: f32 = 1.0;   // of the outputs
 // y times the sigmoid of its gate.
 fn gated(y: vec4<f32>, row: u32, i: u32) -> vec4<f32> {
-    if (GATE == 0u) { return y; }
+    if (GATE == 0u) { return FACTOR * y; }
     let at = row * QSTRIDE + GATE + 4u * i;
-    return y / (1.0 + exp(-vec4<f32>(gate[at], gate[at + 1u], gate[at + 2u], gate[at + 3u])));
+    return FACTOR * y / (1.0 + exp(-vec4<f32>(gate[at], gate[at + 1u], gate[at + 2u], gate[at + 3u])));
 }
 
 const COLUMNS = 8u;  // vec4 of a block

@@ -1,5 +1,6 @@
-// Outputs act(gate) * up, 32 a workgroup: a block, quantized where activations are int8.
+// Outputs act(gate) * up, or act(gate), 32 a workgroup: a block, quantized where activations are int8.
 override F: u32;      // outputs
+override GATED: u32 = 1u;   // 0: there are no up rows
 {% if out == "q8" %}
 @group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [ceil(F / 32)][8]
 @group(0) @binding(6) var<storage, read_write> ys: array<vec2<f32>>;   // [ceil(F / 32)]

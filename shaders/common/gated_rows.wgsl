@@ -3,5 +3,5 @@
     if (first >= F) { return; }
 {% for r in range(half) %}
     let b{{ r }} = w0 + min(first + group * {{ half }}u + {{ r }}u, F - 1u) * KB;
-    let b{{ half + r }} = b{{ r }} + F * KB;
+    let b{{ half + r }} = b{{ r }} + GATED * F * KB;
 {% endfor %}

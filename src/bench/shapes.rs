@@ -66,6 +66,9 @@ pub const SHAPES: &[Shape] = shapes![
     "qwen3.5-35b-a3b",
     "qwen3-next-80b-a3b",
     "hunyuan-1.8b",
+    "nemotron-3-nano-30b-a3b",
+    "nemotron-nano-9b-v2",
+    "falcon-h1-0.5b",
     "granite-4.0-h-350m",
     "granite-4.0-h-1b",
 ];

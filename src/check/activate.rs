@@ -29,6 +29,7 @@ pub fn activate(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         .enumerate()
         .map(|(i, (t, f, size, act, gated))| {
             let factor = if i % 3 == 1 { 7 } else { 0 };
+            let factors = [("INNER", 0.8), ("OUTER", 1.4)].into_iter().filter(|_| i == 1);
             let kb = f.div_ceil(32);
             let stride = 2 * f + 5;
             let overrides = [("F", f), ("KB", kb), ("GSTRIDE", stride), ("ACT", act), ("GATED", gated), ("FACTOR", factor)];
@@ -39,7 +40,7 @@ pub fn activate(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             ];
             Case {
                 name: format!("T={t} F={f} size {size}{}{}", ["", " GELU", " squared"][act as usize], if gated == 0 { " not gated" } else { "" }),
-                overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),
+                overrides: overrides.map(|(name, value)| (name, f64::from(value))).into_iter().chain(factors).collect(),
                 grid: [kb.div_ceil(8), t, 1],
                 buffers: buffers.into_iter().chain(out_buffers(variant, (t * kb) as usize)).collect(),
                 outputs: out_compare(variant),

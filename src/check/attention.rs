@@ -311,7 +311,10 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     ("QSTRIDE", stride),
                 ],
                 None,
-            ),
+            )
+            .into_iter()
+            .chain((gate == 0).then_some(("FACTOR", 0.7)))
+            .collect(),
             grid: [kb as u32, rows as u32, 1],
             buffers: [
                 ("state", state.words()),
@@ -366,7 +369,7 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let numbers = [("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb), ("SLOTS", slots), ("GATE", gate)];
         Case {
             name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}{}", layer.name(), if gate == 0 { "" } else { " gated" }),
-            overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt())).into_iter().chain(layer.overrides()).collect(),
+            overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt())).into_iter().chain(layer.overrides()).chain([("FACTOR", 0.7)]).collect(),
             grid: [h as u32, (t as u32).div_ceil(variant.tile[1]), 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),

@@ -123,6 +123,7 @@ fn projected(i: usize, heads: Heads, t: u32, random: &mut Random) -> (Overrides,
     let more = [("TAPS", taps), ("STRIDE", stride), ("CONV_AT", 8), ("GATES", gates), ("A_AT", 1), ("B_AT", heads.0 + 2)];
     let flags = [("BIAS", u32::from(bias)), ("A_LOG", u32::from(log))];
     overrides.extend(more.into_iter().chain(flags).map(|(name, value)| (name, f64::from(value))));
+    overrides.extend((i == 2).then_some(("STEPS", 0.6)));
     let buffers = vec![
         ("x", words(&random.f32s((t * stride) as usize, 2.0))),
         ("cw", words(&random.f32s((c * taps + if bias { c } else { 0 }) as usize, 1.0))),

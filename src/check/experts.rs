@@ -47,14 +47,16 @@ fn chosen(random: &mut Random, slots: u32, experts: u32) -> Vec<u32> {
 const SHAPES: [[u32; 7]; 2] = [[3, 8, 2, 5, 3, 96, 64], [2, 4, 0, 4, 4, 288, 40]];
 
 pub fn gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
-    let cases = SHAPES.into_iter().map(|[t, experts, first, count, used, d, f]| {
+    let cases = SHAPES.into_iter().enumerate().map(|(i, [t, experts, first, count, used, d, f])| {
         let k = fitting(variant, d);
         let kb = k.div_ceil(32);
-        let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (count * 2 * f * kb) as usize, false);
+        // The second with squared ReLU, without gates.
+        let gated = u32::from(i == 0);
+        let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (count * (1 + gated) * f * kb) as usize, false);
         buffers.extend(activations(variant.axis("act").unwrap_or_default(), &random.padded(t as usize, k as usize, kb as usize * 32)));
         buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("chosen", chosen(random, t * used, experts))]);
         buffers.extend(out_buffers(variant, (t * used * f.div_ceil(32)) as usize));
-        let overrides = [("KB", kb), ("F", f), ("USED", used), ("FIRST", first), ("COUNT", count)];
+        let overrides = [("KB", kb), ("F", f), ("USED", used), ("FIRST", first), ("COUNT", count), ("GATED", gated), ("ACT", 2 * (1 - gated))];
         Case {
             name: format!("T={t} {used} of {first}..{} of {experts} D={k} F={f}", first + count),
             overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),

@@ -78,9 +78,11 @@ pub fn qk(_: &'static Variant, random: &mut Random) -> Vec<Case> {
 }
 
 pub fn gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
-    // (T, groups, elements of a group, weights of its own, the gate first)
-    let shapes: [(u32, u32, u32, u32, u32); 5] = [(1, 4, 128, 0, 0), (3, 2, 32, 0, 0), (2, 1, 768, 1, 1), (5, 3, 96, 1, 1), (1, 2, 320, 1, 0)];
-    let case = |(t, groups, group, own, first): (u32, u32, u32, u32, u32)| {
+    // (T, groups, elements of a group, weights of its own, the gate first); the last is not normed
+    let shapes: [(u32, u32, u32, u32, u32); 6] =
+        [(1, 4, 128, 0, 0), (3, 2, 32, 0, 0), (2, 1, 768, 1, 1), (5, 3, 96, 1, 1), (1, 2, 320, 1, 0), (3, 4, 64, 0, 0)];
+    let case = |(i, (t, groups, group, own, first)): (usize, (u32, u32, u32, u32, u32))| {
+        let factors = if i == 5 { [("NORMED", 0.0), ("INNER", 0.7), ("OUTER", 1.3)] } else { [("NORMED", 1.0), ("INNER", 1.0), ("OUTER", 1.0)] };
         let width = groups * group;
         let stride = width + 20;
         let overrides = [("WIDTH", width), ("GROUP", group), ("STRIDE", stride), ("Z_AT", 8), ("OWN", own), ("FIRST", first)];
@@ -92,13 +94,13 @@ pub fn gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ];
         Case {
             name: format!("T={t} {groups} groups of {group}{}{}", if own == 1 { " with weights" } else { "" }, if first == 1 { ", gate first" } else { "" }),
-            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-6)]).collect(),
+            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-6)]).chain(factors).collect(),
             grid: [groups, t, 1],
             buffers: buffers.into_iter().chain(out_buffers(variant, (t * width / 32) as usize)).collect(),
             outputs: out_compare(variant),
         }
     };
-    shapes.into_iter().map(case).collect()
+    shapes.into_iter().enumerate().map(case).collect()
 }
 
 /// The outputs of a kernel with an `out` axis, for this many blocks of 32 and some room behind them.

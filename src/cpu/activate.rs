@@ -16,14 +16,16 @@ pub fn run(call: &Call) {
     write_rows(call, call.usize("KB"), rows);
 }
 
-/// The activation that the override ACT names.
+/// The activation that the override ACT names, with its factors.
 pub fn activation(call: &Call, x: f64) -> f64 {
-    match call.u32("ACT") {
+    let x = call.f64("INNER") * x;
+    let y = match call.u32("ACT") {
         0 => x * sigmoid(x),
         2 => x.max(0.0).powi(2),
         // GELU by its tanh formula.
         _ => 0.5 * x * (1.0 + (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 * (x + 0.044715 * x.powi(3))).tanh()),
-    }
+    };
+    call.f64("OUTER") * y
 }
 
 /// 1 / (1 + exp(-x))

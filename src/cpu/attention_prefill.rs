@@ -8,7 +8,7 @@ pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let (scale, cap) = (call.f64("SCALE"), call.f64("SOFTCAP"));
     let (stride, width) = (call.usize("QSTRIDE"), call.usize("KB") * 32);
-    let gate_at = call.usize("GATE");
+    let (gate_at, factor) = (call.usize("GATE"), call.f64("FACTOR"));
     let state = call.state();
     let qkv = call.view::<f32>("qkv");
     let (kc, vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
@@ -33,7 +33,7 @@ pub fn run(call: &Call) {
                 sums.iter_mut().zip(vc.get(head / (h / g), key)).for_each(|(sum, v)| *sum += weight * held(v));
             }
             let gated = |i: usize| if gate_at == 0 { 1.0 } else { sigmoid(f64::from(qkv[t * stride + gate_at + head * e + i])) };
-            y[t * width + head * e..][..e].iter_mut().zip(&sums).enumerate().for_each(|(i, (o, sum))| *o = (sum / l * gated(i)) as f32);
+            y[t * width + head * e..][..e].iter_mut().zip(&sums).enumerate().for_each(|(i, (o, sum))| *o = (factor * sum / l * gated(i)) as f32);
         }
         y[t * width + h * e..(t + 1) * width].fill(0.0);
     }

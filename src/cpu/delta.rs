@@ -46,7 +46,7 @@ fn gates(call: &Call, row: usize, head: usize) -> [f64; 2] {
     let a = f64::from(heads[head]);
     let a = if call.u32("A_LOG") == 1 { -a.exp() } else { a };
     let of = |at: &str| f64::from(gates[row * call.usize("GATES") + call.usize(at) + head]);
-    let step = (of("A_AT") + f64::from(heads[n + head])).exp().ln_1p();
+    let step = (call.f64("STEPS") * of("A_AT") + f64::from(heads[n + head])).exp().ln_1p();
     [a * step, if call.u32("DELTA") == 1 { sigmoid(of("B_AT")) } else { step }]
 }
 

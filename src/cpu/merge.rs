@@ -10,6 +10,7 @@ pub fn run(call: &Call) {
     let (po, ml) = (call.view::<f32>("po"), call.view::<[f32; 2]>("ml"));
     let (gate, gate_at, stride) = (call.view::<f32>("gate"), call.usize("GATE"), call.usize("QSTRIDE"));
     let gated = |t: usize, i: usize| if gate_at == 0 { 1.0 } else { sigmoid(f64::from(gate[t * stride + gate_at + i])) };
+    let factor = call.f64("FACTOR");
     let rule = Rule { least: call.u32("LEAST"), most: call.u32("MOST"), fill: call.u32("FILL") };
     let most = kv::seen(call, (state.pos + state.rows - 1) as usize).count() as u32;
     let split = rule.keys_a_split(most, call.u32("GROUPS") * state.rows);
@@ -25,7 +26,7 @@ pub fn run(call: &Call) {
             let l: f64 = weights.iter().enumerate().map(|(s, w)| w * ml(s)[1]).sum();
             for i in head * e..(head + 1) * e {
                 let o: f64 = weights.iter().enumerate().map(|(s, w)| w * f64::from(po[(first + s) * h * e + i])).sum();
-                y[i] = (o / l * gated(t, i)) as f32;
+                y[i] = (factor * o / l * gated(t, i)) as f32;
             }
         }
         y

@@ -59,14 +59,16 @@ fn chosen(call: &Call, t: usize) -> Vec<(usize, usize, f64)> {
     slots.map(|slot| (slot, (chosen[slot][0] - held.start) as usize, f64::from(f32::from_bits(chosen[slot][1])))).collect()
 }
 
-/// y[slot][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]) for each expert e that row t has chosen
+/// y[slot][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]), or act(w[e][f] . x[t]), for each expert e that row t has chosen
 pub fn experts_gated(call: &Call) {
-    let (f, kb) = (call.usize("F"), call.usize("KB"));
+    let (f, kb, gated) = (call.usize("F"), call.usize("KB"), call.u32("GATED") == 1);
+    let n = if gated { 2 * f } else { f };
     for t in 0..call.state().rows as usize {
         let x = [activations(call, t, kb)];
         for (slot, e, _) in chosen(call, t) {
-            let rows = products(call, e * 2 * f, 2 * f, &x);
-            write_row(call, f.div_ceil(BLOCK), slot, (0..f).map(|i| (activation(call, rows[i][0]) * rows[f + i][0]) as f32).collect());
+            let rows = products(call, e * n, n, &x);
+            let up = |i: usize| if gated { rows[f + i][0] } else { 1.0 };
+            write_row(call, f.div_ceil(BLOCK), slot, (0..f).map(|i| (activation(call, rows[i][0]) * up(i)) as f32).collect());
         }
     }
 }

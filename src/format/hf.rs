@@ -97,7 +97,10 @@ impl Folder<'_> {
 
     async fn object(&self, name: &str) -> Result<Option<Map<String, Value>>> {
         match self.bytes(name, limits::CONFIG_BYTES).await? {
-            Some(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| Error::bad_model(format!("{name}: {e}"))),
+            Some(bytes) => {
+                let object = serde_json::from_slice(&bytes).or_else(|_| serde_json::from_slice(&spelled_out(&bytes)));
+                object.map(Some).map_err(|e| Error::bad_model(format!("{name}: {e}")))
+            }
             None => Ok(None),
         }
     }
@@ -147,4 +150,23 @@ fn weight_map(index: &Map<String, Value>) -> Result<IndexMap<&str, &str>> {
             _ => Err(Error::bad_model(format!("{INDEX}: the shard of tensor '{tensor}' should be the name of a file, not {shard}"))),
         })
         .collect()
+}
+
+/// JSON in which Python has written the word Infinity, as today's transformers spell it, which is JSON.
+fn spelled_out(json: &[u8]) -> Vec<u8> {
+    const WORD: &[u8] = b"Infinity";
+    let (mut out, mut quoted, mut at) = (Vec::with_capacity(json.len()), false, 0);
+    while let Some(byte) = json.get(at) {
+        if !quoted && json[at..].starts_with(WORD) {
+            out.extend_from_slice(br#"{"__float__":"Infinity"}"#);
+            at += WORD.len();
+            continue;
+        }
+        // An escaped quote ends nothing.
+        let length = if quoted && *byte == b'\\' { 2 } else { 1 };
+        quoted ^= *byte == b'"';
+        out.extend(json[at..].iter().take(length));
+        at += length;
+    }
+    out
 }

@@ -52,6 +52,8 @@ pub enum Scratch {
     ResidualSum,
     /// Queries, keys and values, f32 `[T, (H + 2 G) E]`.
     Qkv,
+    /// Projections of linear attention that stands beside attention, f32 `[T, channels + gates]`.
+    Beside,
     /// Gates of linear attention that are no part of its other projections, f32 `[T, gates]`.
     Gates,
     /// Queries, keys and values of linear attention behind their convolution, f32 `[T, channels]`.

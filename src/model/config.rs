@@ -4,7 +4,7 @@ use super::keys::{Keys, MOST};
 use super::rope::{Rope, Scaling};
 use crate::base::numbers::{HEAD_ROOM, MAX_EXPERTS, MAX_KEY};
 use crate::error::{Error, Result};
-use crate::plan::{Activation, Heads, LinearHeads, Routing};
+use crate::plan::{Activation, Heads, LinearHeads, LinearKind, Mlp, Routing};
 
 /// Sizes and constants of a model.
 #[derive(Debug, Clone)]
@@ -43,10 +43,10 @@ pub struct ModelConfig {
     pub score_scale: f64,
     /// Scores s become `cap tanh(s / cap)`; 0: they stay.
     pub score_cap: f64,
-    /// Activation of the feed-forward network.
-    pub activation: Activation,
-    /// Whether a second product multiplies the activation.
-    pub gated: bool,
+    /// Factor of what attention gives.
+    pub attention_scale: f64,
+    /// What is between the feed-forward network's products.
+    pub mlp: Mlp,
     /// Factor of the embedding.
     pub embed_scale: f64,
     /// Factor of the logits.
@@ -109,21 +109,6 @@ pub struct Mixture {
     pub shared: Option<(usize, bool)>,
 }
 
-/// Linear attention.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LinearKind {
-    /// Its heads.
-    pub heads: LinearHeads,
-    /// Values that are normed together.
-    pub group: usize,
-    /// Epsilon of that norm.
-    pub eps: f64,
-    /// Whether its convolution has biases.
-    pub conv_bias: bool,
-    /// Whether the checkpoint has A as the logarithm of -A.
-    pub a_log: bool,
-}
-
 /// In place of the number of rotary positions: none.
 pub const NO_ROPE: usize = usize::MAX;
 
@@ -138,6 +123,8 @@ pub enum MixerKind {
     ShortConv,
     /// Linear attention with a state for each head.
     Linear,
+    /// Attention and, beside it, linear attention.
+    Both,
     /// Nothing.
     None,
     /// A running sum of what the layer reads: no model's, for tests of what recurrent states go through.
@@ -202,19 +189,8 @@ pub struct Stored {
     pub each_expert: bool,
     /// Projections of linear attention have what belongs to a key head together.
     pub by_key_heads: bool,
-    /// The last norm is called as that of the embedding.
-    pub norm_of_embedding: bool,
     /// Matrices are `[K, N]`.
     pub transposed: bool,
-    /// The norm of the feed-forward network is called as one behind attention.
-    pub ffn_norm_behind: bool,
-}
-
-impl Stored {
-    /// llama.cpp's name of the norm of what the feed-forward network reads.
-    pub const fn ffn_norm(self) -> &'static str {
-        if self.ffn_norm_behind { "post_attention_norm" } else { "ffn_norm" }
-    }
 }
 
 impl ModelConfig {
@@ -242,16 +218,16 @@ impl ModelConfig {
             None if keys.is_gguf() => return Err(Error::bad_model(format!("{architecture}.context_length is missing"))),
             None => 2048,
         };
-        let layers = keys.need("block_count", "num_hidden_layers")?;
+        let layers = keys.layers()?;
         Ok(Self {
             architecture,
             width,
-            // Models of nothing but experts say only how wide these are; LFM2's first configurations have a word of their own.
-            ff: match keys.size("feed_forward_length", "intermediate_size")? {
+            // Models of nothing but experts say only how wide these are.
+            ff: match keys.same_size("feed_forward_length", "intermediate_size")? {
                 Some(f) => f,
-                None => match (keys.size("expert_feed_forward_length", "moe_intermediate_size")?, keys.size("", "block_ff_dim")?) {
-                    (Some(f), _) | (None, Some(f)) => f,
-                    (None, None) => keys.need("feed_forward_length", "intermediate_size")?,
+                None => match keys.size("expert_feed_forward_length", "moe_intermediate_size")? {
+                    Some(f) => f,
+                    None => keys.need("feed_forward_length", "intermediate_size")?,
                 },
             },
             vocab,
@@ -268,9 +244,9 @@ impl ModelConfig {
             biases: Biases::default(),
             score_scale: 1.0 / (e as f64).sqrt(),
             score_cap: 0.0,
+            attention_scale: 1.0,
             // Where both are there, transformers reads the other key.
-            activation: keys.text("", "hidden_act")?.filter(|_| !keys.has("hidden_activation")).map_or(Ok(Activation::Silu), activation)?,
-            gated: true,
+            mlp: Mlp::gated(keys.text("", "hidden_act")?.filter(|_| !keys.has("hidden_activation")).map_or(Ok(Activation::Silu), activation)?),
             embed_scale: 1.0,
             logit_scale: 1.0,
             logit_cap: 0.0,
@@ -299,22 +275,11 @@ impl ModelConfig {
 
     /// Windows for the layers whose entry of `layer_types` is `sliding_attention`, or where there is no such key those that `slides` names.
     pub fn set_windows(&mut self, keys: &Keys<'_>, window: Option<usize>, slides: impl Fn(usize) -> bool) -> Result<()> {
-        let types = keys.texts("layer_types")?;
-        if let Some(types) = &types
-            && types.len() != self.layers.len()
-        {
-            return Err(Error::bad_model(format!("config.json: layer_types has {} entries for {} layers", types.len(), self.layers.len())));
-        }
+        // The oldest word is Granite's.
+        let known = [("sliding_attention", true), ("full_attention", false), ("attention", false)];
+        let types = keys.kinds("layer_types", self.layers.len(), &known)?;
         for (i, layer) in self.layers.iter_mut().enumerate() {
-            let sliding = match types.as_ref().map(|t| t[i]) {
-                None => slides(i),
-                Some("sliding_attention") => true,
-                // The older word is Granite's.
-                Some("full_attention" | "attention") => false,
-                Some(other) => {
-                    return Err(Error::unsupported(format!("config.json: layer type {other:?}; this version knows full_attention and sliding_attention")));
-                }
-            };
+            let sliding = types.as_ref().map_or_else(|| slides(i), |types| types[i]);
             if sliding {
                 let Some(window) = window else {
                     return Err(Error::bad_model(format!(
@@ -325,6 +290,15 @@ impl ModelConfig {
                 layer.window = Some(window as u32);
             }
         }
+        Ok(())
+    }
+
+    /// Has the layers that do not attend mix positions otherwise.
+    pub fn mix(&mut self, attends: &[bool], otherwise: MixerKind) -> Result<()> {
+        if attends.len() != self.layers.len() {
+            return Err(Error::bad_model(format!("{}: {} layers, and kinds of {}", self.architecture, self.layers.len(), attends.len())));
+        }
+        self.layers.iter_mut().zip(attends).filter(|(_, attends)| !**attends).for_each(|(layer, _)| layer.mixer = otherwise);
         Ok(())
     }
 
@@ -370,7 +344,8 @@ impl ModelConfig {
         {
             return wrong(format!("{used} of {count} experts; this version runs up to {MAX_EXPERTS}"));
         }
-        if let Some(LinearKind { heads, group, .. }) = &self.linear {
+        if let Some(LinearKind { heads, norm, .. }) = &self.linear {
+            let group = norm.group(*heads);
             let LinearHeads { heads, key_heads, key, value, taps, .. } = *heads;
             if key_heads == 0 || heads == 0 || !heads.is_multiple_of(key_heads) || taps == 0 {
                 return wrong(format!("{heads} heads of linear attention cannot share {key_heads} heads of keys, or {taps} positions of a convolution"));
@@ -395,6 +370,7 @@ pub fn activation(name: &str) -> Result<Activation> {
     match name {
         "silu" | "swish" => Ok(Activation::Silu),
         "gelu_pytorch_tanh" | "gelu_new" => Ok(Activation::GeluTanh),
-        other => Err(Error::unsupported(format!("config.json: activation {other:?}; this version knows silu, gelu_pytorch_tanh and gelu_new"))),
+        "relu2" => Ok(Activation::ReluSquared),
+        other => Err(Error::unsupported(format!("config.json: activation {other:?}; this version knows silu, gelu_pytorch_tanh, gelu_new and relu2"))),
     }
 }

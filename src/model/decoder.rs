@@ -8,7 +8,7 @@ use super::{Architecture, Model, Reserve};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::layout::BufferId;
-use crate::plan::{Builder, Experts, Mlp, Norm, Scores, Stage, Value};
+use crate::plan::{Builder, Experts, Norm, Scores, Stage, Value};
 use crate::weights::{Matrix, VectorSource};
 
 struct NormWeights {
@@ -29,7 +29,7 @@ enum FeedForward {
 struct ExpertWeights {
     router: Matrix,                   // (experts, D), and the shared expert's gate
     bias: Option<BufferId>,           // (experts)
-    up: Matrix,                       // (experts 2 F, D), gates first in each
+    up: Matrix,                       // (experts 2 F, D), gates first in each; (experts F, D) where nothing is gated
     down: Matrix,                     // (experts D, F)
     shared: Option<(Matrix, Matrix)>, // the same of one that all rows use
 }
@@ -89,8 +89,7 @@ impl Decoder {
         } else {
             None
         };
-        let last = if config.stored.norm_of_embedding { "token_embd_norm" } else { "output_norm" };
-        let norm = norm(&mut t, &config, (last, None), config.logit_scale as f32)?;
+        let norm = norm(&mut t, &config, ("output_norm", None), config.logit_scale as f32)?;
         let layers = (0..config.layers.len()).map(|i| Layer::reserve(&mut t, &config, i)).collect::<Result<_>>()?;
         let left_out = t.check_all_used(&config)?;
         config.tied = Some(!own);
@@ -133,7 +132,7 @@ impl Layer {
         let ffn_norm = match around {
             true => Some(norm_with(t, c, at("ffn_norm"), at("post_attention_norm"))?),
             // Where a layer has nothing else, its only norm is the first.
-            false => norm_at(t, before && feeds, if mixes { c.stored.ffn_norm() } else { "attn_norm" })?,
+            false => norm_at(t, before && feeds, if mixes { "ffn_norm" } else { "attn_norm" })?,
         };
         let feed_forward = feed_forward(Reserving { t: &mut *t, c, i })?;
         let post_ffn = norm_at(t, after && feeds, "post_ffw_norm")?;
@@ -143,7 +142,7 @@ impl Layer {
 
 /// Gates and up rows of one network, by the names that the checkpoint has them under.
 fn gate_up(t: &Tensors<'_, '_>, c: &ModelConfig, f: usize) -> Vec<(&'static str, usize)> {
-    match (c.gated, c.stored.gate_up) {
+    match (c.mlp.gated, c.stored.gate_up) {
         (true, true) if t.names.gguf() => vec![("ffn_up", 2 * f)],
         (true, true) => vec![("ffn_gate_up", 2 * f)],
         (true, false) => vec![("ffn_gate", f), ("ffn_up", f)],
@@ -176,10 +175,11 @@ fn feed_forward(mut layer: Reserving<'_, '_, '_>) -> Result<FeedForward> {
         }
         Rows { tensor: t.named(at(part), "weight", &[n, rows, k]), first: x * rows, rows }
     };
-    let fused = stored.experts_gate_up;
-    let up = (0..n).flat_map(|x| match fused {
-        true => vec![rows(t, x, "ffn_gate_up_exps", 2 * f, d)],
-        false => vec![rows(t, x, "ffn_gate_exps", f, d), rows(t, x, "ffn_up_exps", f, d)],
+    let (gated, fused) = (c.mlp.gated, stored.experts_gate_up);
+    let up = (0..n).flat_map(|x| match (gated, fused) {
+        (true, true) => vec![rows(t, x, "ffn_gate_up_exps", 2 * f, d)],
+        (true, false) => vec![rows(t, x, "ffn_gate_exps", f, d), rows(t, x, "ffn_up_exps", f, d)],
+        (false, _) => vec![rows(t, x, "ffn_up_exps", f, d)],
     });
     let up = up.collect();
     let down = (0..n).map(|x| rows(t, x, "ffn_down_exps", d, f)).collect();
@@ -188,7 +188,7 @@ fn feed_forward(mut layer: Reserving<'_, '_, '_>) -> Result<FeedForward> {
         router.push(Rows { first: 0, rows: 1, tensor: t.flat(at("ffn_gate_inp_shexp"), "weight", &[1, d]) });
     }
     let router = t.matrix(format!("blk.{i}.router"), router, d, 1, None)?;
-    let up = t.matrix(format!("blk.{i}.experts_up"), up, d, 2 * f, None)?;
+    let up = t.matrix(format!("blk.{i}.experts_up"), up, d, c.mlp.products() * f, None)?;
     let down = t.matrix(format!("blk.{i}.experts_down"), down, f, d, None)?;
     let bias = match routing.scores {
         Scores::Softmax => None,
@@ -200,8 +200,11 @@ fn feed_forward(mut layer: Reserving<'_, '_, '_>) -> Result<FeedForward> {
     let shared = match shared {
         None => None,
         Some((f, _)) => {
-            let up: &[_] =
-                if stored.gate_up && !layer.t.names.gguf() { &[("ffn_gate_up_shexp", 2 * f)] } else { &[("ffn_gate_shexp", f), ("ffn_up_shexp", f)] };
+            let up: &[_] = match (gated, stored.gate_up && !layer.t.names.gguf()) {
+                (true, true) => &[("ffn_gate_up_shexp", 2 * f)],
+                (true, false) => &[("ffn_gate_shexp", f), ("ffn_up_shexp", f)],
+                (false, _) => &[("ffn_up_shexp", f)],
+            };
             Some((layer.matrix("shared_up", up, d, false)?, layer.matrix("shared_down", &[("ffn_down_shexp", d)], f, false)?))
         }
     };
@@ -262,15 +265,14 @@ impl Model for Decoder {
             match &l.feed_forward {
                 FeedForward::None => {}
                 FeedForward::One { up, down } => {
-                    let mlp = Mlp { activation: c.activation, gated: c.gated };
-                    let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, mlp, down)?; // (T, F)
+                    let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, c.mlp, down)?; // (T, F)
                     b.add(down, a, l.post_ffn.as_ref().map(|w| self.norm_of(name("post_ffw_norm"), w)))?;
                 }
                 FeedForward::Experts(experts) => {
                     let ExpertWeights { router, bias, up, down, shared } = &**experts;
                     let (Some(mixture), Some(norm)) = (c.experts, &ffn_norm) else { return Err(Error::internal("experts without a norm")) };
                     let shared = shared.as_ref().map(|(up, down)| (up, down));
-                    b.experts(&name("experts"), norm, Experts { routing: mixture.routing, activation: c.activation, router, bias: *bias, up, down, shared })?;
+                    b.experts(&name("experts"), norm, Experts { routing: mixture.routing, mlp: c.mlp, router, bias: *bias, up, down, shared })?;
                 }
             }
         }

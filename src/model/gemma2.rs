@@ -5,13 +5,13 @@ use serde_json::json;
 use super::Architecture;
 use super::config::{ModelConfig, Norms, activation};
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names::{self, TensorNames};
 use crate::error::Result;
 use crate::plan::Activation;
 
 pub const GEMMA2: Architecture = Architecture { gguf: "gemma2", hf: &["Gemma2ForCausalLM"], read, names: &NAMES };
 
-pub(super) const NAMES: HfNames = HfNames {
+pub(super) const NAMES: TensorNames = TensorNames {
     layer: &[("post_attention_norm", "post_attention_layernorm"), ("ffn_norm", "pre_feedforward_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")],
     ..names::LLAMA
 };
@@ -35,7 +35,7 @@ fn caps(keys: &Keys<'_>, key: &str) -> Result<Option<f64>> {
 pub(super) fn common(keys: &Keys<'_>, architecture: &'static str) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, architecture)?;
     // `hidden_act` is an older key that transformers does not read.
-    c.activation = keys.text("", "hidden_activation")?.map_or(Ok(Activation::GeluTanh), activation)?;
+    c.mlp.activation = keys.text("", "hidden_activation")?.map_or(Ok(Activation::GeluTanh), activation)?;
     keys.must_be("attention_bias", &json!(false))?;
     keys.must_be("use_bidirectional_attention", &json!(false))?;
     c.norms = Norms::Around;

@@ -5,13 +5,13 @@ use super::Architecture;
 use super::config::{ModelConfig, QkNorm};
 use super::gemma2;
 use super::keys::Keys;
-use super::names::HfNames;
+use super::names::TensorNames;
 use super::rope::{Rope, Scaling};
 use crate::error::Result;
 
 pub const GEMMA3: Architecture = Architecture { gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
 
-pub(super) const NAMES: HfNames = HfNames {
+pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model.")],
     ignored: &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."],
     ..gemma2::NAMES

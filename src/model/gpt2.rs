@@ -5,13 +5,13 @@ use serde_json::json;
 use super::Architecture;
 use super::config::{Biases, LayerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
 use super::keys::Keys;
-use super::names::HfNames;
+use super::names::TensorNames;
 use crate::error::{Error, Result};
-use crate::plan::{Activation, Heads};
+use crate::plan::{Activation, Heads, Mlp};
 
 pub const GPT2: Architecture = Architecture { gguf: "gpt2", hf: &["GPT2LMHeadModel"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames {
+const NAMES: TensorNames = TensorNames {
     // Published files of the first days have no prefix.
     prefixes: &[("", "transformer."), ("", "")],
     layers: "h",
@@ -25,6 +25,7 @@ const NAMES: HfNames = HfNames {
         ("ffn_down", "mlp.c_proj"),
     ],
     // Causal masks.
+    gguf: &[],
     ignored: &["*.attn.bias", "*.attn.masked_bias"],
 };
 
@@ -66,8 +67,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         biases: Biases { qkv: true, output: true, ff: true },
         score_scale: 1.0 / (e as f64).sqrt(),
         score_cap: 0.0,
-        activation: keys.text("", "activation_function")?.map_or(Ok(Activation::GeluTanh), activation)?,
-        gated: false,
+        attention_scale: 1.0,
+        mlp: Mlp { gated: false, ..Mlp::gated(keys.text("", "activation_function")?.map_or(Ok(Activation::GeluTanh), activation)?) },
         embed_scale: 1.0,
         logit_scale: 1.0,
         logit_cap: 0.0,

@@ -4,13 +4,13 @@ use super::Architecture;
 use super::config::{FeedForwardKind, Mixture, ModelConfig, Stored};
 use super::granite;
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
 pub const GRANITE_MOE: Architecture = Architecture { gguf: "granitemoe", hf: &["GraniteMoeForCausalLM"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames {
+const NAMES: TensorNames = TensorNames {
     layer: &[
         ("ffn_gate_inp", "block_sparse_moe.router.layer"),
         ("ffn_gate_up_exps", "block_sparse_moe.input_linear"),

@@ -5,12 +5,12 @@ use serde_json::json;
 use super::Architecture;
 use super::config::{Biases, ModelConfig, QkNorm};
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names::{self, TensorNames};
 use crate::error::Result;
 
 pub const HUNYUAN: Architecture = Architecture { gguf: "hunyuan-dense", hf: &["HunYuanDenseV1ForCausalLM"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames { layer: &[("attn_q_norm", "self_attn.query_layernorm"), ("attn_k_norm", "self_attn.key_layernorm")], ..names::LLAMA };
+const NAMES: TensorNames = TensorNames { layer: &[("attn_q_norm", "self_attn.query_layernorm"), ("attn_k_norm", "self_attn.key_layernorm")], ..names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "hunyuan-dense")?;

@@ -68,6 +68,8 @@ pub struct Keys<'a> {
     used: RefCell<BTreeSet<String>>,
     /// Numbers that stand for keys that config.json does not have.
     defaults: Cell<&'static [(&'static str, f64)]>,
+    /// (the usual key of config.json, another word for it), which counts where both are there.
+    renamed: Cell<&'static [(&'static str, &'static str)]>,
     /// Whether a list with an entry for each layer may have zeros: layers that have no such thing.
     gaps: Cell<bool>,
 }
@@ -84,7 +86,7 @@ impl<'a> Keys<'a> {
                 Some(_) => return Err(Error::bad_model("config.json: text_config is no object")),
             }),
         };
-        Ok(Self { checkpoint, name, source, used: RefCell::default(), defaults: Cell::new(&[]), gaps: Cell::new(false) })
+        Ok(Self { checkpoint, name, source, used: RefCell::default(), defaults: Cell::new(&[]), renamed: Cell::new(&[]), gaps: Cell::new(false) })
     }
 
     /// Whether the checkpoint is a GGUF file.
@@ -115,10 +117,12 @@ impl<'a> Keys<'a> {
         if self.is_gguf() { format!("{}.{gguf}", self.name) } else { format!("config.json: {hf}") }
     }
 
+    /// A value by its key, or by another word for it.
     fn hf(&self, key: &str) -> Option<&'a Value> {
         let Source::Hf(config) = self.source else { return None };
-        self.used.borrow_mut().insert(key.to_owned());
-        config.get(key).filter(|v| !v.is_null())
+        let words = self.renamed.get().iter().filter(|(usual, _)| *usual == key).map(|(_, word)| *word).chain([key]);
+        let found: Vec<_> = words.map(|word| (self.used.borrow_mut().insert(word.to_owned()), config.get(word)).1).collect();
+        found.into_iter().flatten().find(|value| !value.is_null())
     }
 
     fn gguf(&self, key: &str) -> Option<(&'a gguf::Metadata, String)> {
@@ -134,7 +138,7 @@ impl<'a> Keys<'a> {
             Some((m, key)) => m.opt::<u64>(&key)?,
             None => match self.hf(hf) {
                 Some(v) => Some(v.as_u64().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no whole number")))?),
-                None => self.defaults.get().iter().find(|(key, _)| *key == hf && !self.is_null(hf)).map(|(_, n)| *n as u64),
+                None => self.default(hf).map(|n| n as u64),
             },
         };
         n.map(|n| sized(n, &self.name(gguf, hf))).transpose()
@@ -203,7 +207,7 @@ impl<'a> Keys<'a> {
             Some((m, key)) => m.opt::<f32>(&key)?.map(f64::from),
             None => match self.hf(hf) {
                 Some(v) => Some(v.as_f64().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no number")))?),
-                None => self.defaults.get().iter().find(|(key, _)| *key == hf && !self.is_null(hf)).map(|(_, n)| *n),
+                None => self.default(hf),
             },
         };
         match n {
@@ -236,7 +240,24 @@ impl<'a> Keys<'a> {
     /// A whole number of config.json that may be 0.
     pub fn count(&self, hf: &str) -> Result<Option<usize>> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no whole number"));
-        self.hf(hf).map(|v| v.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)).transpose()
+        let value = self.hf(hf).map(|v| v.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)).transpose()?;
+        Ok(value.or_else(|| self.default(hf).map(|n| n as usize)))
+    }
+
+    /// What stands for a key that config.json does not have.
+    fn default(&self, hf: &str) -> Option<f64> {
+        self.defaults.get().iter().find(|(key, _)| *key == hf && !self.is_null(hf)).map(|(_, n)| *n)
+    }
+
+    /// How many layers there are: config.json may only list them.
+    pub fn layers(&self) -> Result<usize> {
+        if !self.is_gguf()
+            && !self.has("num_hidden_layers")
+            && let Some(list) = self.list("layers_block_type")?
+        {
+            return sized(list.len() as u64, "config.json: layers_block_type's length");
+        }
+        self.need("block_count", "num_hidden_layers")
     }
 
     /// Whether config.json has a key that is not null.
@@ -252,6 +273,11 @@ impl<'a> Keys<'a> {
     /// Whether config.json names that class.
     pub fn is_hf_class(&self, class: &str) -> bool {
         matches!(self.source, Source::Hf(config) if config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str) == Some(class))
+    }
+
+    /// Keys of config.json for which this architecture has other words: (the usual one, the other), which counts where both are there.
+    pub fn renamed(&self, words: &'static [(&'static str, &'static str)]) {
+        self.renamed.set(words);
     }
 
     /// Numbers that stand for keys that config.json does not have.
@@ -282,6 +308,26 @@ impl<'a> Keys<'a> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no list of texts"));
         let Some(list) = self.hf(hf) else { return Ok(None) };
         list.as_array().ok_or_else(wrong)?.iter().map(|v| v.as_str().ok_or_else(wrong)).collect::<Result<_>>().map(Some)
+    }
+
+    /// A word for each of `n` layers, from a list of config.json, as what `known` says of it.
+    pub fn kinds<T: Copy>(&self, hf: &str, n: usize, known: &[(&str, T)]) -> Result<Option<Vec<T>>> {
+        let Some(words) = self.texts(hf)? else { return Ok(None) };
+        if words.len() != n {
+            return Err(Error::bad_model(format!("config.json: {hf} has {} entries for {n} layers", words.len())));
+        }
+        let list = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        let unknown = |word| Error::unsupported(format!("config.json: {hf}: layer type {word:?}; this version knows {}", list()));
+        let kind = |word| known.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind).ok_or_else(|| unknown(word));
+        words.into_iter().map(kind).collect::<Result<_>>().map(Some)
+    }
+
+    /// A list of numbers of config.json, of that length.
+    pub fn numbers<const N: usize>(&self, hf: &str) -> Result<Option<[f64; N]>> {
+        let wrong = || Error::bad_model(format!("config.json: {hf} is no list of {N} numbers"));
+        let Some(list) = self.hf(hf) else { return Ok(None) };
+        let numbers = list.as_array().ok_or_else(wrong)?.iter().map(Value::as_f64).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        numbers.try_into().map(Some).map_err(|_| wrong())
     }
 
     /// A list of whole numbers of config.json that may be 0.

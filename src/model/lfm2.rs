@@ -3,16 +3,16 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, QkNorm, Stored};
+use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, QkNorm};
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
 pub const LFM2: Architecture = Architecture { gguf: "lfm2", hf: &["Lfm2ForCausalLM", "LFM2ForCausalLM"], read, names: &NAMES };
 pub const LFM2_MOE: Architecture = Architecture { gguf: "lfm2moe", hf: &["Lfm2MoeForCausalLM"], read: read_experts, names: &NAMES };
 
-const NAMES: HfNames = HfNames {
+const NAMES: TensorNames = TensorNames {
     outside: &[("token_embd", "embed_tokens"), ("output_norm", "embedding_norm"), ("output", "lm_head")],
     layer: &[
         ("attn_norm", "operator_norm"),
@@ -32,13 +32,14 @@ const NAMES: HfNames = HfNames {
         ("ffn_up_exps", "feed_forward.experts.{}.w3"),
         ("ffn_down_exps", "feed_forward.experts.{}.w2"),
     ],
+    gguf: &[("output_norm", "token_embd_norm")],
     ..names::LLAMA
 };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = layers(keys, "lfm2")?;
-    // What the first configurations say in other words, and how weights once began.
-    keys.ignore(&["block_ff_dim", "block_dim", "conv_dim", "conv_dim_out", "num_heads", "block_norm_eps", "block_mlp_init_scale", "block_out_init_scale"]);
+    // What says nothing beside other keys, and how weights once began.
+    keys.ignore(&["block_dim", "conv_dim", "conv_dim_out", "num_heads", "block_norm_eps", "block_mlp_init_scale", "block_out_init_scale"]);
     keys.ignore(&["block_use_xavier_init", "conv_use_xavier_init", "use_pos_enc"]);
     keys.must_be("block_use_swiglu", &json!(true))?;
     let multiple = keys.size("", "block_multiple_of")?.unwrap_or(256);
@@ -71,38 +72,27 @@ fn read_experts(keys: &Keys<'_>) -> Result<ModelConfig> {
 
 fn layers(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     keys.allow_gaps();
-    keys.defaults(&[("rope_theta", 1e6), ("conv_L_cache", 3.0)]);
+    // What the first configurations say in other words.
+    keys.renamed(&[("intermediate_size", "block_ff_dim"), ("tie_word_embeddings", "tie_embedding")]);
+    keys.defaults(&[("rope_theta", 1e6), ("conv_L_cache", 3.0), ("num_dense_layers", 2.0)]);
     let mut c = ModelConfig::read(keys, name, ("attention.layer_norm_rms_epsilon", "norm_eps"))?;
     keys.ignore(&["theta"]);
     keys.must_be("conv_bias", &json!(false))?;
     // In files the head is the embedding.
-    c.tied = if keys.is_gguf() { None } else { Some(keys.flag("", "tie_embedding")?.or(keys.flag("", "tie_word_embeddings")?).unwrap_or(true)) };
+    c.tied = if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.unwrap_or(true)) };
     c.qk_norm = QkNorm::Each;
     c.conv_taps = keys.need("shortconv.l_cache", "conv_L_cache")?;
-    c.stored = Stored { norm_of_embedding: keys.is_gguf() && keys.has_tensor("token_embd_norm.weight"), ..Stored::default() };
     let attends = match keys.present("attention.head_count_kv") {
         Some(list) => list,
         None => attention_layers(keys, c.layers.len())?,
     };
-    if attends.len() != c.layers.len() {
-        return Err(Error::bad_model(format!("{name}: {} layers, and kinds of {}", c.layers.len(), attends.len())));
-    }
-    for (layer, _) in c.layers.iter_mut().zip(attends).filter(|(_, attends)| !attends) {
-        layer.mixer = MixerKind::ShortConv;
-    }
+    c.mix(&attends, MixerKind::ShortConv)?;
     Ok(c)
 }
 
 /// Of each layer of a config.json whether it has attention.
 fn attention_layers(keys: &Keys<'_>, n: usize) -> Result<Vec<bool>> {
     let listed = keys.counts("full_attn_idxs")?;
-    if let Some(types) = keys.texts("layer_types")? {
-        let known = |kind: &str| match kind {
-            "full_attention" => Ok(true),
-            "conv" | "short_conv" => Ok(false),
-            other => Err(Error::unsupported(format!("config.json: layer type {other:?}; this version knows full_attention and conv"))),
-        };
-        return types.into_iter().map(known).collect();
-    }
-    Ok((0..n).map(|i| listed.as_ref().is_none_or(|list| list.contains(&(i as u64)))).collect())
+    let kinds = keys.kinds("layer_types", n, &[("full_attention", true), ("conv", false), ("short_conv", false)])?;
+    Ok(kinds.unwrap_or_else(|| (0..n).map(|i| listed.as_ref().is_none_or(|list| list.contains(&(i as u64)))).collect()))
 }

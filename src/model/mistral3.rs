@@ -3,13 +3,13 @@
 
 use super::config::ModelConfig;
 use super::keys::Keys;
-use super::names::HfNames;
+use super::names::TensorNames;
 use super::{Architecture, gemma3, names};
 use crate::error::{Error, Result};
 
 pub const MISTRAL3: Architecture = Architecture { gguf: "mistral3", hf: &["Mistral3ForConditionalGeneration", "Ministral3ForCausalLM"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames { prefixes: gemma3::NAMES.prefixes, ignored: gemma3::NAMES.ignored, ..names::LLAMA };
+const NAMES: TensorNames = TensorNames { prefixes: gemma3::NAMES.prefixes, ignored: gemma3::NAMES.ignored, ..names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "mistral3")?;

@@ -1,10 +1,13 @@
 //! What mixes a layer's positions: attention, a convolution, linear attention; its tensors and its operations.
 
-use super::config::{LinearKind, MixerKind, ModelConfig, QkNorm};
+use super::config::{MixerKind, ModelConfig, QkNorm};
 use super::tensors::{Listed, Rows, Tensors};
 use crate::error::{Error, Result};
 use crate::layout::{BufferId, Scratch};
-use crate::plan::{Act, Attention, Builder, Heads, Keys, Linear, LinearHeads, Norm, QK_NORM_ROOM, QkNorms, Rotation, Rule, ShortConv};
+use crate::plan::{
+    Act, Attention, Builder, GatedNorm, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Norm, QK_NORM_ROOM, QkNorms, Rotation, Rule, ShortConv,
+    Value,
+};
 use crate::weights::Matrix;
 
 pub enum Mixer {
@@ -20,13 +23,15 @@ pub enum Mixer {
         output: Matrix,   // (D, D)
     },
     Linear {
-        input: Matrix,         // channels and gates of the norm, (.., D), and those of the heads where they are of the same types
-        gates: Option<Matrix>, // (a and b of each head, D)
-        conv: BufferId,        // (channels, taps), (channels)
-        of_heads: BufferId,    // (3, heads): A, bias, D
-        norm: BufferId,
-        output: Matrix, // (D, heads value)
+        input: Matrix,          // channels and gates of the norm, (.., D), and those of the heads where they are of the same types
+        gates: Option<Matrix>,  // (a and b of each head, D)
+        conv: BufferId,         // (channels, taps), (channels)
+        of_heads: BufferId,     // (3, heads): A, bias, D
+        norm: Option<BufferId>, // (value), or (heads value)
+        output: Matrix,         // (D, heads value)
     },
+    /// Attention and linear attention of the same rows.
+    Both(Box<[Mixer; 2]>),
     None,
     #[cfg(feature = "toy")]
     RunningSum,
@@ -76,6 +81,7 @@ impl Reserving<'_, '_, '_> {
             MixerKind::Shared(layer) => self.attention(Keys::Of(layer)),
             MixerKind::ShortConv => self.short_conv(),
             MixerKind::Linear => self.linear(),
+            MixerKind::Both => Ok(Mixer::Both(Box::new([self.attention(Keys::Own(self.i))?, self.linear()?]))),
             MixerKind::None => Ok(Mixer::None),
             #[cfg(feature = "toy")]
             MixerKind::RunningSum => Ok(Mixer::RunningSum),
@@ -133,7 +139,7 @@ impl Reserving<'_, '_, '_> {
 
     fn linear(&mut self) -> Result<Mixer> {
         let kind = self.c.linear.ok_or_else(|| Error::internal("linear attention without its sizes"))?;
-        let LinearKind { heads: h, conv_bias, group, .. } = kind;
+        let LinearKind { heads: h, conv_bias, norm, factors, .. } = kind;
         let LinearHeads { heads, taps, .. } = h;
         let (d, channels, width) = (self.c.width, h.channels(), h.width());
         let all = |part: &'static str, n| Rows::all(self.t.named((part, Some(self.i)), "weight", &[n, d]));
@@ -164,16 +170,30 @@ impl Reserving<'_, '_, '_> {
         conv.extend(conv_bias.then(|| (Some(self.flat("ssm_conv1d", "bias", &[channels])), channels)));
         let direct = (h.rule == Rule::Mamba).then(|| self.flat("ssm_d", "", &[heads]));
         let of_heads = vec![(Some(self.flat("ssm_a", "", &[heads])), heads), (Some(self.flat("ssm_dt", "bias", &[heads])), heads), (direct, heads)];
-        let norm = match h.rule {
-            Rule::Delta => (self.flat("ssm_norm", "weight", &[group]), group),
-            Rule::Mamba => (self.flat("ssm_norm", "weight", &[width]), width),
+        let conv = self.vector("linear_conv", conv)?;
+        if factors != LinearFactors::NONE {
+            // Values, keys and queries, as Mamba-2 has its channels.
+            let parts = [width, h.key_heads * key, h.key_heads * key].into_iter().zip(factors.channels);
+            self.t.multiply(parts.map(|(n, factor)| (n * taps, factor as f32)).collect());
+        }
+        let weights = match norm {
+            GatedNorm::Heads => Some(h.value),
+            GatedNorm::Groups { .. } => Some(width),
+            GatedNorm::None => None,
+        };
+        let norm = match weights {
+            Some(n) => {
+                let weights = self.flat("ssm_norm", "weight", &[n]);
+                Some(self.t.vector(self.name("linear_norm"), vec![(Some(weights), n)], 0.0, factors.output as f32, 0)?)
+            }
+            None => None,
         };
         Ok(Mixer::Linear {
             input,
             gates,
-            conv: self.vector("linear_conv", conv)?,
+            conv,
             of_heads: self.vector("linear_heads", of_heads)?,
-            norm: self.vector("linear_norm", vec![(Some(norm.0), norm.1)])?,
+            norm,
             output: self.matrix("linear_out", &[("ssm_out", d)], width, false)?,
         })
     }
@@ -185,6 +205,7 @@ impl Mixer {
             Self::Attention { qkv, o, .. } => vec![qkv, o],
             Self::ShortConv { input, output, .. } => vec![input, output],
             Self::Linear { input, gates, output, .. } => [Some(input), gates.as_ref(), Some(output)].into_iter().flatten().collect(),
+            Self::Both(both) => both.iter().flat_map(Self::matrices).collect(),
             Self::None => vec![],
             #[cfg(feature = "toy")]
             Self::RunningSum => vec![],
@@ -193,20 +214,60 @@ impl Mixer {
 
     /// What layer `i` adds to the residual stream, and the product that adds it; nothing where it has added it itself. `norm` comes before it.
     pub fn plan<'m>(&'m self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, norm: Option<&Norm>) -> Result<Option<(&'m Matrix, Act)>> {
-        let kind = c.layers[i];
+        match self {
+            Self::Both(both) => {
+                // Both read what was there before either has added to it.
+                let [attention, linear] = &**both;
+                let (of_attention, of_linear) = (attention.project(b, i, norm, Scratch::Qkv)?, linear.project(b, i, norm, Scratch::Beside)?);
+                if let Some((output, x)) = attention.mix(b, c, i, of_attention)? {
+                    b.add(output, x, None)?;
+                }
+                linear.mix(b, c, i, of_linear)
+            }
+            Self::None => Ok(None),
+            #[cfg(feature = "toy")]
+            Self::RunningSum => {
+                b.running_sum(&format!("blk.{i}.running_sum"), i, needed(norm, i)?)?;
+                Ok(None)
+            }
+            _ => {
+                let rows = self.project(b, i, norm, Scratch::Qkv)?;
+                self.mix(b, c, i, rows)
+            }
+        }
+    }
+
+    /// What it makes of each row alone, to that buffer.
+    fn project(&self, b: &mut Builder<'_>, i: usize, norm: Option<&Norm>, to: Scratch) -> Result<Projected> {
+        let (input, gates) = match self {
+            Self::Attention { qkv, .. } => (qkv, None),     // (T, (H + 2 G) E)
+            Self::ShortConv { input, .. } => (input, None), // (T, 3 D)
+            Self::Linear { input, gates, .. } => (input, gates.as_ref()),
+            _ => return Err(Error::internal(format!("layer {i} has nothing to project"))),
+        };
+        let rows = match (self, norm) {
+            (Self::Attention { .. }, None) => {
+                let x = b.unnormed(&format!("blk.{i}.attn_input"), input)?;
+                b.qkv(input, x)?
+            }
+            _ => b.norm_linear(needed(norm, i)?, input, to)?,
+        };
+        let gates = match gates {
+            Some(gates) => Some((b.norm_linear(needed(norm, i)?, gates, Scratch::Gates)?, gates.n)),
+            None => None,
+        };
+        Ok(Projected { rows, width: input.n, gates })
+    }
+
+    /// What it makes of them and of what the layer remembers, and the product that reads it.
+    fn mix<'m>(&'m self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, of: Projected) -> Result<Option<(&'m Matrix, Act)>> {
+        let layer = c.layers[i];
         let name = |part: &str| format!("blk.{i}.{part}");
-        let normed = || norm.ok_or_else(|| Error::internal(format!("layer {i} has no norm before what needs one")));
-        Ok(Some(match self {
-            Self::Attention { qkv, qk_norm, o, keys } => {
-                let rows = match norm {
-                    Some(norm) => b.norm_qkv(norm, qkv)?, // (T, (H + 2 G) E)
-                    None => {
-                        let x = b.unnormed(&name("attn_input"), qkv)?;
-                        b.qkv(qkv, x)?
-                    }
-                };
+        let Projected { rows, width, gates } = of;
+        Ok(match self {
+            Self::Attention { qk_norm, o, keys, .. } => {
                 let rope =
-                    c.ropes.get(kind.rope).map(|rope| Rotation { table: kind.rope, dims: rope.dims, interleaved: rope.interleaved, growth: rope.growth });
+                    c.ropes.get(layer.rope).map(|rope| Rotation { table: layer.rope, dims: rope.dims, interleaved: rope.interleaved, growth: rope.growth });
                 let qk_norm = qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All, late: c.qk_norm == QkNorm::Late });
                 let shape = Attention {
                     keys: *keys,
@@ -214,33 +275,34 @@ impl Mixer {
                     rope,
                     qk_norm,
                     scale: c.score_scale,
-                    window: kind.window,
+                    window: layer.window,
                     softcap: c.score_cap,
                     gated: c.attention_gate,
+                    factor: c.attention_scale,
                 };
-                (o, b.attention(&name("attention"), rows, shape, o)?) // (T, H E)
+                Some((o, b.attention(&name("attention"), rows, shape, o)?)) // (T, H E)
             }
-            Self::ShortConv { input, weight, output } => {
-                let rows = b.norm_qkv(normed()?, input)?; // (T, 3 D)
+            Self::ShortConv { weight, output, .. } => {
                 let shape = ShortConv { layer: i, taps: c.conv_taps, weight: *weight };
-                (output, b.short_conv(&name("conv"), rows, shape, output)?)
+                Some((output, b.short_conv(&name("conv"), rows, shape, output)?))
             }
-            Self::Linear { input, gates, conv, of_heads, norm: weights, output } => {
-                let LinearKind { heads, group, eps, conv_bias, a_log } = c.linear.ok_or_else(|| Error::internal("linear attention without its sizes"))?;
-                let rows = b.norm_qkv(normed()?, input)?;
-                let of_gates = match gates {
-                    Some(gates) => Some((b.norm_linear(normed()?, gates, Scratch::Gates)?, gates.n)),
-                    None => None,
-                };
-                let shape = Linear { layer: i, heads, conv: *conv, conv_bias, of_heads: *of_heads, a_log, norm: *weights, group, eps };
-                (output, b.linear(&name("linear"), (rows, input.n), of_gates, shape, output)?)
+            Self::Linear { conv, of_heads, norm, output, .. } => {
+                let kind = c.linear.ok_or_else(|| Error::internal("linear attention without its sizes"))?;
+                let shape = Linear { layer: i, kind, conv: *conv, of_heads: *of_heads, norm: *norm };
+                Some((output, b.linear(&name("linear"), (rows, width), gates, shape, output)?))
             }
-            Self::None => return Ok(None),
-            #[cfg(feature = "toy")]
-            Self::RunningSum => {
-                b.running_sum(&name("running_sum"), i, normed()?)?;
-                return Ok(None);
-            }
-        }))
+            _ => None,
+        })
     }
+}
+
+/// Rows that are projected: values, f32 between them, and the gates of those whose gates are a product of their own.
+struct Projected {
+    rows: Value,
+    width: usize,
+    gates: Option<(Value, usize)>,
+}
+
+fn needed(norm: Option<&Norm>, i: usize) -> Result<&Norm> {
+    norm.ok_or_else(|| Error::internal(format!("layer {i} has no norm before what needs one")))
 }

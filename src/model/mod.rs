@@ -5,6 +5,7 @@ mod config;
 mod decoder;
 mod ernie4_5;
 mod exaone4;
+mod falcon_h1;
 mod gemma2;
 mod gemma3;
 mod glm4;
@@ -16,10 +17,13 @@ mod hunyuan;
 mod keys;
 mod lfm2;
 mod llama;
+mod mamba;
 mod minicpm;
 mod mistral3;
 mod mixer;
 mod names;
+mod nemotron_h;
+mod nemotron_h_moe;
 mod olmo2;
 mod phi3;
 mod qwen2;
@@ -45,7 +49,7 @@ use crate::layout::BufferId;
 use crate::plan::{Builder, Value};
 use crate::weights::{Matrix, Recipe, VectorSource};
 use keys::Keys;
-use names::HfNames;
+use names::TensorNames;
 use rope::{ROPE_FACTORS, ROPE_FREQS, Scaling};
 
 /// A model that has reserved its weights and can lay out its forward pass.
@@ -85,7 +89,7 @@ pub(crate) struct Architecture {
     /// Reads its configuration.
     read: fn(&Keys<'_>) -> Result<ModelConfig>,
     /// What transformers calls its tensors.
-    names: &'static HfNames,
+    names: &'static TensorNames,
 }
 
 /// Adding an architecture is one line here and one file.
@@ -116,6 +120,9 @@ const ARCHITECTURES: &[&Architecture] = &[
     &qwen3_5_moe::QWEN3_NEXT,
     &granite_hybrid::GRANITE_HYBRID,
     &hunyuan::HUNYUAN,
+    &falcon_h1::FALCON_H1,
+    &nemotron_h::NEMOTRON_H,
+    &nemotron_h_moe::NEMOTRON_H_MOE,
     #[cfg(feature = "toy")]
     &toy::TOY,
 ];

@@ -2,8 +2,8 @@
 
 use crate::format::{Checkpoint, Metadata};
 
-/// An architecture's names in transformers.
-pub struct HfNames {
+/// An architecture's names.
+pub struct TensorNames {
     /// What stands before the head's name, and before those of all other tensors: the first pair that the checkpoint has.
     pub prefixes: &'static [(&'static str, &'static str)],
     /// Of the layers' list, after the prefix.
@@ -13,16 +13,19 @@ pub struct HfNames {
     /// (llama.cpp's name, transformers' name) of a layer's tensors that are not called as Llama's; `{}` stands for the number of an expert. Behind
     /// one that ends with `=` there is no `.weight` or `.bias`. Of two with `|` between, the first is of all experts together.
     pub layer: &'static [(&'static str, &'static str)],
+    /// (the engine's name, the file's) where GGUF files have another than llama.cpp's usual one; where they have it; behind one that ends with `=` there is no ending.
+    pub gguf: &'static [(&'static str, &'static str)],
     /// What tensors begin with that belong to something else than the language model, or follow from its configuration.
     pub ignored: &'static [&'static str],
 }
 
 /// Llama's, which most others share.
-pub const LLAMA: HfNames = HfNames {
+pub const LLAMA: TensorNames = TensorNames {
     prefixes: &[("", "model.")],
     layers: "layers",
     outside: &[("token_embd", "embed_tokens"), ("output_norm", "norm"), ("output", "lm_head")],
     layer: &[],
+    gguf: &[],
     ignored: &[],
 };
 
@@ -41,22 +44,36 @@ const LAYER: &[(&str, &str)] = &[
     ("ffn_up", "mlp.up_proj"),
     ("ffn_gate_up", "mlp.gate_up_proj"),
     ("ffn_down", "mlp.down_proj"),
+    ("ssm_in", "mamba.in_proj"),
+    ("ssm_conv1d", "mamba.conv1d"),
+    ("ssm_a", "mamba.A_log"),
+    ("ssm_d", "mamba.D"),
+    ("ssm_dt", "mamba.dt_bias="),
+    ("ssm_norm", "mamba.norm"),
+    ("ssm_out", "mamba.out_proj"),
 ];
 
 /// The checkpoint's names of tensors.
 pub struct Names {
-    hf: Option<(&'static HfNames, (&'static str, &'static str))>,
+    hf: Option<(&'static TensorNames, (&'static str, &'static str))>,
+    /// Where GGUF files have another name: (the engine's, theirs).
+    gguf: Vec<(&'static str, &'static str)>,
 }
 
 impl Names {
     /// The names that this checkpoint uses.
-    pub fn of(checkpoint: &Checkpoint, hf: &'static HfNames) -> Self {
+    pub fn of(checkpoint: &Checkpoint, names: &'static TensorNames) -> Self {
         if matches!(checkpoint.metadata, Metadata::Gguf(_)) {
-            return Self { hf: None };
+            let is = |name: &str, file: &str| match file.strip_suffix('=') {
+                Some(file) => name.rsplit('.').next() == Some(file),
+                None => name.strip_suffix(".weight").and_then(|name| name.rsplit('.').next()) == Some(file),
+            };
+            let there = |(_, file): &(&str, &str)| checkpoint.tensors.keys().any(|name| is(name, file));
+            return Self { hf: None, gguf: names.gguf.iter().copied().filter(there).collect() };
         }
-        let has = |(_, prefix): &(&str, &str)| checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", hf.layers)));
-        let prefix = hf.prefixes.iter().copied().find(has).or(hf.prefixes.first().copied());
-        Self { hf: Some((hf, prefix.unwrap_or_default())) }
+        let has = |(_, prefix): &(&str, &str)| checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", names.layers)));
+        let prefix = names.prefixes.iter().copied().find(has).or(names.prefixes.first().copied());
+        Self { hf: Some((names, prefix.unwrap_or_default())), gguf: Vec::new() }
     }
 
     /// Whether they are llama.cpp's.
@@ -67,8 +84,18 @@ impl Names {
     /// A tensor outside of the layers, by llama.cpp's name without its ending; `kind` is `weight` or `bias`.
     pub fn outside(&self, part: &str, kind: &str) -> String {
         match self.hf {
-            None => format!("{part}.{kind}"),
+            None => self.in_gguf(part, kind),
             Some((hf, (head, model))) => format!("{}{}.{kind}", if part == "output" { head } else { model }, find(hf.outside, part)),
+        }
+    }
+
+    /// What GGUF files call a part, with its ending.
+    fn in_gguf(&self, part: &str, kind: &str) -> String {
+        let name = self.gguf.iter().find(|(engine, _)| *engine == part).map_or(part, |(_, file)| file);
+        match name.strip_suffix('=') {
+            Some(whole) => whole.into(),
+            None if kind.is_empty() => name.into(),
+            None => format!("{name}.{kind}"),
         }
     }
 
@@ -79,8 +106,7 @@ impl Names {
 
     fn in_layer(&self, layer: usize, part: &str, kind: &str, each: bool) -> String {
         match self.hf {
-            None if kind.is_empty() => format!("blk.{layer}.{part}"),
-            None => format!("blk.{layer}.{part}.{kind}"),
+            None => format!("blk.{layer}.{}", self.in_gguf(part, kind)),
             Some((hf, (_, prefix))) => {
                 let own = hf.layer.iter().find(|(gguf, _)| *gguf == part);
                 let names = own.map_or_else(|| find(LAYER, part), |(_, hf)| hf);

@@ -6,14 +6,14 @@ use serde_json::json;
 use super::Architecture;
 use super::config::{ModelConfig, Norms, QkNorm};
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names::{self, TensorNames};
 use super::rope::{Rope, Scaling};
 use crate::error::Result;
 
 pub const OLMO2: Architecture = Architecture { gguf: "olmo2", hf: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"], read, names: &NAMES };
 
-pub(super) const NAMES: HfNames =
-    HfNames { layer: &[("post_attention_norm", "post_attention_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")], ..names::LLAMA };
+pub(super) const NAMES: TensorNames =
+    TensorNames { layer: &[("post_attention_norm", "post_attention_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")], ..names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "olmo2")?;

@@ -4,19 +4,18 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{LinearKind, MixerKind, ModelConfig, QkNorm, Stored};
+use super::config::{MixerKind, ModelConfig, QkNorm, Stored};
 use super::keys::Keys;
-use super::names::{self, HfNames};
-use crate::error::{Error, Result};
-use crate::plan::{LinearHeads, Rule};
+use super::names::{self, TensorNames};
+use crate::error::Result;
+use crate::plan::{GatedNorm, LinearFactors, LinearHeads, LinearKind, Rule};
 
 pub const QWEN3_5: Architecture =
     Architecture { gguf: "qwen35", hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"], read: |keys| read(keys, "qwen35"), names: &NAMES };
 
-pub(super) const NAMES: HfNames = HfNames {
+pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model.language_model."), ("", "model.")],
     layer: &[
-        ("post_attention_norm", "post_attention_layernorm"),
         ("attn_qkv", "linear_attn.in_proj_qkv"),
         ("attn_gate", "linear_attn.in_proj_z"),
         ("ssm_in", "linear_attn.in_proj_qkvz"),
@@ -38,6 +37,7 @@ pub(super) const NAMES: HfNames = HfNames {
         ("ffn_up_shexp", "mlp.shared_expert.up_proj"),
         ("ffn_down_shexp", "mlp.shared_expert.down_proj"),
     ],
+    gguf: &[("ffn_norm", "post_attention_norm")],
     ignored: &["mtp.", "model.visual.", "visual."],
     ..names::LLAMA
 };
@@ -69,17 +69,16 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     keys.must_be("output_gate_type", &json!("swish"))?;
     keys.ignore(&["unsloth_fixed_mtp"]);
     let layers = c.layers.len();
-    let linear = match (keys.flags("attention.recurrent_layers", layers + if keys.is_gguf() { further } else { 0 })?, keys.texts("layer_types")?) {
+    let linear = match (
+        keys.flags("attention.recurrent_layers", layers + if keys.is_gguf() { further } else { 0 })?,
+        keys.kinds("layer_types", layers, &[("linear_attention", true), ("full_attention", false)])?,
+    ) {
         (Some(flags), _) => flags,
-        (None, Some(types)) => types.iter().map(|kind| layer_kind(kind)).collect::<Result<_>>()?,
+        (None, Some(linear)) => linear,
         (None, None) => (0..layers).map(|i| (i + 1) % every != 0).collect(),
     };
-    if linear.len() < layers {
-        return Err(Error::bad_model(format!("{name}: {layers} layers, and kinds of {}", linear.len())));
-    }
-    for (layer, _) in c.layers.iter_mut().zip(linear).filter(|(_, linear)| *linear) {
-        layer.mixer = MixerKind::Linear;
-    }
+    let attends: Vec<bool> = linear.into_iter().take(layers).map(|linear| !linear).collect();
+    c.mix(&attends, MixerKind::Linear)?;
     let heads = keys.need("ssm.time_step_rank", "linear_num_value_heads")?;
     let value = match keys.is_gguf() {
         true => keys.need("ssm.inner_size", "")? / heads,
@@ -95,19 +94,11 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         value,
         taps: keys.need("ssm.conv_kernel", "linear_conv_kernel_dim")?,
     };
-    c.linear = Some(LinearKind { heads, group: value, eps: c.eps, conv_bias: false, a_log: !keys.is_gguf() });
+    c.linear = Some(LinearKind { heads, norm: GatedNorm::Heads, eps: c.eps, conv_bias: false, a_log: !keys.is_gguf(), factors: LinearFactors::NONE });
     c.attention_gate = true;
     c.qk_norm = QkNorm::Each;
     // transformers stores weights of norms less 1, llama.cpp as they are.
     c.norm_offset = if keys.is_gguf() { 0.0 } else { 1.0 };
-    c.stored = Stored { ffn_norm_behind: true, by_key_heads: name == "qwen3next", ..Stored::default() };
+    c.stored = Stored { by_key_heads: name == "qwen3next", ..Stored::default() };
     Ok(c)
-}
-
-fn layer_kind(kind: &str) -> Result<bool> {
-    match kind {
-        "linear_attention" => Ok(true),
-        "full_attention" => Ok(false),
-        other => Err(Error::unsupported(format!("config.json: layer type {other:?}; this version knows linear_attention and full_attention"))),
-    }
 }

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::config::{FeedForwardKind, Mixture, ModelConfig, Stored};
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names::{self, TensorNames};
 use super::{Architecture, qwen3};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
 pub const QWEN3_MOE: Architecture = Architecture { gguf: "qwen3moe", hf: &["Qwen3MoeForCausalLM"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames {
+const NAMES: TensorNames = TensorNames {
     layer: &[
         ("ffn_gate_inp", "mlp.gate"),
         ("ffn_gate_exps", "mlp.experts.{}.gate_proj"),

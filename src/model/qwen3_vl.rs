@@ -2,13 +2,13 @@
 
 use super::config::ModelConfig;
 use super::keys::Keys;
-use super::names::{self, HfNames};
+use super::names::{self, TensorNames};
 use super::{Architecture, qwen3};
 use crate::error::Result;
 
 pub const QWEN3_VL: Architecture = Architecture { gguf: "qwen3vl", hf: &["Qwen3VLForConditionalGeneration"], read, names: &NAMES };
 
-const NAMES: HfNames = HfNames { prefixes: &[("", "model.language_model."), ("", "model.")], ignored: &["model.visual.", "visual."], ..names::LLAMA };
+const NAMES: TensorNames = TensorNames { prefixes: &[("", "model.language_model."), ("", "model.")], ignored: &["model.visual.", "visual."], ..names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     // Which features of pictures go to which layers, and how positions of pictures are split.

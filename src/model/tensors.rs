@@ -149,8 +149,15 @@ impl<'a, 'b> Tensors<'a, 'b> {
             sources.push(VectorPart { tensor: tensor.map(|t| t.name), len: n });
         }
         let id = (reserve.buffer)(label, len.max(least) as u64 * 4);
-        self.vectors.push((id, VectorSource { parts: sources, offset, scale }));
+        self.vectors.push((id, VectorSource { parts: sources, offset, scale, factors: Vec::new() }));
         Ok(id)
+    }
+
+    /// Has the last vector's elements multiplied by factors: of so many, from the first on, each by one.
+    pub fn multiply(&mut self, factors: Vec<(usize, f32)>) {
+        if let Some((_, vector)) = self.vectors.last_mut() {
+            vector.factors = factors;
+        }
     }
 
     /// Every tensor of the checkpoint must have been asked for, or be left out by name: one that nobody reads would change what the model computes.

@@ -44,7 +44,7 @@ impl Builder<'_> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
     pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated } = shape;
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -107,7 +107,7 @@ impl Builder<'_> {
             self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(qkv, &[("rot", rot.into()), ("nw", late_weights)]), grid, 0);
             qkv = self.made(qkv.buffer);
         }
-        let gate: Vec<_> = gated.then_some(("GATE", gate_at as f64)).into_iter().collect();
+        let given: Vec<_> = [gated.then_some(("GATE", gate_at as f64)), (factor != 1.0).then_some(("FACTOR", factor))].into_iter().flatten().collect();
         if self.pass == Pass::Prefill {
             let room = self.scratch(Scratch::Attention(Form::F32), kb * BLOCK);
             let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
@@ -116,7 +116,7 @@ impl Builder<'_> {
             self.push(
                 name,
                 chosen,
-                with(&[&scores, &gate, &[("KB", kb as f64)]]),
+                with(&[&scores, &given, &[("KB", kb as f64)]]),
                 bound(qkv, &[("y", room.into())]),
                 grid,
                 key_bytes * u64::from(cached.positions),
@@ -179,7 +179,7 @@ impl Builder<'_> {
         let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("KB", kb as f64)];
         overrides.extend(cut);
         overrides.extend(&seen);
-        overrides.extend(gate);
+        overrides.extend(given);
         overrides.push(("QSTRIDE", row as f64));
         let gates: Operand = if gated { qkv.into() } else { self.zeros.into() };
         let mut bindings: Operands = vec![("po", po.into()), ("ml", ml.into()), ("gate", gates)];

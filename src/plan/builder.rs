@@ -477,7 +477,7 @@ impl<'a> Builder<'a> {
                 self.complete()?;
             }
             let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64)];
-            overrides.extend(mlp.activation.to_override());
+            overrides.extend(mlp.overrides());
             let mut bindings = weight_bindings(part);
             bindings.extend(out.outputs());
             let bytes = part.kind.bytes((part.rows * up.kb()) as u64);
@@ -504,11 +504,10 @@ impl<'a> Builder<'a> {
         let out = self.room(Scratch::Activation, consumer);
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = consumer.kb();
-        let row = if mlp.gated { 2 * consumer.k } else { consumer.k };
+        let row = mlp.products() * consumer.k;
         let mut overrides = vec![("F", consumer.k as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
         overrides.extend(factors.map(|(_, each)| ("FACTOR", each as f64)));
-        overrides.extend(mlp.activation.to_override());
-        overrides.extend((!mlp.gated).then_some(("GATED", 0.0)));
+        overrides.extend(mlp.overrides());
         let factors = factors.map_or(self.zeros.into(), |(value, _)| Operand::Value(value));
         let mut bindings: Operands = vec![("gu", gate_up.into()), ("factors", factors)];
         bindings.extend(out.outputs());

@@ -1,7 +1,7 @@
 //! Experts, of which each row uses a few.
 
 use super::builder::{Builder, Sums, weight_bindings};
-use super::{Act, Experts, Extent, Grid, Lane, Mlp, Norm, Pass, Room, Scores};
+use super::{Act, Experts, Extent, Grid, Lane, Norm, Pass, Room, Scores};
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::layout::{Form, Scratch, stride};
@@ -10,8 +10,9 @@ use crate::weights::Part;
 impl Builder<'_> {
     /// `h +=` the weighted sum of what the experts that each row chooses make of `norm(h)`.
     pub fn experts(&mut self, name: &str, norm: &Norm, experts: Experts<'_>) -> Result<()> {
-        let Experts { routing, activation, router, bias, up, down, shared } = experts;
+        let Experts { routing, mlp, router, bias, up, down, shared } = experts;
         let (d, f, used) = (up.k, down.k, routing.used as u32);
+        let rows = mlp.products() * f;
         // Each row's experts are workgroups of one dimension.
         let most = Grid::MOST / used.max(1);
         if self.sizes.rows > most {
@@ -74,10 +75,10 @@ impl Builder<'_> {
                 ("KB", up.kb() as f64),
                 ("F", f as f64),
                 ("USED", f64::from(used)),
-                ("FIRST", (part.row0 / (2 * f)) as f64),
-                ("COUNT", (part.rows / (2 * f)) as f64),
+                ("FIRST", (part.row0 / rows) as f64),
+                ("COUNT", (part.rows / rows) as f64),
             ];
-            overrides.extend(activation.to_override());
+            overrides.extend(mlp.overrides());
             let mut bindings = weight_bindings(part);
             bindings.push(("chosen", chosen.into()));
             bindings.extend(x.inputs());
@@ -122,7 +123,6 @@ impl Builder<'_> {
         let kernel = if units { "matmul_subgroup" } else { plain };
         let gate_up = self.product(kernel, up, x, Sums { y: products, stride: up.n, add: false, cap: 0.0 })?;
         let gate = (router.n > routing.count).then_some((logits, router.n));
-        let mlp = Mlp { activation, gated: up.n == 2 * down.k };
         let act = self.activate(&format!("{name}.shared_activate"), gate_up, mlp, gate, down)?;
         self.add(down, act, None)
     }

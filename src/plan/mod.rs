@@ -21,7 +21,8 @@ pub use builder::Builder;
 pub use hazards::{Hazard, hazards};
 use operations::Room;
 pub use operations::{
-    Act, Activation, Attention, Experts, Growth, Heads, Keys, Linear, LinearHeads, Mlp, Norm, QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
+    Act, Activation, Attention, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, QK_NORM_ROOM, QkNorms,
+    Rotation, Routing, Rule, Scores, ShortConv,
 };
 pub use print::{PlanRow, rows};
 pub use select::{Choice, Chosen, Lane, Selector};

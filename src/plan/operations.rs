@@ -140,6 +140,8 @@ pub struct Attention {
     pub softcap: f64,
     /// Whether behind a row's queries, keys and values stand gates, of whose sigmoids its outputs are multiples.
     pub gated: bool,
+    /// Factor of its outputs.
+    pub factor: f64,
 }
 
 /// RMSNorms of queries and keys.
@@ -175,20 +177,39 @@ impl Activation {
             Self::ReluSquared => 2.0,
         }
     }
-
-    /// The override ACT, where it is not the kernels' default.
-    pub(super) fn to_override(self) -> Option<(&'static str, f64)> {
-        (self != Self::Silu).then_some(("ACT", self.number()))
-    }
 }
 
-/// A feed-forward network.
-#[derive(Debug, Clone, Copy)]
+/// What is between a feed-forward network's products: `outer act(inner gate) up`.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mlp {
     /// Its activation.
     pub activation: Activation,
     /// Whether a second product multiplies the activation.
     pub gated: bool,
+    /// Factor of what the activation reads.
+    pub inner: f64,
+    /// Factor of what it gives.
+    pub outer: f64,
+}
+
+impl Mlp {
+    /// A usual one.
+    pub const fn gated(activation: Activation) -> Self {
+        Self { activation, gated: true, inner: 1.0, outer: 1.0 }
+    }
+
+    /// Products that come before it, of as many rows as the one behind it reads.
+    pub const fn products(self) -> usize {
+        if self.gated { 2 } else { 1 }
+    }
+
+    /// What differs from the kernels' defaults.
+    pub(super) fn overrides(self) -> impl Iterator<Item = (&'static str, f64)> {
+        let act = (self.activation != Activation::Silu).then_some(("ACT", self.activation.number()));
+        let factor = |name, factor| (factor != 1.0).then_some((name, factor));
+        let gated = (!self.gated).then_some(("GATED", 0.0));
+        [act, gated, factor("INNER", self.inner), factor("OUTER", self.outer)].into_iter().flatten()
+    }
 }
 
 /// What rows score experts by.
@@ -223,13 +244,13 @@ pub struct Routing {
 pub struct Experts<'a> {
     /// How rows choose among them.
     pub routing: Routing,
-    /// Their activation.
-    pub activation: Activation,
+    /// What is between their products.
+    pub mlp: Mlp,
     /// `[count]` rows: the logits of the choice. One more is the gate of the expert that all rows share.
     pub router: &'a Matrix,
     /// `[count]`: what is added to sigmoids for the choice.
     pub bias: Option<BufferId>,
-    /// `[count, 2 F]` rows, each expert's gates first.
+    /// `[count, 2 F]` rows, each expert's gates first; `[count, F]` where there are none.
     pub up: &'a Matrix,
     /// `[count, D]` rows.
     pub down: &'a Matrix,
@@ -296,27 +317,83 @@ impl LinearHeads {
     }
 }
 
+/// Kind of linear attention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinearKind {
+    /// Its heads.
+    pub heads: LinearHeads,
+    /// The norm behind it.
+    pub norm: GatedNorm,
+    /// Added to that norm's mean square.
+    pub eps: f64,
+    /// Whether its convolution has biases.
+    pub conv_bias: bool,
+    /// Whether A is there as the logarithm of -A.
+    pub a_log: bool,
+    /// Factors of its parts.
+    pub factors: LinearFactors,
+}
+
+/// The norm of linear attention's values, and when they are multiplied by SiLU of their gates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GatedNorm {
+    /// Of each head, before it: all heads have the same weights.
+    Heads,
+    /// Of so many values together, each with a weight of its own.
+    Groups {
+        /// How many.
+        group: usize,
+        /// Whether the gates come before it.
+        gate_first: bool,
+    },
+    /// None: there are only gates.
+    None,
+}
+
+impl GatedNorm {
+    /// Values that are normed together.
+    pub const fn group(self, heads: LinearHeads) -> usize {
+        match self {
+            Self::Heads => heads.value,
+            Self::Groups { group, .. } => group,
+            // Nothing is: as many as have a workgroup.
+            Self::None if heads.value.is_multiple_of(32) => heads.value,
+            Self::None => heads.width(),
+        }
+    }
+}
+
+/// Factors of what linear attention reads, each of a part of its projections, and of what it gives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinearFactors {
+    /// Gates.
+    pub gates: f64,
+    /// Values, keys and queries: x, B and C of Mamba-2.
+    pub channels: [f64; 3],
+    /// Steps.
+    pub steps: f64,
+    /// What it gives.
+    pub output: f64,
+}
+
+impl LinearFactors {
+    /// None.
+    pub const NONE: Self = Self { gates: 1.0, channels: [1.0; 3], steps: 1.0, output: 1.0 };
+}
+
 /// Linear attention with its convolution and its norm.
 #[derive(Debug, Clone, Copy)]
 pub struct Linear {
     /// Whose state it has.
     pub layer: usize,
-    /// Its heads.
-    pub heads: LinearHeads,
-    /// Weights of the convolution, `[channels, taps]`, and biases behind them.
+    /// What it is.
+    pub kind: LinearKind,
+    /// Weights of the convolution, `[channels, taps]`, multiplied by the factors of the channels, and biases behind them.
     pub conv: BufferId,
-    /// Whether there are biases.
-    pub conv_bias: bool,
     /// A, bias and D of each head.
     pub of_heads: BufferId,
-    /// Whether A is there as the logarithm of -A.
-    pub a_log: bool,
-    /// Weights of the norm: of a head's values, or (Mamba-2) of all.
-    pub norm: BufferId,
-    /// Values that are normed together.
-    pub group: usize,
-    /// Added to the mean square.
-    pub eps: f64,
+    /// Weights of the norm, where there is one: of a head's values, or (groups) of all, multiplied by the factor of what it gives.
+    pub norm: Option<BufferId>,
 }
 
 /// Where a norm of single heads has its weights for keys: as shaders/common/qk_norm.wgsl reads them.

@@ -1,7 +1,7 @@
 //! What mixes positions by a state of fixed size: convolutions and linear attention.
 
 use super::builder::Operands;
-use super::{Act, Builder, Extent, Grid, Linear, Overrides, Rule, ShortConv, Value};
+use super::{Act, Builder, Extent, GatedNorm, Grid, Linear, Overrides, Rule, ShortConv, Value};
 use crate::base::numbers::CHUNK;
 use crate::blocks::BLOCK;
 use crate::error::Result;
@@ -13,6 +13,11 @@ pub type Rows = (Value, usize);
 
 fn numbers<const N: usize>(all: [(&'static str, usize); N]) -> Overrides {
     all.into_iter().map(|(name, n)| (name, n as f64)).collect()
+}
+
+/// A factor's override, where it is not the kernel's default.
+fn factor(name: &'static str, factor: f64) -> impl Iterator<Item = (&'static str, f64)> {
+    (factor != 1.0).then_some((name, factor)).into_iter()
 }
 
 /// The `width` axis of what works on so many elements together.
@@ -58,7 +63,8 @@ impl Builder<'_> {
     /// Linear attention of projected rows, its norm and its gate, in the form that `consumer` reads. `gates`: the rows that have a (and b), where
     /// they are not behind the others.
     pub fn linear(&mut self, name: &str, rows: Rows, gates: Option<Rows>, shape: Linear, consumer: &Matrix) -> Result<Act> {
-        let Linear { layer, heads: h, .. } = shape;
+        let Linear { layer, kind, .. } = shape;
+        let h = kind.heads;
         let (channels, width) = (h.channels(), h.width());
         let ((x, stride), keys) = (rows, h.key_heads * h.key);
         // Where a row has its channels, the gates of its norm, and a; and where the channels have queries, keys and values.
@@ -77,9 +83,10 @@ impl Builder<'_> {
         let of_keys = numbers(of_keys);
         let of_values = [&of_keys[..], &numbers([("VALUE", h.value), ("V_AT", v)])].concat();
         let convolution = numbers([("CHANNELS", channels), ("TAPS", h.taps), ("STRIDE", stride), ("CONV_AT", conv_at)]);
-        let flags = [("BIAS", usize::from(shape.conv_bias)), ("A_LOG", usize::from(shape.a_log))];
+        let flags = [("BIAS", usize::from(kind.conv_bias)), ("A_LOG", usize::from(kind.a_log))];
         let gate_at = [("GATES", each), ("A_AT", a_at), ("B_AT", if delta { a_at + h.heads } else { 0 })];
-        let projected = [&of_values[..], &convolution, &numbers(flags), &numbers(gate_at)].concat();
+        let steps: Vec<_> = factor("STEPS", kind.factors.steps).collect();
+        let projected = [&of_values[..], &convolution, &numbers(flags), &numbers(gate_at), &steps].concat();
         let scale = vec![("SCALE", if delta { (h.key as f64).powf(-0.5) } else { 1.0 })];
         let channel_count = numbers([("CHANNELS", channels)]);
         let conv = self.recurrent(layer, "conv", h.taps * channels);
@@ -117,13 +124,19 @@ impl Builder<'_> {
         }
         let mixed = self.made(mixed);
         let out = self.room(Scratch::Attention, consumer);
-        let kernel = self.select.choose("gated_norm", &[("width", wide(shape.group)), ("out", out.axis())])?;
-        let sizes = [("WIDTH", width), ("GROUP", shape.group), ("STRIDE", stride), ("Z_AT", z_at)];
-        let order = [("OWN", usize::from(!delta)), ("FIRST", usize::from(!delta))];
-        let overrides = [&numbers(sizes)[..], &numbers(order), &[("EPS", shape.eps)]].concat();
-        let mut bindings: Operands = vec![("x", mixed.into()), ("z", x.into()), ("nw", shape.norm.into())];
+        let group = kind.norm.group(h);
+        let kernel = self.select.choose("gated_norm", &[("width", wide(group)), ("out", out.axis())])?;
+        let sizes = [("WIDTH", width), ("GROUP", group), ("STRIDE", stride), ("Z_AT", z_at)];
+        let mut overrides = [&numbers(sizes)[..], &[("EPS", kind.eps)]].concat();
+        overrides.extend(factor("INNER", kind.factors.gates));
+        match kind.norm {
+            GatedNorm::Heads => {}
+            GatedNorm::Groups { gate_first, .. } => overrides.extend([("OWN", 1.0), ("FIRST", f64::from(u8::from(gate_first)))]),
+            GatedNorm::None => overrides.extend([("NORMED", 0.0), ("OUTER", kind.factors.output)]),
+        }
+        let mut bindings: Operands = vec![("x", mixed.into()), ("z", x.into()), ("nw", shape.norm.unwrap_or(self.zeros).into())];
         bindings.extend(out.outputs());
-        let grid = Grid(Extent::Fixed((width / shape.group) as u32), self.per_row(1));
+        let grid = Grid(Extent::Fixed((width / group) as u32), self.per_row(1));
         self.push(&format!("{name}.norm"), kernel, overrides, bindings, grid, 0);
         Ok(self.filled(out))
     }

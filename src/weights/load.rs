@@ -374,6 +374,10 @@ fn vector(source: &VectorSource, tensors: &[Vec<u8>], checkpoint: &Checkpoint) -
         dequantize(checkpoint.tensor(name)?.dtype, raw, &mut values).map_err(|e| e.at(name))?;
         values[first..].iter_mut().for_each(|x| *x = (*x + source.offset) * source.scale);
     }
+    let mut rest = values.iter_mut();
+    for (n, factor) in &source.factors {
+        rest.by_ref().take(*n).for_each(|x| *x *= factor);
+    }
     Ok(values)
 }
 

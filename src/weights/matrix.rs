@@ -65,6 +65,8 @@ pub struct VectorSource {
     pub offset: f32,
     /// Each element is multiplied by it.
     pub scale: f32,
+    /// So many elements after one another, from the first on, are multiplied by a factor of their own.
+    pub factors: Vec<(usize, f32)>,
 }
 
 /// A part of a vector.

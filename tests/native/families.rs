@@ -36,7 +36,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 29);
+    assert_eq!(all.len(), 32);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -155,6 +155,9 @@ fn shapes_have_the_published_numbers_of_parameters() {
         ("hunyuan-1.8b", 1791.0),
         ("granite-4.0-h-350m", 340.0),
         ("granite-4.0-h-1b", 1460.0),
+        ("nemotron-3-nano-30b-a3b", 31578.0),
+        ("nemotron-nano-9b-v2", 8888.0),
+        ("falcon-h1-0.5b", 521.0),
         ("olmo-2-1b", 1485.0),
         ("granite-3.3-2b", 2534.0),
         ("stablelm-2-1.6b", 1645.0),

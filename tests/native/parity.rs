@@ -22,11 +22,13 @@ struct Expected {
 }
 
 /// Every committed fixture: one that vanishes, and one that is not named here, fails the tests.
-const FIXTURES: [&str; 67] = [
+const FIXTURES: [&str; 72] = [
     "ernie4_5-gguf",
     "ernie4_5-hf",
     "exaone4-gguf",
     "exaone4-hf",
+    "falconh1-gguf",
+    "falconh1-hf",
     "gemma2-gguf",
     "gemma2-hf",
     "gemma3-gguf",
@@ -66,6 +68,9 @@ const FIXTURES: [&str; 67] = [
     "minicpm-gguf",
     "ministral3-gguf",
     "ministral3-hf",
+    "nemotronh-gguf",
+    "nemotronhmoe-gguf",
+    "nemotronhmoe-hf",
     "olmo2-gguf",
     "olmo2-hf",
     "olmo3-gguf",
