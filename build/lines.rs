@@ -95,3 +95,11 @@ pub fn blame(error: &minijinja::Error) -> String {
     }
     text
 }
+
+/// A line that declares a variable without a value, if there is one: within a loop browsers have been seen to clear such a variable the first time
+/// only.
+pub fn valueless(text: &str) -> Option<&str> {
+    let declares = |line: &&str| line.trim_start().starts_with("var ");
+    let ends = |line: &&str| line.split("//").next().is_some_and(|code| code.trim_end().ends_with(';') && !code.contains('='));
+    text.lines().find(|line| declares(line) && ends(line))
+}

@@ -4,7 +4,7 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Expression, Literal, Module, ScalarKind, StorageAccess, TypeInner};
 
 use crate::assemble::Assembled;
-use crate::lines::origin;
+use crate::lines::{origin, valueless};
 
 /// What WebGPU's default limits allow.
 const MAX_STORAGE_BUFFERS: usize = 8;
@@ -33,11 +33,7 @@ pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
     let info = validator.validate(&module).map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
     let fail = |what: String| Err(format!("{}: {what}", variant.label()));
 
-    // Within a loop browsers have been seen to clear such a variable the first time only.
-    let valueless = |line: &&str| {
-        line.trim_start().starts_with("var ") && line.split("//").next().is_some_and(|text| text.trim_end().ends_with(';') && !text.contains('='))
-    };
-    if let Some(line) = source.lines().find(valueless) {
+    if let Some(line) = valueless(&source) {
         return fail(format!("{}: a variable without a value; write one, as in `= array<f32, 4>()`", line.trim()));
     }
     let [entry] = &module.entry_points[..] else { return fail(format!("{} entry points, expected one", module.entry_points.len())) };

@@ -66,6 +66,7 @@ const CASES: &[(&str, Cases)] = &[
     ("norm", norm::cases),
     ("matvec", product::matvec),
     ("norm_matvec", product::norm_matvec),
+    ("gated_matvec", product::gated_matvec),
     ("norm_gated", product::norm_gated),
     ("matvec_rows", product::matvec_rows),
     ("matmul", product::matmul),

@@ -95,6 +95,41 @@ pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> 
         .collect()
 }
 
+pub fn gated_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (width, group, rows, the first, weights of its own, the gate first, normed): a head's, groups of a width, all of it, none
+    let shapes: [[u32; 7]; 4] = [[512, 128, 13, 5, 0, 0, 1], [1536, 512, 70, 0, 1, 1, 1], [2048, 2048, 40, 3, 1, 1, 1], [768, 64, 33, 0, 0, 0, 0]];
+    let cases = shapes.into_iter().map(|[width, group, n, row0, own, first, normed]| {
+        let kb = width / 32;
+        let factors = if normed == 1 { [1.0, 1.0] } else { [0.7, 1.3] };
+        let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
+        buffers.extend([
+            ("state", State { rows: 1, ..State::default() }.words()),
+            ("x", words(&random.f32s(width as usize, 3.0))),
+            ("z", words(&random.f32s(width as usize + 12, 3.0))),
+            ("nw", words(&random.f32s(width as usize, 2.0))),
+            ("y", words(&random.f32s((row0 + n) as usize + 3, 1.0))),
+        ]);
+        let overrides =
+            [("KB", kb), ("N", n), ("ROW0", row0), ("WIDTH", width), ("GROUP", group), ("Z_AT", 8), ("OWN", own), ("FIRST", first), ("NORMED", normed)];
+        Case {
+            name: format!(
+                "{width} in groups of {group} N={n} at {row0}{}{}",
+                if first == 1 { ", gate first" } else { "" },
+                if normed == 0 { ", not normed" } else { "" }
+            ),
+            overrides: overrides
+                .into_iter()
+                .map(|(name, value)| (name, f64::from(value)))
+                .chain([("EPS", 1e-6), ("INNER", factors[0]), ("OUTER", factors[1])])
+                .collect(),
+            grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, 1],
+            buffers,
+            outputs: vec![("y", Compare::F32(2e-3))],
+        }
+    });
+    cases.collect()
+}
+
 pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let shapes: [(u32, u32); 2] = [(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64), (2080, 60)];
     shapes

@@ -44,6 +44,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("norm", norm::run),
     ("matvec", product::matvec),
     ("norm_matvec", product::norm_matvec),
+    ("gated_matvec", product::gated_matvec),
     ("norm_gated", product::norm_gated),
     ("matvec_rows", product::matmul),
     ("matmul", product::matmul),

@@ -25,25 +25,30 @@ pub fn run(call: &Call) {
 
 /// RMSNorm of groups of each row and its gate, in the order that FIRST says, or the gate alone.
 pub fn gated(call: &Call) {
-    let (width, group, stride, z_at) = (call.usize("WIDTH"), call.usize("GROUP"), call.usize("STRIDE"), call.usize("Z_AT"));
+    let (width, group) = (call.usize("WIDTH"), call.usize("GROUP"));
+    let rows = gated_rows(call, call.state().rows.min(call.grid[1]) as usize);
+    let normed = |(row, factors): (Vec<f32>, Vec<f64>)| row.iter().enumerate().map(|(i, v)| (f64::from(*v) * factors[i / group]) as f32).collect();
+    write_rows(call, width / 32, rows.into_iter().map(normed));
+}
+
+/// The same without the norm's factors, and the factors of the groups.
+pub fn gated_rows(call: &Call, rows: usize) -> Vec<(Vec<f32>, Vec<f64>)> {
+    let (width, group, stride, z_at) = (call.usize("WIDTH"), call.usize("GROUP"), call.given("STRIDE"), call.usize("Z_AT"));
     let (own, first, normed) = (call.u32("OWN") == 1, call.u32("FIRST") == 1, call.u32("NORMED") == 1);
     let (inner, outer) = (call.f64("INNER"), call.f64("OUTER"));
     let (x, z, nw) = (call.view::<f32>("x"), call.view::<f32>("z"), call.view::<f32>("nw"));
-    let rows = call.state().rows.min(call.grid[1]) as usize;
     let row = |t: usize| {
-        let gate = |i: usize| {
-            let z = inner * f64::from(z[t * stride + z_at + i]);
-            z * sigmoid(z)
+        let gated = |i: usize| {
+            let gate = inner * f64::from(z[t * stride + z_at + i]);
+            f64::from(x[t * width + i]) * gate * sigmoid(gate)
         };
-        let value = |i: usize| f64::from(x[t * width + i]) * if first { gate(i) } else { 1.0 };
-        let mut y = Vec::with_capacity(width);
-        for start in (0..width).step_by(group) {
-            let squares: f64 = (start..start + group).map(|i| value(i).powi(2)).sum();
-            let r = if normed { (squares / group as f64 + f64::from(call.f32("EPS"))).sqrt().recip() } else { outer };
-            let weight = |i: usize| if normed { f64::from(nw[if own { i } else { i - start }]) } else { 1.0 };
-            y.extend((start..start + group).map(|i| (value(i) * r * weight(i) * if first { 1.0 } else { gate(i) }) as f32));
-        }
-        y
+        let of_norm = |i: usize| if first { gated(i) } else { f64::from(x[t * width + i]) };
+        let weight = |i: usize| if normed { f64::from(nw[if own { i } else { i % group }]) } else { outer };
+        let factor = |start: usize| {
+            let squares: f64 = (start..start + group).map(|i| of_norm(i).powi(2)).sum();
+            if normed { (squares / group as f64 + f64::from(call.f32("EPS"))).sqrt().recip() } else { 1.0 }
+        };
+        ((0..width).map(|i| (gated(i) * weight(i)) as f32).collect(), (0..width).step_by(group).map(factor).collect())
     };
-    write_rows(call, width / 32, (0..rows).map(row));
+    (0..rows).map(row).collect()
 }

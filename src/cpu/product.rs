@@ -1,4 +1,4 @@
-//! The twins of `matvec`, `matvec_rows`, `matmul`, `norm_matvec`, `norm_gated` and of the products of experts, which differ in how many rows of
+//! The twins of `matvec`, `matvec_rows`, `matmul`, `norm_matvec`, `gated_matvec`, `norm_gated` and of the products of experts, which differ in how many rows of
 //! activations there are, where they come from and what becomes of the products.
 
 use super::activate::activation;
@@ -38,6 +38,21 @@ fn add_bias(call: &Call, y: &mut [f32], n: usize, row0: usize) {
     if call.u32("BIAS") == 1 {
         let bias = call.view::<f32>("bias");
         y[row0..row0 + n].iter_mut().zip(&bias[row0..]).for_each(|(y, b)| *y += b);
+    }
+}
+
+/// y[ROW0 + n] += w[n] . the gated norm of x and z, of which int8 is without the norm's factor
+pub fn gated_matvec(call: &Call) {
+    let (n, row0, width, group) = (call.usize("N"), call.usize("ROW0"), call.usize("WIDTH"), call.usize("GROUP"));
+    let rows = super::norm::gated_rows(call, 1);
+    let factors: Vec<f64> = rows[0].1.iter().map(|f| if group == width { 1.0 } else { *f }).collect();
+    let blocks: Vec<_> = rows[0].0.as_chunks::<BLOCK>().0.iter().map(quantize_block).collect();
+    let scales = blocks.iter().enumerate().map(|(b, block)| (f64::from(block.scale) * factors[b * BLOCK / group]) as f32).collect();
+    let x = Act::Q8 { ints: blocks.iter().map(|b| b.ints).collect(), scales };
+    let whole = if group == width { rows[0].1[0] } else { 1.0 };
+    let mut y = call.view_mut::<f32>("y");
+    for (y, v) in y[row0..].iter_mut().zip(products(call, 0, n, &[x])) {
+        *y = (f64::from(*y) + v[0] * whole) as f32;
     }
 }
 

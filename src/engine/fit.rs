@@ -221,6 +221,15 @@ mod tests {
         assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
     }
 
+    /// Four copies at the ends of prompts, of two chunks ahead, and the one at hand.
+    #[test]
+    fn copies_of_recurrent_states_are_counted() {
+        let files = open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model")).unwrap();
+        let (info, fit) = block_on(Engine::plan(&files, &LoadOptions::default(), None)).unwrap();
+        let (layers, taps, width) = (4, 3, 64);
+        assert_eq!(fit.memory.kv - info.memory.kv_full, 7 * layers * taps * width * 4);
+    }
+
     #[test]
     fn what_does_not_fit_says_what_would() {
         let whole = plan(LoadOptions::default(), None);

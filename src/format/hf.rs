@@ -170,3 +170,18 @@ fn spelled_out(json: &[u8]) -> Vec<u8> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn infinity_is_read_where_it_is_no_text() {
+        let text = br#"{"time_step_limit": [0.0, Infinity], "a": "Infinity, \\\" Infinity", "b": {"c": Infinity}}"#;
+        let infinity = json!({ "__float__": "Infinity" });
+        let wanted = json!({ "time_step_limit": [0.0, infinity], "a": "Infinity, \\\" Infinity", "b": { "c": infinity } });
+        assert_eq!(serde_json::from_slice::<Value>(&spelled_out(text)).unwrap(), wanted);
+    }
+}

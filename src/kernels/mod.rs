@@ -288,6 +288,15 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "lab")]
+    fn variables_without_values_are_found() {
+        let with = "var<workgroup> all: array<f32, 8>;\nvar sum = 0.0;\n    var v = array<f32, 4>(); // var x: f32;\nvar long: vec4<f32> =\n";
+        assert_eq!(lines::valueless(with), None);
+        let line = "        var out: array<f32, ROWS>;   // = nothing";
+        assert_eq!(lines::valueless(&format!("{with}{line}\n")), Some(line));
+    }
+
+    #[test]
     fn every_kernel_has_variants_within_the_default_limits() {
         for v in VARIANTS {
             // But for how they reduce, the same axes.

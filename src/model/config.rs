@@ -357,6 +357,10 @@ impl ModelConfig {
                 ));
             }
         }
+        // The product behind linear attention adds to the residual stream as it is.
+        if self.linear.is_some() && self.norms != Norms::Before {
+            return Err(Error::unsupported("norms of what linear attention adds"));
+        }
         // A norm undoes what a rotation stretches; the kernels multiply its weights alone after the rotation.
         if self.qk_norm == QkNorm::Late && self.ropes.iter().any(|rope| rope.factor != 1.0) {
             return Err(Error::unsupported("norms of queries and keys after rotations that stretch them"));

@@ -289,7 +289,7 @@ impl Mixer {
             Self::Linear { conv, of_heads, norm, output, .. } => {
                 let kind = c.linear.ok_or_else(|| Error::internal("linear attention without its sizes"))?;
                 let shape = Linear { layer: i, kind, conv: *conv, of_heads: *of_heads, norm: *norm };
-                Some((output, b.linear(&name("linear"), (rows, width), gates, shape, output)?))
+                b.linear(&name("linear"), (rows, width), gates, shape, output)?.map(|x| (output, x))
             }
             _ => None,
         })

@@ -191,6 +191,30 @@ impl<'a> Builder<'a> {
         self.decode() && !norm.center && kb <= PROLOGUE_BLOCKS && self.select.lane() != Lane::F16
     }
 
+    /// Whether a product makes its input's gated norm itself: of int8 alone, as what every workgroup makes has to be kept by it.
+    pub(super) fn fuses_gated_norm(&self, matrix: &Matrix) -> bool {
+        let small = matrix.kb() <= PROLOGUE_BLOCKS && matrix.k.is_multiple_of(BLOCK);
+        self.decode() && self.select.lane() == Lane::Fast && small && matrix.quantized() && matrix.bias.is_none()
+    }
+
+    /// Adds the product of a gated norm to the residual stream; the norm has these overrides and operands.
+    pub(super) fn gated_product(&mut self, matrix: &Matrix, norm: &[(&'static str, f64)], operands: &[(&'static str, Operand)]) -> Result<()> {
+        self.complete()?;
+        let h = self.stream()?.h;
+        for part in &matrix.parts {
+            let axes = [("weight", part.kind.axis()), ("act", "q8")];
+            let chosen = self.select.choose_product("gated_matvec", &axes, matrix.k, part.rows)?;
+            let sizes = [("KB", matrix.kb() as f64), ("N", part.rows as f64), ("ROW0", part.row0 as f64)];
+            let grid = Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0]));
+            let mut bindings = weight_bindings(part);
+            bindings.extend(operands);
+            bindings.push(("y", h.buffer.into()));
+            self.push(&matrix.name, chosen, [norm, &sizes].concat(), bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64));
+        }
+        self.streamed(h.buffer, matrix.n);
+        Ok(())
+    }
+
     /// The bias of a product, as its override and its binding.
     fn bias(&self, matrix: &Matrix) -> ((&'static str, f64), (&'static str, Operand)) {
         (("BIAS", f64::from(u8::from(matrix.bias.is_some()))), ("bias", matrix.bias.unwrap_or(self.zeros).into()))

@@ -46,7 +46,7 @@ impl Step {
         // Of lanes that walk `items` together, in the rounds that this takes.
         let share = |items: f64, lanes: f64| items / ((items / lanes).ceil() * lanes);
         match self.variant.kernel {
-            "matvec" | "norm_matvec" | "norm_gated" | "experts_gated" | "experts_down" => {
+            "matvec" | "norm_matvec" | "gated_matvec" | "norm_gated" | "experts_gated" | "experts_down" => {
                 let f32 = self.variant.axis("act") != Some("q8");
                 let pieces = match self.variant.axis("weight") {
                     Some("f32") if f32 => 8.0,

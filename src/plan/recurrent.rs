@@ -61,8 +61,9 @@ impl Builder<'_> {
     }
 
     /// Linear attention of projected rows, its norm and its gate, in the form that `consumer` reads. `gates`: the rows that have a (and b), where
-    /// they are not behind the others.
-    pub fn linear(&mut self, name: &str, rows: Rows, gates: Option<Rows>, shape: Linear, consumer: &Matrix) -> Result<Act> {
+    /// they are not behind the others. In decode of the fast lane the norm is the prologue of `consumer`'s product, which is added to the residual
+    /// stream here: then there is nothing to read.
+    pub fn linear(&mut self, name: &str, rows: Rows, gates: Option<Rows>, shape: Linear, consumer: &Matrix) -> Result<Option<Act>> {
         let Linear { layer, kind, .. } = shape;
         let h = kind.heads;
         let (channels, width) = (h.channels(), h.width());
@@ -123,10 +124,8 @@ impl Builder<'_> {
             self.push(name, kernel, [&of_values[..], &channel_count, &scale].concat(), [&input[..], &more].concat(), grid, bytes);
         }
         let mixed = self.made(mixed);
-        let out = self.room(Scratch::Attention, consumer);
         let group = kind.norm.group(h);
-        let kernel = self.select.choose("gated_norm", &[("width", wide(group)), ("out", out.axis())])?;
-        let sizes = [("WIDTH", width), ("GROUP", group), ("STRIDE", stride), ("Z_AT", z_at)];
+        let sizes = [("WIDTH", width), ("GROUP", group), ("Z_AT", z_at)];
         let mut overrides = [&numbers(sizes)[..], &[("EPS", kind.eps)]].concat();
         overrides.extend(factor("INNER", kind.factors.gates));
         match kind.norm {
@@ -135,9 +134,16 @@ impl Builder<'_> {
             GatedNorm::None => overrides.extend([("NORMED", 0.0), ("OUTER", kind.factors.output)]),
         }
         let mut bindings: Operands = vec![("x", mixed.into()), ("z", x.into()), ("nw", shape.norm.unwrap_or(self.zeros).into())];
+        if self.fuses_gated_norm(consumer) {
+            self.gated_product(consumer, &overrides, &bindings)?;
+            return Ok(None);
+        }
+        let out = self.room(Scratch::Attention, consumer);
+        let kernel = self.select.choose("gated_norm", &[("width", wide(group)), ("out", out.axis())])?;
+        overrides.push(("STRIDE", stride as f64));
         bindings.extend(out.outputs());
         let grid = Grid(Extent::Fixed((width / group) as u32), self.per_row(1));
         self.push(&format!("{name}.norm"), kernel, overrides, bindings, grid, 0);
-        Ok(self.filled(out))
+        Ok(Some(self.filled(out)))
     }
 }

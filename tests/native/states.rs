@@ -104,7 +104,7 @@ thread_local! {
 }
 
 /// Fixtures of architectures with recurrent layers.
-const RECURRENT: [&str; 3] = ["lfm2-hf/model", "qwen35-hf/model", "qwen35moe-gguf/model.gguf"];
+const RECURRENT: [&str; 3] = ["lfm2-hf/model", "falconh1-hf/model", "qwen35moe-gguf/model.gguf"];
 
 /// The same of each of them.
 fn of_each(test: impl Fn()) {
