@@ -96,7 +96,7 @@ def llama(arch: str, c: dict) -> tuple[dict, list[tuple]]:
     e, d = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"], c["hidden_size"]
     pairs = {
         **sizes(arch, c),
-        f"{arch}.rope.freq_base": c["rope_theta"],
+        f"{arch}.rope.freq_base": float(c["rope_theta"]),
         f"{arch}.rope.dimension_count": e,
         f"{arch}.vocab_size": c["vocab_size"],
     }
@@ -174,7 +174,7 @@ def lfm2(arch: str, c: dict) -> tuple[dict, list[tuple]]:
         **sizes(arch, c, head_width=False),
         f"{arch}.attention.head_count_kv": [c["num_key_value_heads"] * attends for attends in attending],
         f"{arch}.feed_forward_length": f,
-        f"{arch}.rope.freq_base": c["rope_theta"],
+        f"{arch}.rope.freq_base": float(c["rope_theta"]),
         f"{arch}.vocab_size": c["vocab_size"],
         f"{arch}.shortconv.l_cache": kernel,
     }
@@ -195,7 +195,8 @@ def lfm2(arch: str, c: dict) -> tuple[dict, list[tuple]]:
 
 
 def granitehybrid(arch: str, c: dict) -> tuple[dict, list[tuple]]:
-    assert not c["num_local_experts"] and c["position_embedding_type"] == "nope"
+    hybrid = "mamba" in c["layer_types"] and not c["num_local_experts"] and c["position_embedding_type"] == "nope"
+    assert hybrid, "of Granite 4.0 only hybrids without experts are written"
     d, f = c["hidden_size"], c["shared_intermediate_size"]
     heads, groups, state, kernel = (c[f"mamba_{key}"] for key in ("n_heads", "n_groups", "d_state", "d_conv"))
     inner = c["mamba_expand"] * d
