@@ -7,6 +7,7 @@ each matrix from another place of it. The tokenizer has the 256 bytes and made-u
 """
 
 import argparse
+import math
 import struct
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def pair(key: str, value) -> bytes:
             return text(key) + struct.pack("<I", 8) + text(value)
         case float():
             return text(key) + struct.pack("<If", 6, value)
+        case bool():
+            return text(key) + struct.pack("<I?", 7, value)
         case int():
             return text(key) + struct.pack("<II", 4, value)
         case [str(), *_]:
@@ -85,6 +88,52 @@ def byte_tokens() -> list[str]:
     return [chr(b) if b in plain else chr(256 + [x for x in range(256) if x not in plain].index(b)) for b in range(256)]
 
 
+def tokenizer(v: int) -> dict:
+    tokens = byte_tokens() + [f"<{i}>" for i in range(v - 256)]
+    pairs = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "llama-bpe",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [1] * v,
+        "tokenizer.ggml.merges": [f"{tokens[0]} {tokens[1]}"],
+        "tokenizer.ggml.eos_token_id": v - 1,
+        "tokenizer.chat_template": "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}",
+    }
+    # The merge needs its result.
+    tokens[256] = tokens[0] + tokens[1]
+    return pairs
+
+
+def write(out: Path, pairs: dict, tensors: list[tuple]) -> None:
+    """Of each tensor its name, its shape with rows last, its type and its value: a number, an array, or None for random blocks."""
+    table, offset, lengths = b"", 0, []
+    for name, shape, kind, _ in tensors:
+        number, values, size, _ = TYPES[kind]
+        length = math.prod(shape) // values * size
+        table += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", number, offset)
+        lengths.append(length)
+        offset += (length + 31) // 32 * 32
+    runs = {kind: memoryview(run_of(kind)) for kind in {kind for _, _, kind, value in tensors if value is None}}
+    with out.open("wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs)) + b"".join(pair(*item) for item in pairs.items()) + table)
+        file.write(bytes(-file.tell() % 32))
+        for i, ((_, shape, kind, value), length) in enumerate(zip(tensors, lengths, strict=True)):
+            if value is not None:
+                file.write(np.broadcast_to(np.float32(value), shape).tobytes())
+                file.write(bytes(-length % 32))
+                continue
+            size = TYPES[kind][2]
+            whole = len(runs[kind]) // size * size
+            at, left = i * 7919 * size % whole, length
+            while left:
+                piece = runs[kind][at : min(at + left, whole)]
+                file.write(piece)
+                left -= len(piece)
+                at = 0
+            file.write(bytes(-length % 32))
+    print(f"{out}: {out.stat().st_size / 1e9:.2f} GB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
@@ -92,8 +141,6 @@ def main() -> None:
     parser.add_argument("--type", choices=TYPES, default="q8_0")
     options = parser.parse_args()
     layers, d, f, h, g, e, v = SHAPES[options.shape]
-    number, values, size, _ = TYPES[options.type]
-    tokens = byte_tokens() + [f"<{i}>" for i in range(v - 256)]
     pairs = {
         "general.architecture": "llama",
         "general.name": f"random {options.shape} {options.type}",
@@ -107,16 +154,8 @@ def main() -> None:
         "llama.attention.value_length": e,
         "llama.rope.freq_base": 500000.0,
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
-        "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.pre": "llama-bpe",
-        "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": [1] * v,
-        "tokenizer.ggml.merges": [f"{tokens[0]} {tokens[1]}"],
-        "tokenizer.ggml.eos_token_id": v - 1,
-        "tokenizer.chat_template": "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}",
+        **tokenizer(v),
     }
-    # The merge needs its result.
-    tokens[256] = tokens[0] + tokens[1]
     tensors = [("token_embd.weight", (v, d)), ("output_norm.weight", (d,))]
     for i in range(layers):
         tensors += [
@@ -131,28 +170,7 @@ def main() -> None:
             (f"blk.{i}.ffn_down.weight", (d, f)),
         ]
     tensors.append(("output.weight", (v, d)))
-    table, offset, lengths = b"", 0, []
-    for name, shape in tensors:
-        kind, length = (0, shape[0] * 4) if len(shape) == 1 else (number, shape[0] * shape[1] // values * size)
-        table += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", kind, offset)
-        lengths.append(length)
-        offset += (length + 31) // 32 * 32
-    random = memoryview(run_of(options.type))
-    with options.out.open("wb") as file:
-        file.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs)) + b"".join(pair(*item) for item in pairs.items()) + table)
-        file.write(bytes(-file.tell() % 32))
-        for i, ((_, shape), length) in enumerate(zip(tensors, lengths, strict=True)):
-            if len(shape) == 1:
-                file.write(np.ones(shape[0], np.float32).tobytes())
-            at = i * 7919 * size % (len(random) // size * size) if len(shape) > 1 else 0
-            left = length if len(shape) > 1 else 0
-            while left:
-                piece = random[at : min(at + left, len(random) // size * size)]
-                file.write(piece)
-                left -= len(piece)
-                at = 0
-            file.write(bytes(-length % 32))
-    print(f"{options.out}: {options.out.stat().st_size / 1e9:.2f} GB")
+    write(options.out, pairs, [(name, shape, *(("f32", 1.0) if len(shape) == 1 else (options.type, None))) for name, shape in tensors])
 
 
 if __name__ == "__main__":
