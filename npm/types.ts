@@ -344,6 +344,13 @@ export interface AdapterInfo {
   software: boolean;
   /** Whether it keeps subnormal halves, as seen when it was opened. */
   native_halves: boolean;
+  /**
+   * How long a wait for an idle GPU takes, in milliseconds, as measured when the device was opened: what the browser adds to each readback. Some
+   * look only every 100 ms what the GPU has done; chunks are then as long as to hide it.
+   */
+  poll_ms: number;
+  /** The same with empty submissions meanwhile, where `poll_ms` is over 50. They are made where this is at most half of it. */
+  pumped_poll_ms?: number;
 }
 
 /** What belongs to a prompt beside its messages: {@link Engine.tokenize}. */

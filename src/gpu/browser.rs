@@ -23,6 +23,8 @@ struct About {
     pub vendor: String,
     /// The description, else architecture and device, else the vendor: browsers tell as little as they like.
     pub name: String,
+    /// Whether the browser says that it computes on the CPU. Some say nothing else.
+    pub fallback: bool,
     /// WebGPU names of the features that the device was made with.
     pub features: Vec<String>,
     /// Smallest and largest subgroup, in invocations; 0 where the browser does not say.
@@ -59,7 +61,9 @@ fn about(device: &wgpu::Device) -> About {
     let features: Vec<String> = features;
     let offered = features.iter().any(|f| f == MATRICES) && subgroup == [32, 32];
     let matrices = offered && configs.into_iter().flatten().flatten().any(fits);
-    About { vendor, name, features, subgroup, matrices }
+    // Browsers of before 2025 have it on the adapter itself.
+    let fallback = js::get(&info, "isFallbackAdapter").is_truthy() || ADAPTER.with_borrow(|adapter| js::get(adapter, "isFallbackAdapter").is_truthy());
+    About { vendor, name, fallback, features, subgroup, matrices }
 }
 
 /// Whether the buffer is mapped now.
@@ -100,8 +104,8 @@ pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _feature
         names.push(MATRICES.to_owned());
     }
     let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
-    // The browser does not say; these are the names of those that it has.
-    let software = ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
+    // Not every browser says so, but some have the names of those that compute on the CPU.
+    let software = about.fallback || ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
     Caps { vendor: about.vendor, name: about.name, backend: "webgpu".into(), features: names, subgroup, software, ..limits_of(device, max_binding) }
 }
 
