@@ -7,7 +7,7 @@ import { build, tsc } from './build.mjs';
 import { main, root, run, say } from './lib/env.mjs';
 import { prepare } from './package.mjs';
 import { checkSize } from './lib/size.mjs';
-import { cargoTool, setupTest } from './setup.mjs';
+import { cargoTool, setupFirefox, setupTest } from './setup.mjs';
 import { askLowLevel } from './wasm-pack.mjs';
 
 const reports = join(root, 'test-results');
@@ -73,6 +73,11 @@ const RUNNERS = {
     await ready('dev');
     return playwright('browser', [], more, long);
   },
+  firefox: async ({ ready, long, more }) => {
+    await ready('release');
+    await setupFirefox();
+    return playwright('firefox', ['--config', join(root, 'tests', 'firefox')], more, long);
+  },
   size: async ({ ready }) => checkSize(await ready('release')),
   package: async ({ ready, long, more }) => {
     await ready('examples');
@@ -99,7 +104,7 @@ const BUILDS = {
     make: ({ wasm }) =>
       run(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, '--no-run', '--quiet'], { env: wasm }),
   },
-  release: { for: ['size'], make: () => build('release') },
+  release: { for: ['firefox', 'size'], make: () => build('release') },
   examples: { for: ['package'], make: () => prepare() },
 };
 

@@ -16,6 +16,9 @@ fn has_webgpu() -> bool {
     js::path(&js_sys::global(), &["navigator", "gpu", "requestAdapter"]).is_function()
 }
 
+/// The name of a GPU that the browser does not tell.
+const UNNAMED: &str = "unnamed GPU";
+
 /// The adapter and its device, as the browser describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct About {
@@ -45,7 +48,9 @@ fn about(device: &wgpu::Device) -> About {
     let description = js::string(&info, "description");
     let name = if description.is_empty() {
         let parts = [vendor.clone(), js::string(&info, "architecture"), js::string(&info, "device")];
-        parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" ")
+        let name = parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" ");
+        // Firefox tells nothing.
+        if name.is_empty() { UNNAMED.to_owned() } else { name }
     } else {
         description
     };
@@ -76,7 +81,7 @@ pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> 
     if !has_webgpu() {
         return Err(Error::new(
             ErrorKind::NoWebGpu,
-            "this browser has no WebGPU; use a current Chrome or Edge (113 or later), Safari 26 or Firefox 141 on Windows, over https or localhost",
+            "there is no WebGPU here; use a current Chrome or Edge (113 or later), Safari 26 or Firefox 141 on Windows, over https or localhost",
         ));
     }
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
