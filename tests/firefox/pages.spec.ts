@@ -25,10 +25,11 @@ test('chat: the model in the box answers', async ({ tab, url, problems, shown })
 });
 
 test('kernels: what runs here agrees with its twin', async ({ tab, url, problems, shown }) => {
+  test.setTimeout(LONG ? 3_600_000 : 300_000);
   await tab.goto(`${url}/kernels.html?quick${LONG ? '' : '&filter=embed+pick+matvec=q4_0-q8'}`);
   await tab.waitForFunction(
     () => (globalThis as unknown as { millraceKernels?: { ended: boolean } }).millraceKernels?.ended === true,
-    { timeout: LONG ? 280_000 : 120_000 },
+    { timeout: LONG ? 3_500_000 : 120_000 },
   );
   await shown('kernels');
   expect(await textOf(tab, '#status')).toMatch(/^[1-9]\d* passed, 0 failed/);
