@@ -2,6 +2,7 @@
 import { closest, distance } from 'fastest-levenshtein';
 import { DownloadControl } from './control.ts';
 import { MillraceError } from './errors.ts';
+import { OWN_WORKERS } from './place.ts';
 
 /** What an option can be: a row of options.toml, where the columns are explained. */
 export interface Row {
@@ -93,10 +94,12 @@ const KINDS = {
   /** What it is is looked at elsewhere. */
   model: () => ['', true],
   worker: (_: Row, value: unknown) => [
-    value === false
-      ? 'be false only in a dedicated Worker, whose thread then runs the engine: call Engine.load there, or leave the option out'
-      : 'be true or false',
-    typeof value === 'boolean' && (value || 'DedicatedWorkerGlobalScope' in globalThis),
+    value === true && !OWN_WORKERS
+      ? 'be left out here: the engine is in the thread that calls'
+      : value === false
+        ? 'be false only in a dedicated Worker, whose thread then runs the engine: call Engine.load there, or leave the option out'
+        : 'be true or false',
+    typeof value === 'boolean' && (value ? OWN_WORKERS : 'DedicatedWorkerGlobalScope' in globalThis),
   ],
 } satisfies Record<string, (row: Row, value: unknown) => [must: string, right: boolean, given?: string | undefined]>;
 

@@ -32,7 +32,7 @@ import { support } from './supported.ts';
 import { tokenizerOf } from './tokenizer.ts';
 import { Queue } from './queue.ts';
 import { use } from './use.ts';
-import { missingWebGpu } from './webgpu.ts';
+import { localFiles, missingWebGpu } from './place.ts';
 
 const seconds = (began: number): string => `${((performance.now() - began) / 1000).toFixed(1)} s`;
 
@@ -109,7 +109,7 @@ export class Engine extends EventTarget {
     if (missing) throw missing;
     const checked = {
       ...named,
-      model: await resolveHub('Engine.load', named.model, options, models.list),
+      model: await localFiles(await resolveHub('Engine.load', named.model, options, models.list)),
       ...(await tokenizerOf('Engine.load', options)),
     };
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
@@ -183,7 +183,7 @@ export class Engine extends EventTarget {
     const named = checkPlan(options);
     if (missing) throw missing;
     const { signal, fetch, onProgress } = options;
-    const model = await resolveHub('Engine.plan', named.model, options, models.list);
+    const model = await localFiles(await resolveHub('Engine.plan', named.model, options, models.list));
     const checked = { ...named, model, ...(await tokenizerOf('Engine.plan', options)) };
     const given = { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}), ...(onProgress ? { onProgress } : {}) };
     const plan = await call<LoadPlan>({ name: 'plan', options: checked }, given, options.worker === false);

@@ -3,6 +3,7 @@
 import { freeAbandoned, listen } from './abandoned.ts';
 import { configured, log } from './configure.ts';
 import { MillraceError, unpackError } from './errors.ts';
+import { OWN_WORKERS } from './place.ts';
 import type { DeviceEvent, EngineNews, FromWorker, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
@@ -49,9 +50,9 @@ export class Link {
   /** Called when the host is gone. */
   onGone: () => void = () => {};
 
-  /** `here`: in this thread, which is a dedicated Worker. */
+  /** `here`: in this thread, which is a dedicated Worker, or no browser's. */
   constructor(here = false) {
-    const { far, end }: { far: Far; end: () => void } = here ? this.#inThisThread() : this.#inWorker();
+    const { far, end }: { far: Far; end: () => void } = here || !OWN_WORKERS ? this.#inThisThread() : this.#inWorker();
     this.#far = far;
     this.#end = end;
     far.onmessage = ({ data }) => this.#receive(data);

@@ -8,7 +8,7 @@ import { forgetKept, noteKept, askToPersist } from './kept.ts';
 import { Link } from './link.ts';
 import { checkDownload, checkModelUrl, checkModels, filesOf } from './options.ts';
 import { unlessUsed } from './use.ts';
-import { wrongPlace } from './webgpu.ts';
+import { fileOf, wrongPlace } from './place.ts';
 import type { ModelsCall } from './protocol.ts';
 import type {
   DownloadOptions,
@@ -64,7 +64,11 @@ export async function call<T>(
     signal?.removeEventListener('abort', onAbort);
     unfollow?.();
     if (here) end(used);
-    else if (--calls === 0) ending = setTimeout(() => end(used), IDLE_MS);
+    else if (--calls === 0) {
+      ending = setTimeout(() => end(used), IDLE_MS);
+      // Where a program ends when nothing is left to do, this is nothing.
+      (ending as { unref?(): void }).unref?.();
+    }
   }
 }
 
@@ -126,7 +130,7 @@ export const models = {
       name: 'export',
       url: await addressOf('models.export', model),
     });
-    return files.map(({ name, parts }) => new File(parts, name));
+    return Promise.all(files.map(({ name, parts }) => fileOf(parts, name)));
   },
 
   /**

@@ -1,7 +1,7 @@
 // Whether an engine can be loaded here, and what it would find: asked of the browser alone, without a model and without the WebAssembly.
 import { MillraceError } from './errors.ts';
 import type { Support } from './types.ts';
-import { missingWebGpu } from './webgpu.ts';
+import { missingWebGpu } from './place.ts';
 
 /** What is asked of WebGPU here: not every TypeScript knows it. */
 interface Adapter {

@@ -35,7 +35,7 @@ export interface ToolCall {
 /** A file of a model: what `<input type="file">` gives, or bytes under a name. */
 export type ModelFile = File | { name: string; data: Blob };
 
-/** How a model is named: a URL (relative ones against the page), or the files themselves. */
+/** How a model is named: a URL (relative ones against the page; outside of browsers also a path), or the files themselves. */
 export type ModelSource = string | URL | ModelFile | readonly ModelFile[] | Response;
 
 /** What can take the place of the browser's `fetch`: gets the address and the headers to send, among them `Range`. */
@@ -102,7 +102,7 @@ export interface LoadPlan {
 }
 
 /**
- * Where a model lies: in this browser's private storage, in the page's memory (nothing is kept: a private window, `cache: false`, a Response), or
+ * Where a model lies: in this browser's private storage (outside of browsers the user's cache folder), in the page's memory (nothing is kept: a private window, `cache: false`, a Response), or
  * in files of your own.
  */
 export type StorageKind = 'opfs' | 'memory' | 'local';
@@ -344,6 +344,13 @@ export interface AdapterInfo {
   software: boolean;
   /** Whether it keeps subnormal halves, as seen when it was opened. */
   native_halves: boolean;
+  /**
+   * How long a wait for an idle GPU takes, in milliseconds, as measured when the device was opened: what the browser adds to each readback. Some
+   * look only every 100 ms what the GPU has done; chunks are then as long as to hide it.
+   */
+  poll_ms: number;
+  /** The same with empty submissions meanwhile, where `poll_ms` is over 50. They are made where this is at most half of it. */
+  pumped_poll_ms?: number;
 }
 
 /** What belongs to a prompt beside its messages: {@link Engine.tokenize}. */

@@ -86,6 +86,8 @@ async function wasm({ profile, features }, out, env, bind) {
 
 /** Where the sources are, for who reads of the package elsewhere. */
 const REPOSITORY = 'https://github.com/millrace/millrace';
+/** What takes the main entry's place outside of browsers, by conditions of `exports`: the same, with node/ for what such a place has not. */
+const RUNTIMES = ['deno', 'bun', 'node'];
 /** What a page imports, by its name in `exports`. */
 const ENTRIES = { '.': 'index', './ai-sdk': 'ai-sdk', './react': 'react' };
 
@@ -127,8 +129,25 @@ async function javascript(out) {
       entryPoints: [join(sources, 'worker.ts'), join(sources, 'host.ts')],
       plugins: [elsewhere(/^\.\/millrace\.js$/, { path: glue })],
     });
+    // Node.js, Deno and Bun: all in one thread, and one script. What they lack of a Worker's globals stands in for it within the package alone.
+    const node = join(sources, 'node');
+    await esbuild.build({
+      ...options,
+      entryPoints: { node: join(sources, 'index.ts') },
+      platform: 'node',
+      inject: [join(node, 'scope.ts')],
+      define: { globalThis: 'scope' },
+      plugins: [
+        elsewhere(/^\.\/place\.ts$/, { path: join(node, 'place.ts') }),
+        elsewhere(/^\.\/host\.js$/, { path: join(sources, 'host.ts') }),
+        elsewhere(/^\.\/millrace\.js$/, { path: glue }),
+      ],
+    });
     const declarations = await types(out);
-    const scripts = [...Object.values(ENTRIES), 'worker', 'host'].flatMap((name) => [`${name}.js`, `${name}.js.map`]);
+    const scripts = [...Object.values(ENTRIES), 'worker', 'host', 'node'].flatMap((name) => [
+      `${name}.js`,
+      `${name}.js.map`,
+    ]);
     const { version, description, license, engines, devDependencies } = JSON.parse(
       readFileSync(join(root, 'package.json'), 'utf8'),
     );
@@ -155,7 +174,7 @@ async function javascript(out) {
       repository: { type: 'git', url: `git+${REPOSITORY}.git` },
       homepage: `${REPOSITORY}#readme`,
       bugs: `${REPOSITORY}/issues`,
-      // What builds a page with it; where it runs is a browser.
+      // What builds a page with it, or runs it.
       engines,
       publishConfig: { access: 'public' },
       type: 'module',
@@ -163,7 +182,16 @@ async function javascript(out) {
       types: 'index.d.ts',
       exports: {
         ...Object.fromEntries(
-          Object.entries(ENTRIES).map(([path, name]) => [path, { types: `./${name}.d.ts`, default: `./${name}.js` }]),
+          Object.entries(ENTRIES).map(([path, name]) => [
+            path,
+            {
+              types: `./${name}.d.ts`,
+              ...(path === '.'
+                ? { browser: './index.js', ...Object.fromEntries(RUNTIMES.map((runtime) => [runtime, './node.js'])) }
+                : {}),
+              default: `./${name}.js`,
+            },
+          ]),
         ),
         './worker.js': './worker.js',
         './millrace_bg.wasm': './millrace_bg.wasm',
@@ -175,11 +203,13 @@ async function javascript(out) {
         '@ai-sdk/provider': `^${devDependencies['@ai-sdk/provider'].split('.')[0]}.0.0`,
         ai: `^${devDependencies.ai.split('.')[0]}.0.0`,
         react: '^18.0.0 || ^19.0.0',
+        webgpu: '>=0.6.0',
       },
       peerDependenciesMeta: {
         '@ai-sdk/provider': { optional: true },
         ai: { optional: true },
         react: { optional: true },
+        webgpu: { optional: true },
       },
     };
     writeFileSync(join(out, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);

@@ -13,8 +13,19 @@ export const consumer = join(work, 'consumer');
 /** The package as it was installed there. */
 export const installed = join(consumer, 'node_modules', 'millrace');
 
+/** Those that are programs: nothing is built, and no page is served. */
+export const PROGRAMS = ['node', 'deno', 'bun'];
+
 /** The examples, and the folder of each that a static server serves. `null`: nothing is built, the package lies beside the page. */
-export const EXAMPLES = { vite: 'dist', webpack: 'dist', esbuild: 'dist', nextjs: 'out', plain: null, extension: null };
+export const EXAMPLES = {
+  vite: 'dist',
+  webpack: 'dist',
+  esbuild: 'dist',
+  nextjs: 'out',
+  plain: null,
+  extension: null,
+  ...Object.fromEntries(PROGRAMS.map((name) => [name, '.'])),
+};
 
 /** Where an example's copy is, with its node_modules: outside the clone, so that a second clone in its place installs nothing. */
 function copyOf(name) {
@@ -26,7 +37,7 @@ function copyOf(name) {
   );
 }
 
-/** The folder of a prepared example that a static server serves. */
+/** The folder of a prepared example that a static server serves, or that a program runs in. */
 export function served(name) {
   return join(copyOf(name), EXAMPLES[name] ?? '.');
 }
@@ -66,7 +77,7 @@ async function prepareExample(name, tarball) {
     await unpack(tarball, join(copy, bundled ? 'node_modules/millrace' : 'millrace'));
     // An extension has its files in itself; elsewhere the server has the model.
     if (name === 'extension') cpSync(join(root, 'www', 'models', 'box.gguf'), join(copy, 'models', 'box.gguf'));
-    if (!bundled) return;
+    if (!bundled || PROGRAMS.includes(name)) return;
     say(`building examples/${name}`);
     await run(npm, ['run', 'build', '--silent'], { cwd: copy, env: { NEXT_TELEMETRY_DISABLED: '1' }, quiet: true });
   });

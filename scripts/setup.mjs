@@ -5,6 +5,7 @@ import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findBrowser, findDriver, writeWebdriver } from './lib/browser.mjs';
+import { findFirefox } from './lib/firefox.mjs';
 import {
   ask,
   cache,
@@ -67,6 +68,19 @@ export async function setupBrowser() {
   if (!now)
     throw new Failure(
       'no browser: install Chrome or Chromium, or run `npx playwright install chromium`, or set MILLRACE_BROWSER to one',
+    );
+  return now;
+}
+
+/** A Firefox to drive: one that is installed, or on Debian its package. Returns its path. */
+export async function setupFirefox() {
+  const found = await findFirefox();
+  if (found) return found;
+  if (await isDebian()) await apt('Firefox', ['firefox-esr']);
+  const now = await findFirefox();
+  if (!now)
+    throw new Failure(
+      'no Firefox: install it from https://www.mozilla.org/firefox (on macOS: brew install --cask firefox), or set MILLRACE_FIREFOX to one',
     );
   return now;
 }

@@ -7,7 +7,8 @@ import { build, tsc } from './build.mjs';
 import { main, root, run, say } from './lib/env.mjs';
 import { prepare } from './package.mjs';
 import { checkSize } from './lib/size.mjs';
-import { cargoTool, setupTest } from './setup.mjs';
+import { safari } from './safari.mjs';
+import { cargoTool, setupFirefox, setupTest } from './setup.mjs';
 import { askLowLevel } from './wasm-pack.mjs';
 
 const reports = join(root, 'test-results');
@@ -73,6 +74,15 @@ const RUNNERS = {
     await ready('dev');
     return playwright('browser', [], more, long);
   },
+  firefox: async ({ ready, long, more }) => {
+    await ready('release');
+    await setupFirefox();
+    return playwright('firefox', ['--config', join(root, 'tests', 'firefox')], more, long);
+  },
+  safari: async ({ ready }) => {
+    await ready('release');
+    return safari();
+  },
   size: async ({ ready }) => checkSize(await ready('release')),
   package: async ({ ready, long, more }) => {
     await ready('examples');
@@ -90,6 +100,8 @@ const RUNNERS = {
 
 /** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, and PyTorch. */
 const LONG = ['deny', 'wasm-pack', 'oracle'];
+/** What runs only where it is named: a browser that only a Mac has. */
+const NAMED = ['safari'];
 
 /** What runners need built, in the order in which it is: in the background, while the runners before them test. */
 const BUILDS = {
@@ -99,7 +111,7 @@ const BUILDS = {
     make: ({ wasm }) =>
       run(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, '--no-run', '--quiet'], { env: wasm }),
   },
-  release: { for: ['size'], make: () => build('release') },
+  release: { for: ['firefox', 'safari', 'size'], make: () => build('release') },
   examples: { for: ['package'], make: () => prepare() },
 };
 
@@ -130,7 +142,10 @@ main(async () => {
 
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
-  const runners = chosen.length > 0 ? chosen : Object.keys(RUNNERS).filter((name) => long || !LONG.includes(name));
+  const runners =
+    chosen.length > 0
+      ? chosen
+      : Object.keys(RUNNERS).filter((name) => !NAMED.includes(name) && (long || !LONG.includes(name)));
   const context = { ...(await setupTest()), long, more };
   context.ready = buildFor(runners, context);
   const total = { passed: 0, failed: 0 };

@@ -230,7 +230,7 @@ impl Session {
         let after_prefill = self.gpu.counters().snapshot();
 
         let prompt = run.prompt.len() as u32;
-        let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token);
+        let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token, self.gpu.latency_ms());
         self.put(Control::Sampling, bytes_of(&run.sampling))?;
         if needs.penalize {
             self.put(Control::Tallies, cast_slice(&self.tallies(run.prompt, run.extras)))?;

@@ -16,6 +16,9 @@ fn has_webgpu() -> bool {
     js::path(&js_sys::global(), &["navigator", "gpu", "requestAdapter"]).is_function()
 }
 
+/// The name of a GPU that the browser does not tell.
+const UNNAMED: &str = "unnamed GPU";
+
 /// The adapter and its device, as the browser describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct About {
@@ -23,6 +26,8 @@ struct About {
     pub vendor: String,
     /// The description, else architecture and device, else the vendor: browsers tell as little as they like.
     pub name: String,
+    /// Whether the browser says that it computes on the CPU. Some say nothing else.
+    pub fallback: bool,
     /// WebGPU names of the features that the device was made with.
     pub features: Vec<String>,
     /// Smallest and largest subgroup, in invocations; 0 where the browser does not say.
@@ -43,7 +48,9 @@ fn about(device: &wgpu::Device) -> About {
     let description = js::string(&info, "description");
     let name = if description.is_empty() {
         let parts = [vendor.clone(), js::string(&info, "architecture"), js::string(&info, "device")];
-        parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" ")
+        let name = parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" ");
+        // Firefox tells nothing.
+        if name.is_empty() { UNNAMED.to_owned() } else { name }
     } else {
         description
     };
@@ -59,7 +66,9 @@ fn about(device: &wgpu::Device) -> About {
     let features: Vec<String> = features;
     let offered = features.iter().any(|f| f == MATRICES) && subgroup == [32, 32];
     let matrices = offered && configs.into_iter().flatten().flatten().any(fits);
-    About { vendor, name, features, subgroup, matrices }
+    // Browsers of before 2025 have it on the adapter itself.
+    let fallback = js::get(&info, "isFallbackAdapter").is_truthy() || ADAPTER.with_borrow(|adapter| js::get(adapter, "isFallbackAdapter").is_truthy());
+    About { vendor, name, fallback, features, subgroup, matrices }
 }
 
 /// Whether the buffer is mapped now.
@@ -72,7 +81,7 @@ pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> 
     if !has_webgpu() {
         return Err(Error::new(
             ErrorKind::NoWebGpu,
-            "this browser has no WebGPU; use a current Chrome or Edge (113 or later), Safari 26 or Firefox 141 on Windows, over https or localhost",
+            "there is no WebGPU here; use a current Chrome or Edge (113 or later), Safari 26 or Firefox 141 on Windows, over https or localhost",
         ));
     }
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
@@ -100,8 +109,8 @@ pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _feature
         names.push(MATRICES.to_owned());
     }
     let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
-    // The browser does not say; these are the names of those that it has.
-    let software = ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
+    // Not every browser says so, but some have the names of those that compute on the CPU.
+    let software = about.fallback || ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
     Caps { vendor: about.vendor, name: about.name, backend: "webgpu".into(), features: names, subgroup, software, ..limits_of(device, max_binding) }
 }
 

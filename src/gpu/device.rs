@@ -1,6 +1,6 @@
 //! Opening a device: which adapter, which features, which limits, and what it says of itself.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -51,7 +51,9 @@ pub(super) struct Faults {
 pub struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
-    caps: Caps,
+    pub(super) caps: Caps,
+    /// Whether waits are shortened by empty submissions.
+    pub(super) pumps: Cell<bool>,
     counters: Rc<Counters>,
     faults: Arc<Mutex<Faults>>,
     lost: Lost,
@@ -119,11 +121,22 @@ impl Gpu {
         });
         let caps = platform::describe(&adapter, &device, features, max_binding);
         let lost = Lost(lost.shared());
-        let mut gpu = Self { device, queue, caps, counters: Rc::default(), faults, lost, broken: options.broken.clone(), pipelines: RefCell::default() };
+        let mut gpu = Self {
+            device,
+            queue,
+            caps,
+            pumps: Cell::default(),
+            counters: Rc::default(),
+            faults,
+            lost,
+            broken: options.broken.clone(),
+            pipelines: RefCell::default(),
+        };
         #[cfg(target_arch = "wasm32")]
         gpu.require_adapter(options)?;
         gpu.caps.emulated = options.emulated;
         gpu.caps.native_halves = gpu.keeps_subnormal_halves().await?;
+        gpu.measure_poll().await?;
         Ok(gpu)
     }
 

@@ -8,6 +8,7 @@ mod loss;
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
 mod pipeline;
+mod poll;
 mod probe;
 mod readback;
 mod timeline;

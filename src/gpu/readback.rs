@@ -35,7 +35,7 @@ impl Gpu {
         #[cfg(not(target_arch = "wasm32"))]
         self.wait(Some(pending.submission))?;
         // Nobody need answer for a device that is gone.
-        let mapped = match select(pending.receiver, self.lost()).await {
+        let mapped = match self.until(select(pending.receiver, self.lost())).await {
             Either::Left((mapped, _)) => mapped,
             Either::Right(_) => return Err(self.failure("a readback was given up").await),
         };
@@ -71,7 +71,7 @@ impl Gpu {
         });
         #[cfg(not(target_arch = "wasm32"))]
         self.wait(None)?;
-        match select(receiver, self.lost()).await {
+        match self.until(select(receiver, self.lost())).await {
             Either::Left((Ok(()), _)) => self.check(),
             _ => Err(self.failure("waiting for the GPU failed").await),
         }

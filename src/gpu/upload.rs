@@ -97,7 +97,7 @@ impl Upload {
         let Some(under_way) = under_way else { return Ok(()) };
         #[cfg(not(target_arch = "wasm32"))]
         self.gpu.wait(None)?;
-        match under_way.await {
+        match self.gpu.until(under_way).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(self.gpu.failure("a staging buffer could not be mapped").await),
         }

@@ -34,6 +34,11 @@ pub struct Caps {
     pub software: bool,
     /// Whether `unpack2x16float` keeps subnormal halves, as seen when the device was opened; kernels do it by hand where it does not.
     pub native_halves: bool,
+    /// How long a wait for an idle GPU takes, ms, as measured when the device was opened: what the browser's poll adds to each readback.
+    pub poll_ms: f64,
+    /// The same with empty submissions meanwhile, which are made where that is at most half as long; measured where `poll_ms` is over 50.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pumped_poll_ms: Option<f64>,
     /// Which variants run with emulated subgroups that need larger ones than the device has.
     #[serde(skip)]
     pub emulated: Emulated,
@@ -68,6 +73,8 @@ impl Caps {
             max_invocations: limits.max_compute_invocations_per_workgroup,
             software: false,
             native_halves: false,
+            poll_ms: 0.0,
+            pumped_poll_ms: None,
             emulated: Emulated::Nothing,
         }
     }

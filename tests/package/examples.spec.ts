@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { type BrowserContext, chromium, expect, type Page, test } from '@playwright/test';
 import { browserFlags, findBrowser } from '../../scripts/lib/browser.mjs';
 import { root } from '../../scripts/lib/env.mjs';
-import { EXAMPLES, served } from '../../scripts/package.mjs';
+import { EXAMPLES, PROGRAMS, served } from '../../scripts/package.mjs';
 import { serve } from '../../scripts/serve.mjs';
 
 const MODELS = { '/models/': join(root, 'www', 'models') };
-const bundled = Object.keys(EXAMPLES).filter((name) => name !== 'extension');
+const bundled = Object.keys(EXAMPLES).filter((name) => name !== 'extension' && !PROGRAMS.includes(name));
 
 /** Browsers ask for it of their own accord. */
 function noIcon({ url }: IncomingMessage, response: ServerResponse): boolean {

@@ -143,10 +143,10 @@ test('the tarball holds what its exports and declarations reach, and nothing tha
   }
 });
 
-test('outside of browsers each call says where it is and what to do', async () => {
+test('the build for browsers, imported elsewhere, says in each call where it is and what to do', async () => {
   writeFileSync(
     join(consumer, 'outside.mjs'),
-    `import { Engine, models } from 'millrace';
+    `import { Engine, models } from './node_modules/millrace/index.js';
      const said = (work) => work.then(() => null, ({ code, message }) => [code, message]);
      const caught = await said(Engine.load({ model: '/x.gguf' }));
      console.log(JSON.stringify([caught, await said(models.list()), await Engine.supported()]));`,

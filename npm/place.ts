@@ -1,4 +1,19 @@
+// What this runs in: a browser. In Node.js, Deno and Bun node/place.ts takes its place.
 import { MillraceError } from './errors.ts';
+import type { WasmModelFile } from './millrace.js';
+
+/** Whether engines get Workers of their own. */
+export const OWN_WORKERS: boolean = true;
+
+/** Files that an address means without a server: here none. */
+export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {
+  return model;
+}
+
+/** A file of these parts, which lie on the disk. */
+export async function fileOf(parts: Blob[], name: string): Promise<File> {
+  return new File(parts, name);
+}
 
 /** What this runs in, where that is no browser: null in one. */
 function otherRuntime(): string | null {
@@ -16,7 +31,7 @@ function otherRuntime(): string | null {
 export function wrongPlace(): string | null {
   const runtime = otherRuntime();
   if (runtime)
-    return `Millrace runs in browsers, and this is ${runtime}: import it in code that runs in a page; outside of browsers there is the command line (millrace generate)`;
+    return `this is the package's build for browsers, and this is ${runtime}: import 'millrace' by its name, so that ${runtime} takes its own build, or import it in code that runs in a page`;
   if ('ServiceWorkerGlobalScope' in globalThis)
     return 'a service worker cannot host the engine: it can start no Worker, and the browser ends it at any time; use Millrace in a page or in a Worker of one, and send messages to there';
   if (typeof Worker === 'undefined' || typeof navigator === 'undefined')

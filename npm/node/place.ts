@@ -1,0 +1,73 @@
+// Takes the place of ../place.ts in Node.js, Deno and Bun: models may be files of this machine, and the engine is in the caller's thread.
+import { readdirSync, statSync } from 'node:fs';
+import { basename, dirname, join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { MillraceError } from '../errors.ts';
+import type { WasmModelFile } from '../millrace.js';
+import { DiskBlob } from './disk.ts';
+
+/** Whether engines get Workers of their own. */
+export const OWN_WORKERS = false;
+
+const runtime = (): string => ('Deno' in globalThis ? 'Deno' : 'Bun' in globalThis ? 'Bun' : 'Node.js');
+
+/** Why nothing of the package can run in this place; null where it can. */
+export function wrongPlace(): string | null {
+  return null;
+}
+
+/** Why there is no WebGPU here and what to do about it; null where there is. */
+export function missingWebGpu(): MillraceError | null {
+  if ((navigator as { gpu?: unknown }).gpu) return null;
+  const advice = 'Deno' in globalThis ? 'deno add npm:webgpu, or run with --unstable-webgpu' : 'npm install webgpu';
+  return new MillraceError(
+    'NO_WEBGPU',
+    `${runtime()} has no WebGPU of its own here: ${advice}; it takes the machine's Vulkan, Metal or Direct3D 12 driver`,
+  );
+}
+
+/** What a file of this machine is to the engine; any other model as it is. */
+export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {
+  if (typeof model !== 'string' || !model.startsWith('file:')) return model;
+  const path = fileURLToPath(model);
+  let folder: boolean;
+  try {
+    folder = statSync(path).isDirectory();
+  } catch (error) {
+    throw new MillraceError(
+      'NOT_FOUND',
+      `there is no file or folder ${path}: give a path against ${process.cwd()}, an absolute one, or a URL`,
+      { cause: error },
+    );
+  }
+  const paths = folder ? filesIn(path) : partsOf(path);
+  const base = folder ? path : dirname(path);
+  const files = paths.map(async (one) => ({
+    name: relative(base, one).split(sep).join('/'),
+    data: await DiskBlob.of(one),
+  }));
+  return { files: await Promise.all(files) };
+}
+
+/** A file of these parts. Nothing of the runtime's knows that they lie on the disk: they are read. */
+export async function fileOf(parts: Blob[], name: string): Promise<File> {
+  return new File(await Promise.all(parts.map((part) => part.arrayBuffer())), name);
+}
+
+/** The files of a model's folder. Hidden ones, as of git, are none of its. */
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter(({ name }) => !name.startsWith('.'))
+    .map((entry) => join(folder, entry.name))
+    .filter((path) => statSync(path).isFile());
+}
+
+/** A file, or all parts of a split one. */
+function partsOf(path: string): string[] {
+  const [, stem, count] = /^(.*)-\d{5}-of-(\d{5})\.gguf$/.exec(basename(path)) ?? [];
+  if (stem === undefined) return [path];
+  const number = (n: number): string => String(n).padStart(5, '0');
+  return Array.from({ length: Number(count) }, (_, i) =>
+    join(dirname(path), `${stem}-${number(i + 1)}-of-${count}.gguf`),
+  );
+}
