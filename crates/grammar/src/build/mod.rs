@@ -49,6 +49,8 @@ pub(crate) struct Builder<'s, 'a> {
     ids: Map<Kind, BodyId>,
     built: usize,
     numbers: Map<Vec<Rule>, Rc<Dfa>>,
+    /// Ends of characters: their bytes, and where they lead.
+    tails: Map<(Vec<(u8, u8)>, StateId), StateId>,
     unrolled: &'s Unrolled,
     /// Whether white space may stand where JSON allows it.
     whitespace: bool,
@@ -58,7 +60,7 @@ impl<'s, 'a> Builder<'s, 'a> {
     pub fn new(schemas: &'s mut Schemas<'a>, unrolled: &'s Unrolled, whitespace: bool) -> Self {
         let budget = schemas.budget.clone();
         let nfa = Nfa::new(budget.clone());
-        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, numbers: Map::default(), unrolled, whitespace }
+        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, numbers: Map::default(), tails: Map::default(), unrolled, whitespace }
     }
 
     pub fn kind(&self, body: BodyId) -> &Kind {

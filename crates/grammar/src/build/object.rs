@@ -23,14 +23,29 @@ pub(crate) struct ObjectBody {
     /// States instead of a counter: the fewest and the most members.
     exact: Option<(u32, Option<u32>)>,
     counted: bool,
+    /// Whether there have to be members that the schema does not list.
+    needs_others: bool,
 }
 
 impl ObjectBody {
     /// The same members with their number in the states; `min` and `max` are of commas.
     pub fn unrolled(self, min: u32, max: Option<u32>) -> Self {
         let min = if min > 0 { min + 1 } else { u32::from(!self.empty) };
-        Self { exact: Some((min, max.map(|m| m + 1))), counted: false, ..self }
+        Self { exact: Some((min, max.map(|m| m + 1))), counted: false, needs_others: false, ..self }
     }
+}
+
+/// The other order that a schema has where `required` does not name its members in the order of `properties`: these first, then the rest.
+fn required_first(members: &[(Rc<str>, SchemaId, bool)], required: &[Rc<str>]) -> Option<Vec<(Rc<str>, SchemaId, bool)>> {
+    let mut listed = members.iter().filter(|m| m.2).map(|m| &m.0);
+    if required.iter().all(|name| listed.next() == Some(name)) {
+        return None;
+    }
+    let mut place: Map<&str, usize> = Map::default();
+    place.extend(required.iter().enumerate().map(|(i, name)| (&**name, i)));
+    let mut sorted = members.to_vec();
+    sorted.sort_by_key(|m| place.get(&*m.0).copied().unwrap_or(usize::MAX));
+    Some(sorted)
 }
 
 /// What names that the schema does not list lead to: an automaton whose tags are places in the list of schemas, one higher.
@@ -44,9 +59,13 @@ impl Builder<'_, '_> {
         }
         let mut names: Vec<Rc<str>> = Vec::new();
         let mut known: Map<Rc<str>, bool> = Map::default();
-        for &layer in &flat.layers {
-            let properties = self.schemas.layer_of(layer).properties.iter().map(|p| p.0.clone());
-            names.extend(properties.filter(|name| known.insert(name.clone(), false).is_none()));
+        // What only a condition has named does not say where it stands.
+        for silent in [false, true] {
+            for &layer in &flat.layers {
+                let layer = self.schemas.layer_of(layer);
+                let properties = layer.properties.iter().filter(|_| layer.silent == silent).map(|p| p.0.clone());
+                names.extend(properties.filter(|name| known.insert(name.clone(), false).is_none()));
+            }
         }
         for name in &flat.required {
             if known.insert(name.clone(), true).is_none() {
@@ -75,19 +94,24 @@ impl Builder<'_, '_> {
         // Bounds that what has to be there keeps anyway say nothing.
         let min = if min <= needed { 0 } else { min };
         let max = max.filter(|&max| open || max < possible);
-        let mut body = ObjectBody { layers: flat.layers.clone(), members, empty: needed == 0 && min == 0, exact: None, counted: false };
+        let mut body = ObjectBody { layers: flat.layers.clone(), members, empty: needed == 0 && min == 0, exact: None, counted: false, needs_others: false };
         let mut bounds = (0, UNBOUNDED);
         if min > 1 || max.is_some() {
             if needed == possible && (open || min <= possible) && max != Some(0) {
                 // All that is optional comes last and is alike: commas can be counted.
                 bounds = (min.saturating_sub(1), max.map_or(UNBOUNDED, |max| max - 1));
                 body.counted = true;
+                body.needs_others = min > 0;
             } else {
                 if max.unwrap_or(min).max(min) > MAX_UNROLLED {
                     return Err(Error::new(ErrorKind::TooLarge, format!("`minProperties` or `maxProperties` above {MAX_UNROLLED} beside optional members")));
                 }
                 body.exact = Some((min.max(u32::from(!body.empty)), max));
             }
+        }
+        if let Some(members) = required_first(&body.members, &flat.required) {
+            let other = ObjectBody { members, ..body.clone() };
+            self.call(from, Kind::Object(other), bounds, end)?;
         }
         self.call(from, Kind::Object(body), bounds, end)
     }
@@ -130,7 +154,7 @@ impl Builder<'_, '_> {
                 known.insert(to, key);
                 let at = self.nfa.literal(key, text.as_bytes())?;
                 let value = self.member_value(at, *schema)?;
-                let close = (i + 1 >= last_required && to >= min).then_some(end);
+                let close = (i + 1 >= last_required && to >= min && !body.needs_others).then_some(end);
                 self.behind(value, effect, then[to], close)?;
             }
             names = then;
@@ -184,6 +208,20 @@ impl Builder<'_, '_> {
         for &id in &body.layers {
             let layer = self.schemas.layer_of(id).clone();
             let mut patterns = Vec::new();
+            if let Some((judged, schema)) = &layer.unevaluated {
+                // Names that a pattern judges are left alone; where all others are judged too, so are all.
+                let mut all = false;
+                for &id in judged {
+                    let judge = self.schemas.layer_of(id);
+                    all |= !judge.silent && (judge.closed || judge.unevaluated.is_some());
+                    for (lang, _) in judge.patterns.iter().filter(|_| !judge.silent) {
+                        patterns.push((parts.len(), ANY));
+                        parts.push((**self.schemas.lang_of(*lang)).clone());
+                    }
+                }
+                layers.push((patterns, None, if all { ANY } else { *schema }));
+                continue;
+            }
             for (lang, schema) in &layer.patterns {
                 patterns.push((parts.len(), *schema));
                 parts.push((**self.schemas.lang_of(*lang)).clone());

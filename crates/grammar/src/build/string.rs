@@ -78,14 +78,23 @@ impl Builder<'_, '_> {
         let mut sequences = Vec::new();
         utf8(lo, hi, &mut |sequence| sequences.push(sequence));
         for (bytes, len) in sequences {
-            let mut at = from;
-            for (i, (lo, hi)) in bytes[..len].iter().enumerate() {
-                let next = if i + 1 == len { to } else { self.nfa.state()? };
-                self.nfa.edge(at, *lo, *hi, if i == 0 { effect } else { Effect::None }, next);
-                at = next;
-            }
+            let next = self.tail(&bytes[1..len], to)?;
+            self.nfa.edge(from, bytes[0].0, bytes[0].1, effect, next);
         }
         Ok(())
+    }
+
+    /// The state before these bytes, behind which comes `to`. Equal ends of characters are shared by all that lead to one state.
+    fn tail(&mut self, bytes: &[(u8, u8)], to: StateId) -> Result<StateId> {
+        let Some((first, rest)) = bytes.split_first() else { return Ok(to) };
+        if let Some(&known) = self.tails.get(&(bytes.to_vec(), to)) {
+            return Ok(known);
+        }
+        let next = self.tail(rest, to)?;
+        let state = self.nfa.state()?;
+        self.nfa.edge(state, first.0, first.1, Effect::None, next);
+        self.tails.insert((bytes.to_vec(), to), state);
+        Ok(state)
     }
 
     /// Code points as they stand in a JSON string: as they are where JSON allows it, else escaped.
@@ -96,22 +105,47 @@ impl Builder<'_, '_> {
                 self.chars(from, a, b, Effect::None, to)?;
             }
         }
-        for c in (lo..=hi.min(0x5c)).filter(|&c| c < 0x20 || c == 0x22 || c == 0x5c) {
-            let escape = self.nfa.byte(from, b'\\', Effect::None)?;
-            if let Some(letter) = short_escape(c) {
-                self.nfa.edge(escape, letter, letter, Effect::None, to);
+        for c in [b'"', b'\\'].into_iter().filter(|&c| (lo..=hi).contains(&u32::from(c))) {
+            let at = self.tail(&[(c, c)], to)?;
+            self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
+        }
+        if lo == 0 && hi >= 0x1f {
+            let at = self.controls(to)?;
+            self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
+            return Ok(());
+        }
+        for c in lo..=hi.min(0x1f) {
+            let digit = char::from_digit(c & 15, 16).unwrap_or('0') as u8;
+            for last in [digit, digit.to_ascii_uppercase()] {
+                let bytes = [b'u', b'0', b'0', b'0' + (c >> 4) as u8, last].map(|b| (b, b));
+                let at = self.tail(&bytes, to)?;
+                self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
             }
-            if c < 0x20 {
-                let at = self.nfa.literal(escape, format!("u00{:x}", c >> 4).as_bytes())?;
-                let digit = char::from_digit(c & 15, 16).unwrap_or('0') as u8;
-                self.nfa.edge(at, digit, digit, Effect::None, to);
-                if digit.is_ascii_alphabetic() {
-                    let upper = digit.to_ascii_uppercase();
-                    self.nfa.edge(at, upper, upper, Effect::None, to);
-                }
+            if let Some(letter) = short_escape(c) {
+                let at = self.tail(&[(letter, letter)], to)?;
+                self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
             }
         }
         Ok(())
+    }
+
+    /// The state behind a backslash from which every control character leads on.
+    fn controls(&mut self, to: StateId) -> Result<StateId> {
+        // A name that no bytes have.
+        let name = vec![(u8::MAX, 0)];
+        if let Some(&known) = self.tails.get(&(name.clone(), to)) {
+            return Ok(known);
+        }
+        let at = self.nfa.state()?;
+        for letter in (0..0x20).filter_map(short_escape) {
+            self.nfa.edge(at, letter, letter, Effect::None, to);
+        }
+        let zeros = self.nfa.literal(at, b"u00")?;
+        let last = self.nfa.state()?;
+        self.nfa.edge(zeros, b'0', b'1', Effect::None, last);
+        self.hex(last, to);
+        self.tails.insert((name, to), at);
+        Ok(at)
     }
 
     /// Puts an automaton of characters behind a state. `accept` is called with each state that accepts and its tag.

@@ -55,6 +55,8 @@ pub(crate) struct Flat {
     pub contains: Vec<SchemaId>,
     pub min_items: u32,
     pub max_items: Option<u32>,
+    /// How many items in front `prefixItems` and `items` have judged, which is what `unevaluatedItems` leaves alone.
+    pub seen_items: u32,
     pub layers: Vec<LayerId>,
     pub required: Vec<Rc<str>>,
     pub min_properties: u32,
@@ -77,6 +79,7 @@ impl Flat {
             contains: Vec::new(),
             min_items: 0,
             max_items: None,
+            seen_items: 0,
             layers: Vec::new(),
             required: Vec::new(),
             min_properties: 0,
@@ -120,6 +123,7 @@ impl Flat {
             contains: merged(&self.contains, &other.contains),
             min_items: self.min_items.max(other.min_items),
             max_items: least(self.max_items, other.max_items),
+            seen_items: self.seen_items.max(other.seen_items),
             layers: merged(&self.layers, &other.layers),
             required: merged(&self.required, &other.required),
             min_properties: self.min_properties.max(other.min_properties),
@@ -136,7 +140,7 @@ fn least(a: Option<u32>, b: Option<u32>) -> Option<u32> {
 }
 
 /// The first list, then what only the second has: the order is that of keys.
-fn merged<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
+pub(super) fn merged<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
     let mut out = a.to_vec();
     for x in b {
         if !a.contains(x) {
@@ -155,10 +159,16 @@ pub(crate) struct Layer {
     pub additional: SchemaId,
     /// Of every member's name.
     pub names: Option<LangId>,
+    /// Whether members that it does not list are judged by `additional`, rather than open.
+    pub closed: bool,
+    /// Made for an opposite: it judges nothing in the sense of `unevaluatedProperties`.
+    pub silent: bool,
+    /// `unevaluatedProperties`: of members that none of these layers judges.
+    pub unevaluated: Option<(Vec<LayerId>, SchemaId)>,
 }
 
 impl Default for Layer {
     fn default() -> Self {
-        Self { properties: Vec::new(), patterns: Vec::new(), additional: ANY, names: None }
+        Self { properties: Vec::new(), patterns: Vec::new(), additional: ANY, names: None, closed: false, silent: false, unevaluated: None }
     }
 }

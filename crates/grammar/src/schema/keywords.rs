@@ -37,14 +37,26 @@ const ANNOTATIONS: [&str; 24] = [
     "xml",
 ];
 /// Keywords of `normal.rs`.
-const APPLICATORS: [&str; 12] =
-    ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies", "enum"];
+const APPLICATORS: [&str; 14] = [
+    "$ref",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "enum",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+];
 /// Keywords that ask for what the automaton cannot do.
-const UNSUPPORTED: [(&str, &str); 8] = [
+const UNSUPPORTED: [(&str, &str); 6] = [
     ("$dynamicRef", "dynamic references are not followed"),
     ("$recursiveRef", "recursive references of 2019 are not followed"),
-    ("unevaluatedProperties", "it depends on what other keywords have seen"),
-    ("unevaluatedItems", "it depends on what other keywords have seen"),
     ("minContains", "matches are not counted"),
     ("maxContains", "matches are not counted"),
     ("extends", "a keyword of draft 3"),
@@ -84,13 +96,18 @@ impl<'a> Schemas<'a> {
                 "items" if value.is_array() => list(value).map(|all| {
                     flat.prefix = all.iter().map(|v| self.schema(v, id)).collect();
                     flat.items = object.get("additionalItems").map_or(ANY, |v| self.schema(v, id));
+                    flat.seen_items = if object.contains_key("additionalItems") { u32::MAX } else { all.len() as u32 };
                 }),
                 "items" => {
                     flat.items = self.schema(value, id);
+                    flat.seen_items = u32::MAX;
                     Ok(())
                 }
                 "additionalItems" => Ok(()),
-                "prefixItems" => list(value).map(|all| flat.prefix = all.iter().map(|v| self.schema(v, id)).collect()),
+                "prefixItems" => list(value).map(|all| {
+                    flat.prefix = all.iter().map(|v| self.schema(v, id)).collect();
+                    flat.seen_items = flat.seen_items.max(all.len() as u32);
+                }),
                 "contains" => match object.get("minContains").and_then(Value::as_f64) {
                     Some(0.0) => Ok(()),
                     _ => {
@@ -123,6 +140,7 @@ impl<'a> Schemas<'a> {
                 }),
                 "additionalProperties" => {
                     has_layer = true;
+                    layer.closed = true;
                     layer.additional = self.schema(value, id);
                     Ok(())
                 }

@@ -306,6 +306,13 @@ impl<'a> Schemas<'a> {
         &self.layers[id as usize]
     }
 
+    /// Whether a layer says something of a member, in the sense of `unevaluatedProperties`.
+    fn judges(&self, layer: LayerId, name: &str) -> bool {
+        let layer = &self.layers[layer as usize];
+        let listed = layer.properties.iter().any(|p| *p.0 == *name) || layer.patterns.iter().any(|p| self.langs[p.0 as usize].accepts(name));
+        !layer.silent && (listed || layer.closed || layer.unevaluated.is_some())
+    }
+
     /// What a member called `name` has to be.
     pub fn member(&mut self, layers: &[LayerId], name: &str) -> SchemaId {
         let mut out = ANY;
@@ -313,6 +320,13 @@ impl<'a> Schemas<'a> {
             let layer = &self.layers[id as usize];
             if layer.names.is_some_and(|lang| !self.langs[lang as usize].accepts(name)) {
                 return NONE;
+            }
+            if let Some((judged, schema)) = &layer.unevaluated {
+                let schema = *schema;
+                if !judged.iter().any(|&l| self.judges(l, name)) {
+                    out = self.both(out, schema);
+                }
+                continue;
             }
             let mut found: Vec<SchemaId> = layer.properties.iter().filter(|p| *p.0 == *name).map(|p| p.1).collect();
             found.extend(layer.patterns.iter().filter(|p| self.langs[p.0 as usize].accepts(name)).map(|p| p.1));

@@ -92,13 +92,13 @@ impl Schemas<'_> {
         }
         for &id in &flat.layers {
             let layer = self.layer_of(id).clone();
-            if layer.additional != ANY || !layer.patterns.is_empty() || layer.names.is_some() {
+            if layer.additional != ANY || !layer.patterns.is_empty() || layer.names.is_some() || layer.unevaluated.is_some() {
                 // Some member that the schema does not name would have to be there.
                 return Err(refused("the opposite of `additionalProperties`, `patternProperties` or `propertyNames`"));
             }
             for (name, schema) in layer.properties.iter().filter(|p| p.1 != ANY) {
                 let not = self.not(*schema);
-                let layer = self.fresh_layer(Layer { properties: vec![(name.clone(), not)], ..Layer::default() });
+                let layer = self.fresh_layer(Layer { properties: vec![(name.clone(), not)], silent: true, ..Layer::default() });
                 out.push(Flat { required: vec![Rc::clone(name)], layers: vec![layer], ..Flat::of(Types::OBJECT) });
             }
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map as Object, Value};
 
-use super::flat::{ANY, Flat, Layer, NONE, SchemaId, Types};
+use super::flat::{ANY, Flat, Layer, NONE, SchemaId, Types, merged};
 use super::keywords::{invalid, list, members, strings, text};
 use super::{Node, Schemas};
 use crate::error::{Error, ErrorKind, Result};
@@ -55,7 +55,7 @@ impl<'a> Schemas<'a> {
             let target = self.reference(id, reference).map_err(|e| self.place(e, id, "$ref"))?;
             return Ok(self.normal(target)?.to_vec());
         }
-        let mut flats = vec![self.base(id, object)?];
+        let mut base = vec![self.base(id, object)?];
         for key in ["const", "enum"] {
             let values = match object.get(key) {
                 None => continue,
@@ -63,12 +63,49 @@ impl<'a> Schemas<'a> {
                 Some(value) => list(value).map_err(|e| self.place(e, id, key))?,
             };
             let more = self.constants(id, values).map_err(|e| self.place(e, id, key))?;
-            flats = self.cross(&flats, &more)?;
+            base = self.cross(&base, &more)?;
         }
-        for (key, value) in object {
+        // Members come in the order in which the schema comes to them: what stands before `properties` names its own first.
+        let own = object.keys().position(|key| matches!(key.as_str(), "properties" | "required")).unwrap_or(0);
+        let mut flats = vec![Flat::of(Types::ALL)];
+        for (i, (key, value)) in object.iter().enumerate() {
+            if i == own {
+                flats = self.cross(&flats, &base)?;
+                if let [base] = &base[..] {
+                    flats.iter_mut().for_each(|flat| flat.required = merged(&base.required, &flat.required));
+                }
+            }
             flats = self.applied(id, object, key, value, flats).map_err(|e| self.place(e, id, key))?;
         }
+        if let Some(value) = object.get("unevaluatedProperties") {
+            let schema = self.schema(value, id);
+            for flat in &mut flats {
+                let unevaluated = Some((flat.layers.clone(), schema));
+                flat.layers.push(self.fresh_layer(Layer { unevaluated, ..Layer::default() }));
+            }
+        }
+        if let Some(value) = object.get("unevaluatedItems") {
+            let items = self.schema(value, id);
+            flats = self.unevaluated_items(id, items, &flats)?;
+        }
         Ok(flats)
+    }
+
+    fn unevaluated_items(&mut self, id: SchemaId, items: SchemaId, flats: &[Flat]) -> Result<Vec<Flat>> {
+        let mut out = Vec::new();
+        for flat in flats {
+            if items != ANY && !flat.contains.is_empty() && flat.types.has(Types::ARRAY) {
+                self.unsupported(id, "unevaluatedItems", "items that `contains` has found are not told from others")?;
+                return Ok(flats.to_vec());
+            }
+            let seen = flat.seen_items;
+            let rest = match seen {
+                u32::MAX => Flat::of(Types::ALL),
+                seen => Flat { prefix: vec![ANY; seen as usize], items, seen_items: u32::MAX, ..Flat::of(Types::ALL) },
+            };
+            out.extend(self.cross(std::slice::from_ref(flat), &[rest])?);
+        }
+        Ok(out)
     }
 
     /// The alternatives that are left when one keyword has its say.
@@ -142,7 +179,10 @@ impl<'a> Schemas<'a> {
         present.required.push(Rc::from(name));
         let with = match needed {
             Value::Array(_) => {
-                present.required.extend(strings(needed)?.into_iter().filter(|n| **n != *name));
+                let mut names = strings(needed)?;
+                names.retain(|n| **n != *name);
+                names.append(&mut present.required);
+                present.required = names;
                 vec![present]
             }
             // A form of draft 3.
@@ -163,7 +203,7 @@ impl<'a> Schemas<'a> {
     /// Any value but an object that has the member.
     pub(super) fn without(&mut self, name: &str) -> Flat {
         let mut absent = Flat::of(Types::ALL);
-        absent.layers.push(self.fresh_layer(Layer { properties: vec![(Rc::from(name), NONE)], ..Layer::default() }));
+        absent.layers.push(self.fresh_layer(Layer { properties: vec![(Rc::from(name), NONE)], silent: true, ..Layer::default() }));
         absent
     }
 
