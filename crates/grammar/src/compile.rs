@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::automaton::Automaton;
 use crate::budget::{Budget, Limits};
-use crate::build::{Builder, Unrolled};
+use crate::build::{Builder, Form, Unrolled};
 use crate::determinize::{Stop, determinize};
 use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result, Warning};
@@ -27,13 +27,15 @@ pub struct Options {
     pub lenient: bool,
     /// Allows white space where JSON does, up to [`MAX_SPACE`](crate::MAX_SPACE) bytes in a row.
     pub whitespace: bool,
+    /// Allows an object's members in a second order: those that `required` names first, then the rest. Otherwise only in that of `properties`.
+    pub required_first: bool,
     /// What it may cost.
     pub limits: Limits,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { lenient: false, whitespace: true, limits: Limits::default() }
+        Self { lenient: false, whitespace: true, required_first: true, limits: Limits::default() }
     }
 }
 
@@ -65,9 +67,10 @@ pub fn compile(grammar: &Grammar, options: &Options) -> Result<(Automaton, Repor
     let mut schemas = Schemas::new(budget.clone(), options.lenient);
     let mut roots = Vec::new();
     documents(grammar, &mut schemas, &mut roots, 0)?;
+    let form = Form { whitespace: options.whitespace, required_first: options.required_first };
     let mut unrolled = Unrolled::default();
     for _ in 0..MAX_ROUNDS {
-        let mut builder = Builder::new(&mut schemas, &unrolled, options.whitespace);
+        let mut builder = Builder::new(&mut schemas, &unrolled, form);
         let start = builder.nfa.state()?;
         let end = Lowering { builder: &mut builder, roots: roots.iter() }.lower(grammar, start)?;
         builder.nfa.accept(end, ROOT)?;

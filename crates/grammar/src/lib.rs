@@ -21,8 +21,9 @@
 //!
 //! A text is one that satisfies the schema, but not every such text is written:
 //!
-//! - Keys come in the order in which `properties` (of `allOf` and `$ref` behind those of the schema itself) names them, then those that only `required` names,
-//!   then all others. Optional ones may be left out. Any order would take 2^n states.
+//! - Keys come in the order in which the schema names them: `properties` and what `allOf`, `$ref` and the like add, as these keywords stand in the schema, then
+//!   those that only `required` names, then all others. With [`Options::required_first`] those of `required` may also come before the rest. Optional ones may be
+//!   left out. Any order would take 2^n states.
 //! - A key that the schema does not name may come twice: an automaton does not remember which came.
 //! - Integers have neither a fraction nor an exponent, numbers with bounds no exponent; numbers of `const` and `enum` are written in digits.
 //! - Strings with a `pattern`, a `format` or an `enum`, and keys, are written with as few escapes as JSON allows.

@@ -41,6 +41,13 @@ impl Kind {
 /// Calls whose bounds differ from those of others at the same place: their counters become states.
 pub(crate) type Unrolled = Map<(Kind, u32, u32), ()>;
 
+/// How JSON may be written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    pub whitespace: bool,
+    pub required_first: bool,
+}
+
 pub(crate) struct Builder<'s, 'a> {
     pub nfa: Nfa,
     pub schemas: &'s mut Schemas<'a>,
@@ -52,15 +59,14 @@ pub(crate) struct Builder<'s, 'a> {
     /// Ends of characters: their bytes, and where they lead.
     tails: Map<(Vec<(u8, u8)>, StateId), StateId>,
     unrolled: &'s Unrolled,
-    /// Whether white space may stand where JSON allows it.
-    whitespace: bool,
+    form: Form,
 }
 
 impl<'s, 'a> Builder<'s, 'a> {
-    pub fn new(schemas: &'s mut Schemas<'a>, unrolled: &'s Unrolled, whitespace: bool) -> Self {
+    pub fn new(schemas: &'s mut Schemas<'a>, unrolled: &'s Unrolled, form: Form) -> Self {
         let budget = schemas.budget.clone();
         let nfa = Nfa::new(budget.clone());
-        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, numbers: Map::default(), tails: Map::default(), unrolled, whitespace }
+        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, numbers: Map::default(), tails: Map::default(), unrolled, form }
     }
 
     pub fn kind(&self, body: BodyId) -> &Kind {
@@ -123,7 +129,7 @@ impl<'s, 'a> Builder<'s, 'a> {
 
     /// White space as JSON has it, or none.
     pub fn space(&mut self, from: StateId) -> Result<StateId> {
-        if !self.whitespace {
+        if !self.form.whitespace {
             return Ok(from);
         }
         let at = self.nfa.state()?;

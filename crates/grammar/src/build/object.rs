@@ -35,10 +35,9 @@ impl ObjectBody {
     }
 }
 
-/// The other order that a schema has where `required` does not name its members in the order of `properties`: these first, then the rest.
+/// The other order that a schema has, unless both are one: what `required` names first, then the rest.
 fn required_first(members: &[(Rc<str>, SchemaId, bool)], required: &[Rc<str>]) -> Option<Vec<(Rc<str>, SchemaId, bool)>> {
-    let mut listed = members.iter().filter(|m| m.2).map(|m| &m.0);
-    if required.iter().all(|name| listed.next() == Some(name)) {
+    if members.iter().zip(required).all(|(member, name)| member.0 == *name) {
         return None;
     }
     let mut place: Map<&str, usize> = Map::default();
@@ -109,7 +108,7 @@ impl Builder<'_, '_> {
                 body.exact = Some((min.max(u32::from(!body.empty)), max));
             }
         }
-        if let Some(members) = required_first(&body.members, &flat.required) {
+        if let Some(members) = required_first(&body.members, &flat.required).filter(|_| self.form.required_first) {
             let other = ObjectBody { members, ..body.clone() };
             self.call(from, Kind::Object(other), bounds, end)?;
         }

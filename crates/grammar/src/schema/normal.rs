@@ -181,8 +181,7 @@ impl<'a> Schemas<'a> {
             Value::Array(_) => {
                 let mut names = strings(needed)?;
                 names.retain(|n| **n != *name);
-                names.append(&mut present.required);
-                present.required = names;
+                present.required.append(&mut names);
                 vec![present]
             }
             // A form of draft 3.
