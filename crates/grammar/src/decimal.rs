@@ -93,7 +93,8 @@ impl Rule {
 /// Any number, or any that the rules allow.
 pub(crate) fn language(rules: &[Rule], budget: &Budget) -> Result<Dfa> {
     if rules.is_empty() {
-        return crate::regex::whole("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?", budget);
+        // Exponents of three digits are where parsers of doubles begin to refuse.
+        return crate::regex::whole("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?", budget);
     }
     let parts = rules.iter().map(|rule| rule.language(budget)).collect::<Result<Vec<_>>>()?;
     Dfa::intersection(&parts.iter().collect::<Vec<_>>(), budget)

@@ -25,7 +25,7 @@
 //!   those that only `required` names, then all others. With [`Options::required_first`] those of `required` may also come before the rest. Optional ones may be
 //!   left out. Any order would take 2^n states.
 //! - A key that the schema does not name may come twice: an automaton does not remember which came.
-//! - Integers have neither a fraction nor an exponent, numbers with bounds no exponent; numbers of `const` and `enum` are written in digits.
+//! - Integers have neither a fraction nor an exponent, numbers with bounds no exponent, other numbers one of at most two digits; numbers of `const` and `enum` are written in digits.
 //! - Strings with a `pattern`, a `format` or an `enum`, and keys, are written with as few escapes as JSON allows.
 //! - White space stands where JSON allows it inside of a text, up to [`MAX_SPACE`] bytes in a row, and neither before nor behind it.
 //!
@@ -59,6 +59,8 @@ mod regex;
 mod schema;
 mod vocabulary;
 mod walk;
+#[cfg(target_arch = "wasm32")]
+mod web;
 
 pub use automaton::{Automaton, CLASS_WORDS, SYMBOL_WORDS, entry};
 pub use budget::Limits;

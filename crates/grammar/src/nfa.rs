@@ -78,8 +78,8 @@ impl Nfa {
     }
 
     pub fn state(&mut self) -> Result<StateId> {
-        self.budget.spend(2)?;
-        if self.states.len() >= 10 * self.budget.limits.states {
+        self.budget.spend(4)?;
+        if self.states.len() >= 5 * self.budget.limits.states {
             return Err(Error::new(ErrorKind::TooLarge, "it needs too many states"));
         }
         self.states.push(State { jumps: END, edges: END, calls: END, accepts: NOTHING });

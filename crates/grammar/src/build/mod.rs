@@ -116,8 +116,8 @@ impl<'s, 'a> Builder<'s, 'a> {
     /// The same language without a counter.
     fn unroll(&mut self, kind: Kind, min: u32, max: u32) -> Result<Kind> {
         let max = (max != UNBOUNDED).then_some(max);
-        if max.unwrap_or(min) > 2000 {
-            return Err(Error::new(ErrorKind::TooLarge, "alternatives of one place have different bounds, and these are above 2,000"));
+        if max.unwrap_or(min) > 1000 {
+            return Err(Error::new(ErrorKind::TooLarge, "alternatives of one place have different bounds, and these are above 1,000"));
         }
         Ok(match kind {
             Kind::AnyString { .. } => Kind::String(Rc::new(Dfa::lengths(min, max, &self.budget)?)),

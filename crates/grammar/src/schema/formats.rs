@@ -23,7 +23,8 @@ pub(crate) fn pattern(format: &str) -> Option<String> {
         }
         "email" => {
             let atom = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
-            format!(r"{atom}(\.{atom})*@{LABEL}(\.{LABEL})*")
+            // RFC 5321, 4.5.3.1.1: at most 64 characters before the @.
+            format!(r"(?=[^@]{{1,64}}@){atom}(\.{atom})*@{LABEL}(\.{LABEL})*")
         }
         "hostname" => format!(r"{LABEL}(\.{LABEL})*"),
         "ipv4" => IPV4.to_owned(),

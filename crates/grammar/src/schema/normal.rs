@@ -8,9 +8,10 @@ use super::flat::{ANY, Flat, Layer, NONE, SchemaId, Types, merged};
 use super::keywords::{invalid, list, members, strings, text};
 use super::{Node, Schemas};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Map;
 
 /// Alternatives of one schema.
-const MAX_ALTERNATIVES: usize = 2000;
+const MAX_ALTERNATIVES: usize = 600;
 /// Schemas whose alternatives wait for each other.
 const MAX_DEPTH: usize = 120;
 /// How deep members and items are looked at to see that nothing fits.
@@ -342,6 +343,7 @@ impl<'a> Schemas<'a> {
             return Ok(b.to_vec());
         }
         let mut out: Vec<Flat> = Vec::new();
+        let mut seen: Map<Flat, ()> = Map::default();
         let many = a.len() * b.len() > 16;
         for x in a {
             for y in b {
@@ -351,8 +353,8 @@ impl<'a> Schemas<'a> {
                 if many && self.is_empty(&meet, 2)? {
                     continue;
                 }
-                if !out.contains(&meet) {
-                    self.budget.spend(out.len() / 8)?;
+                self.budget.spend(16 + 4 * (meet.layers.len() + meet.required.len() + meet.prefix.len()))?;
+                if seen.insert(meet.clone(), ()).is_none() {
                     out.push(meet);
                 }
                 self.check_count(out.len())?;
