@@ -238,7 +238,7 @@ impl<'a> Schemas<'a> {
                     let mut flat = Flat::of(Types::OBJECT);
                     let properties = map.iter().map(|(k, v)| (Rc::from(k.as_str()), self.constant(v, id))).collect();
                     flat.required = map.keys().map(|k| Rc::from(k.as_str())).collect();
-                    flat.layers = vec![self.fresh_layer(Layer { properties, additional: NONE, ..Layer::default() })];
+                    flat.layers = vec![self.fresh_layer(Layer { properties, additional: NONE, silent: true, ..Layer::default() })];
                     out.push(flat);
                 }
             }
