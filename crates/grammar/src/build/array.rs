@@ -1,0 +1,130 @@
+//! Arrays: a chain of items that differ, then a loop of those that do not. The counter counts commas.
+
+use super::{Builder, Kind};
+use crate::error::{Error, ErrorKind, Result};
+use crate::nfa::{Effect, StateId, UNBOUNDED};
+use crate::schema::{Flat, NONE, SchemaId};
+
+/// Schemas of `contains` that one array may have.
+const MAX_CONTAINS: usize = 3;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ArrayBody {
+    prefix: Vec<SchemaId>,
+    items: SchemaId,
+    contains: Vec<SchemaId>,
+    /// How many items there are at least. Those beyond the prefix are the caller's to count where there is no `exact`.
+    min: u32,
+    /// States instead of a counter: at most so many items.
+    exact: Option<Option<u32>>,
+    counted: bool,
+}
+
+impl ArrayBody {
+    /// The same items with their number in the states; `min` and `max` are of commas.
+    pub fn unrolled(self, min: u32, max: Option<u32>) -> Self {
+        let min = if min > 0 { min + 1 } else { self.min };
+        Self { min, exact: Some(max.map(|m| m + 1)), counted: false, ..self }
+    }
+}
+
+impl Builder<'_, '_> {
+    pub(super) fn array(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
+        let (min, max) = (flat.min_items, flat.max_items);
+        if max.is_some_and(|max| max < min) {
+            return Ok(());
+        }
+        if flat.contains.len() > MAX_CONTAINS {
+            return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_CONTAINS} conditions of `contains` on one array")));
+        }
+        let mut prefix = flat.prefix.clone();
+        let mut items = flat.items;
+        // A maximum within the prefix ends the chain.
+        if let Some(max) = max.filter(|&max| max as usize <= prefix.len()) {
+            prefix.truncate(max as usize);
+            items = NONE;
+        }
+        let n = prefix.len() as u32;
+        // The counter is needed only for the loop.
+        let low = if items != NONE && min > n + 1 { min - 1 } else { 0 };
+        let high = max.filter(|_| items != NONE).map_or(UNBOUNDED, |max| max - 1);
+        let counted = low > 0 || high != UNBOUNDED;
+        let body = ArrayBody { prefix, items, contains: flat.contains.clone(), min: min.min(n + 1), exact: None, counted };
+        if counted && !body.contains.is_empty() {
+            // What has to be there could come too late for the bound: their number goes into the states.
+            let kind = self.unroll(Kind::Array(body), low, if high == UNBOUNDED { UNBOUNDED } else { high })?;
+            return self.call(from, kind, (0, UNBOUNDED), end);
+        }
+        self.call(from, Kind::Array(body), (low, high), end)
+    }
+
+    pub(super) fn array_body(&mut self, start: StateId, body: &ArrayBody) -> Result<StateId> {
+        let end = self.nfa.state()?;
+        let effect = if body.counted { Effect::Count } else { Effect::None };
+        let all = (1usize << body.contains.len()) - 1;
+        // Before the item with a number, for each set of what `contains` still asks for. The last level is repeated by all further items.
+        let levels = match body.exact {
+            Some(Some(max)) => max as usize,
+            Some(None) => (body.min as usize).max(body.prefix.len()),
+            None => body.prefix.len().max(body.min as usize),
+        };
+        self.budget.spend(levels)?;
+        let begin = self.space(start)?;
+        let mut before = vec![StateId::MAX; all + 1];
+        before[0] = begin;
+        if body.min == 0 && all == 0 {
+            self.nfa.jump(begin, end);
+        }
+        let bounded = matches!(body.exact, Some(Some(_)));
+        for i in 0..=levels {
+            if bounded && i == levels {
+                break;
+            }
+            let item = body.prefix.get(i).copied().unwrap_or(body.items);
+            if item == NONE {
+                break;
+            }
+            let mut next = vec![StateId::MAX; all + 1];
+            if i == levels {
+                // A loop has states of its own: what may stand before the first item does not come back.
+                for (set, state) in next.iter_mut().enumerate() {
+                    *state = self.nfa.state()?;
+                    if before[set] != StateId::MAX {
+                        self.nfa.jump(before[set], *state);
+                    }
+                }
+                before.clone_from(&next);
+            }
+            for (met, &begin) in before.iter().enumerate().filter(|(_, state)| **state != StateId::MAX) {
+                for now in 0..=all {
+                    if now & !(all & !met) != 0 {
+                        continue;
+                    }
+                    let mut schema = item;
+                    for (k, &extra) in body.contains.iter().enumerate() {
+                        if now >> k & 1 == 1 {
+                            schema = self.schemas.both(schema, extra);
+                        }
+                    }
+                    if schema == NONE {
+                        continue;
+                    }
+                    let value = self.value(begin, schema)?;
+                    let after = self.space(value)?;
+                    let set = met | now;
+                    if set == all && (i + 1 >= body.min as usize) {
+                        self.nfa.jump(after, end);
+                    }
+                    let comma = self.nfa.byte(after, b',', effect)?;
+                    let comma = self.space(comma)?;
+                    if next[set] == StateId::MAX {
+                        next[set] = self.nfa.state()?;
+                    }
+                    self.nfa.jump(comma, next[set]);
+                }
+            }
+            before = next;
+        }
+        Ok(end)
+    }
+}

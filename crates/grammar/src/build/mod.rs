@@ -1,0 +1,204 @@
+//! From conjunctions of conditions to states: values, strings, arrays, objects.
+
+mod array;
+mod object;
+mod string;
+
+use std::rc::Rc;
+
+use crate::budget::Budget;
+use crate::decimal::{self, Rule};
+use crate::dfa::Dfa;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Map;
+use crate::nfa::{Body, BodyId, Effect, Nfa, StateId, UNBOUNDED};
+use crate::schema::{Flat, SchemaId, Schemas, Types};
+use array::ArrayBody;
+use object::ObjectBody;
+
+/// What stands between an opening byte and its closing one. Equal kinds are one body, shared by all that call it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// Any characters; each is counted where the caller bounds them.
+    AnyString {
+        counted: bool,
+    },
+    String(Rc<Dfa>),
+    Array(ArrayBody),
+    Object(ObjectBody),
+}
+
+impl Kind {
+    fn bytes(&self) -> (u8, u8) {
+        match self {
+            Self::AnyString { .. } | Self::String(_) => (b'"', b'"'),
+            Self::Array(_) => (b'[', b']'),
+            Self::Object(_) => (b'{', b'}'),
+        }
+    }
+}
+
+/// Calls whose bounds differ from those of others at the same place: their counters become states.
+pub(crate) type Unrolled = Map<(Kind, u32, u32), ()>;
+
+/// How JSON may be written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    pub whitespace: bool,
+    pub required_first: bool,
+}
+
+pub(crate) struct Builder<'s, 'a> {
+    pub nfa: Nfa,
+    pub schemas: &'s mut Schemas<'a>,
+    budget: Rc<Budget>,
+    kinds: Vec<Kind>,
+    ids: Map<Kind, BodyId>,
+    built: usize,
+    numbers: Map<Vec<Rule>, Rc<Dfa>>,
+    /// Ends of characters: their bytes, and where they lead.
+    tails: Map<(Vec<(u8, u8)>, StateId), StateId>,
+    unrolled: &'s Unrolled,
+    form: Form,
+}
+
+impl<'s, 'a> Builder<'s, 'a> {
+    pub fn new(schemas: &'s mut Schemas<'a>, unrolled: &'s Unrolled, form: Form) -> Self {
+        let budget = schemas.budget.clone();
+        let nfa = Nfa::new(budget.clone());
+        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, numbers: Map::default(), tails: Map::default(), unrolled, form }
+    }
+
+    pub fn kind(&self, body: BodyId) -> &Kind {
+        &self.kinds[body as usize]
+    }
+
+    /// Builds the bodies that have been called so far, and those that they call.
+    pub fn finish(&mut self) -> Result<()> {
+        while self.built < self.kinds.len() {
+            let id = self.built as BodyId;
+            self.built += 1;
+            let start = self.nfa.bodies[id as usize].start;
+            let end = match self.kinds[id as usize].clone() {
+                Kind::AnyString { counted } => self.any_string(start, counted)?,
+                Kind::String(dfa) => self.string_body(start, &dfa)?,
+                Kind::Array(array) => self.array_body(start, &array)?,
+                Kind::Object(object) => self.object_body(start, &object)?,
+            };
+            self.nfa.accept(end, id)?;
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, kind: Kind) -> Result<BodyId> {
+        if let Some(&id) = self.ids.get(&kind) {
+            return Ok(id);
+        }
+        self.budget.spend(16)?;
+        let start = self.nfa.state()?;
+        let id = self.kinds.len() as BodyId;
+        self.nfa.bodies.push(Body { close: kind.bytes().1, start });
+        self.kinds.push(kind.clone());
+        self.ids.insert(kind, id);
+        Ok(id)
+    }
+
+    /// Calls a body whose counter ends between `min` and `max`.
+    fn call(&mut self, from: StateId, kind: Kind, (min, max): (u32, u32), to: StateId) -> Result<()> {
+        let open = kind.bytes().0;
+        let unroll = (min, max) != (0, UNBOUNDED) && self.unrolled.contains_key(&(kind.clone(), min, max));
+        let (kind, bounds) = if unroll { (self.unroll(kind, min, max)?, (0, UNBOUNDED)) } else { (kind, (min, max)) };
+        let body = self.body(kind)?;
+        self.nfa.call(from, open, body, bounds, to);
+        Ok(())
+    }
+
+    /// The same language without a counter.
+    fn unroll(&mut self, kind: Kind, min: u32, max: u32) -> Result<Kind> {
+        let max = (max != UNBOUNDED).then_some(max);
+        if max.unwrap_or(min) > 1000 {
+            return Err(Error::new(ErrorKind::TooLarge, "alternatives of one place have different bounds, and these are above 1,000"));
+        }
+        Ok(match kind {
+            Kind::AnyString { .. } => Kind::String(Rc::new(Dfa::lengths(min, max, &self.budget)?)),
+            Kind::Array(array) => Kind::Array(array.unrolled(min, max)),
+            Kind::Object(object) => Kind::Object(object.unrolled(min, max)),
+            kind @ Kind::String(_) => kind,
+        })
+    }
+
+    /// White space as JSON has it, or none.
+    pub fn space(&mut self, from: StateId) -> Result<StateId> {
+        if !self.form.whitespace {
+            return Ok(from);
+        }
+        let at = self.nfa.state()?;
+        self.nfa.jump(from, at);
+        for b in [b' ', b'\t', b'\n', b'\r'] {
+            self.nfa.edge(at, b, b, Effect::Space, at);
+        }
+        Ok(at)
+    }
+
+    /// Any value of a schema; returns where it ends.
+    pub fn value(&mut self, from: StateId, schema: SchemaId) -> Result<StateId> {
+        let end = self.nfa.state()?;
+        for flat in self.schemas.normal(schema)?.iter() {
+            self.flat(from, flat, end)?;
+        }
+        Ok(end)
+    }
+
+    fn flat(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
+        let mut literal = |text: &str| -> Result<()> {
+            let at = self.nfa.literal(from, text.as_bytes())?;
+            self.nfa.jump(at, end);
+            Ok(())
+        };
+        if flat.types.has(Types::NULL) {
+            literal("null")?;
+        }
+        for (bit, text) in [(1, "false"), (2, "true")] {
+            if flat.types.has(Types::BOOLEAN) && flat.bools & bit != 0 {
+                literal(text)?;
+            }
+        }
+        if flat.types.has(Types::NUMBER) {
+            self.number(from, flat, end)?;
+        }
+        if flat.types.has(Types::STRING) {
+            self.string(from, flat, end)?;
+        }
+        if flat.types.has(Types::ARRAY) {
+            self.array(from, flat, end)?;
+        }
+        if flat.types.has(Types::OBJECT) {
+            self.object(from, flat, end)?;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
+        let language = match self.numbers.get(&flat.rules) {
+            Some(language) => language.clone(),
+            None => {
+                let language = Rc::new(decimal::language(&flat.rules, &self.budget)?);
+                self.numbers.insert(flat.rules.clone(), language.clone());
+                language
+            }
+        };
+        match &flat.numbers {
+            None => self.embed(from, &language, false, &mut |builder, state, _| {
+                builder.nfa.jump(state, end);
+                Ok(())
+            })?,
+            Some(numbers) => {
+                for text in numbers.iter().map(decimal::Decimal::text).filter(|text| language.accepts(text)) {
+                    let at = self.nfa.literal(from, text.as_bytes())?;
+                    self.nfa.jump(at, end);
+                }
+            }
+        }
+        Ok(())
+    }
+}

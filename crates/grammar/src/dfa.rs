@@ -1,0 +1,310 @@
+//! Deterministic automata over code points: the languages of strings and of numbers' text. Small, so that they are intersected, complemented and
+//! compared exactly before anything becomes bytes.
+
+use crate::budget::Budget;
+use crate::chars::MAX_CHAR;
+use crate::error::Result;
+use crate::hash::Map;
+use crate::refine::refine;
+
+/// A transition on the code points from `lo` to `hi`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Arc {
+    pub lo: u32,
+    pub hi: u32,
+    pub to: u32,
+}
+
+/// State 0 is the start. Arcs of a state are sorted and disjoint; a code point without one is refused. A tag says what is accepted in a state: 0 nothing,
+/// 1 where there is only one language.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Dfa {
+    pub arcs: Vec<Vec<Arc>>,
+    pub tags: Vec<u32>,
+}
+
+impl Dfa {
+    /// No string at all.
+    pub fn empty() -> Self {
+        Self { arcs: vec![Vec::new()], tags: vec![0] }
+    }
+
+    /// Every string.
+    pub fn any() -> Self {
+        Self { arcs: vec![vec![Arc { lo: 0, hi: MAX_CHAR, to: 0 }]], tags: vec![1] }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tags.iter().all(|&t| t == 0)
+    }
+
+    pub fn is_any(&self) -> bool {
+        *self == Self::any()
+    }
+
+    /// Exactly these strings, as a tree of their beginnings.
+    pub fn strings<'a>(list: impl Iterator<Item = &'a str>, budget: &Budget) -> Result<Self> {
+        let mut dfa = Self::empty();
+        for text in list {
+            let mut at = 0;
+            for c in text.chars() {
+                let c = c as u32;
+                at = match dfa.arcs[at].binary_search_by_key(&c, |a| a.lo) {
+                    Ok(i) => dfa.arcs[at][i].to as usize,
+                    Err(i) => {
+                        let to = dfa.arcs.len();
+                        dfa.arcs[at].insert(i, Arc { lo: c, hi: c, to: to as u32 });
+                        dfa.arcs.push(Vec::new());
+                        dfa.tags.push(0);
+                        budget.spend(4)?;
+                        to
+                    }
+                };
+            }
+            budget.check_states(dfa.arcs.len())?;
+            dfa.tags[at] = 1;
+        }
+        dfa.minimised(budget)
+    }
+
+    /// Every string of `min` to `max` code points, up to any length where `max` is `None`.
+    pub fn lengths(min: u32, max: Option<u32>, budget: &Budget) -> Result<Self> {
+        let last = max.unwrap_or(min) as usize;
+        budget.check_states(last)?;
+        budget.spend(last + 1)?;
+        let mut dfa = Self { arcs: Vec::with_capacity(last + 1), tags: Vec::with_capacity(last + 1) };
+        for n in 0..=last {
+            let to = if n < last { Some(n + 1) } else { max.is_none().then_some(n) };
+            dfa.arcs.push(to.map(|to| Arc { lo: 0, hi: MAX_CHAR, to: to as u32 }).into_iter().collect());
+            dfa.tags.push(u32::from(n >= min as usize));
+        }
+        Ok(dfa)
+    }
+
+    /// The state behind a code point.
+    pub fn step(&self, state: u32, c: u32) -> Option<u32> {
+        let row = &self.arcs[state as usize];
+        let i = row.partition_point(|a| a.hi < c);
+        row.get(i).filter(|a| a.lo <= c).map(|a| a.to)
+    }
+
+    /// The tag of a string.
+    pub fn tag(&self, text: &str) -> u32 {
+        let mut at = 0;
+        for c in text.chars() {
+            match self.step(at, c as u32) {
+                Some(to) => at = to,
+                None => return 0,
+            }
+        }
+        self.tags[at as usize]
+    }
+
+    pub fn accepts(&self, text: &str) -> bool {
+        self.tag(text) != 0
+    }
+
+    /// Strings that all of `list` accept.
+    pub fn intersection(list: &[&Self], budget: &Budget) -> Result<Self> {
+        match list {
+            [] => Ok(Self::any()),
+            [one] => Ok((*one).clone()),
+            _ => Self::product(list, true, &mut |tags| u32::from(tags.iter().all(|&t| t != 0)), budget),
+        }
+    }
+
+    /// Strings that any of `list` accepts.
+    pub fn union(list: &[&Self], budget: &Budget) -> Result<Self> {
+        match list {
+            [] => Ok(Self::empty()),
+            [one] => Ok((*one).clone()),
+            _ => Self::product(list, false, &mut |tags| u32::from(tags.iter().any(|&t| t != 0)), budget),
+        }
+    }
+
+    /// Strings that it does not accept.
+    pub fn complement(&self, budget: &Budget) -> Result<Self> {
+        Self::product(&[self], false, &mut |tags| u32::from(tags[0] == 0), budget)
+    }
+
+    /// Runs all of `list` side by side. `tag` says what a tuple of their tags is; `all` leaves out what one of them refuses for good.
+    pub fn product(list: &[&Self], all: bool, tag: &mut dyn FnMut(&[u32]) -> u32, budget: &Budget) -> Result<Self> {
+        const DEAD: u32 = u32::MAX;
+        let start: Vec<u32> = vec![0; list.len()];
+        let mut ids: Map<Vec<u32>, u32> = Map::default();
+        ids.insert(start.clone(), 0);
+        let mut queue = vec![start];
+        let mut out = Self { arcs: Vec::new(), tags: Vec::new() };
+        let mut next = 0;
+        while next < queue.len() {
+            let tuple = queue[next].clone();
+            next += 1;
+            let tags: Vec<u32> = tuple.iter().zip(list).map(|(&s, d)| if s == DEAD { 0 } else { d.tags[s as usize] }).collect();
+            out.tags.push(tag(&tags));
+            let rows: Vec<&[Arc]> = tuple.iter().zip(list).map(|(&s, d)| if s == DEAD { &[][..] } else { &d.arcs[s as usize][..] }).collect();
+            let mut cuts: Vec<u32> = rows.iter().flat_map(|row| row.iter().flat_map(|a| [a.lo, a.hi + 1])).chain([0]).filter(|&c| c <= MAX_CHAR).collect();
+            cuts.sort_unstable();
+            cuts.dedup();
+            budget.spend(cuts.len() * list.len() + 4)?;
+            let mut at = vec![0usize; list.len()];
+            let mut arcs: Vec<Arc> = Vec::new();
+            for (k, &lo) in cuts.iter().enumerate() {
+                let hi = cuts.get(k + 1).map_or(MAX_CHAR, |c| c - 1);
+                let to: Vec<u32> = rows
+                    .iter()
+                    .zip(&mut at)
+                    .map(|(row, i)| {
+                        while row.get(*i).is_some_and(|a| a.hi < lo) {
+                            *i += 1;
+                        }
+                        row.get(*i).filter(|a| a.lo <= lo).map_or(DEAD, |a| a.to)
+                    })
+                    .collect();
+                if all && to.contains(&DEAD) {
+                    continue;
+                }
+                let id = match ids.get(&to) {
+                    Some(&id) => id,
+                    None => {
+                        let id = queue.len() as u32;
+                        budget.check_states(queue.len())?;
+                        ids.insert(to.clone(), id);
+                        queue.push(to);
+                        id
+                    }
+                };
+                push(&mut arcs, Arc { lo, hi, to: id });
+            }
+            out.arcs.push(arcs);
+        }
+        out.minimised(budget)
+    }
+
+    /// The smallest automaton of the same tags: what reaches no tag goes, what behaves alike becomes one.
+    pub fn minimised(&self, budget: &Budget) -> Result<Self> {
+        let n = self.arcs.len();
+        let live = self.live();
+        if !live[0] {
+            return Ok(Self::empty());
+        }
+        // Node n stands for every state that leads nowhere.
+        let (class, _) = refine(
+            &self.tags,
+            |node, f| self.arcs[node].iter().filter(|a| live[a.to as usize]).for_each(|a| f(a.to as usize)),
+            |node, class, key| {
+                let mut last: Option<(u32, u32, u32)> = None;
+                for a in self.arcs[node].iter().filter(|a| live[a.to as usize]) {
+                    let to = class[a.to as usize];
+                    match &mut last {
+                        Some(l) if l.1 + 1 == a.lo && l.2 == to => l.1 = a.hi,
+                        _ => {
+                            key.extend(last.iter().flat_map(|l| [u64::from(l.0) << 32 | u64::from(l.1), u64::from(l.2)]));
+                            last = Some((a.lo, a.hi, to));
+                        }
+                    }
+                }
+                key.extend(last.iter().flat_map(|l| [u64::from(l.0) << 32 | u64::from(l.1), u64::from(l.2)]));
+            },
+            budget,
+        )?;
+        // Numbered in the order in which they are reached, so that equal languages are equal values.
+        let mut number: Map<u32, u32> = Map::default();
+        number.insert(class[0], 0);
+        let mut order = vec![0usize];
+        let mut out = Self { arcs: Vec::new(), tags: Vec::new() };
+        let mut next = 0;
+        debug_assert!(n > 0);
+        while next < order.len() {
+            let state = order[next];
+            next += 1;
+            let mut arcs = Vec::new();
+            for a in self.arcs[state].iter().filter(|a| live[a.to as usize]) {
+                let fresh = number.len() as u32;
+                let to = *number.entry(class[a.to as usize]).or_insert_with(|| {
+                    order.push(a.to as usize);
+                    fresh
+                });
+                push(&mut arcs, Arc { to, ..*a });
+            }
+            out.arcs.push(arcs);
+            out.tags.push(self.tags[state]);
+        }
+        Ok(out)
+    }
+
+    /// Which states reach a tag.
+    fn live(&self) -> Vec<bool> {
+        let n = self.arcs.len();
+        let mut back = vec![Vec::new(); n];
+        for (from, arcs) in self.arcs.iter().enumerate() {
+            for a in arcs {
+                back[a.to as usize].push(from);
+            }
+        }
+        let mut live: Vec<bool> = self.tags.iter().map(|&t| t != 0).collect();
+        let mut queue: Vec<usize> = (0..n).filter(|&i| live[i]).collect();
+        while let Some(state) = queue.pop() {
+            for &from in &back[state] {
+                if !live[from] {
+                    live[from] = true;
+                    queue.push(from);
+                }
+            }
+        }
+        live
+    }
+
+    /// The least and the greatest number of code points in an accepted string; `None` where there is no greatest. Of an automaton that is minimised
+    /// and not empty.
+    pub fn span(&self) -> (u32, Option<u32>) {
+        let n = self.arcs.len();
+        let mut depth = vec![u32::MAX; n];
+        depth[0] = 0;
+        let mut queue = vec![0usize];
+        let mut next = 0;
+        let mut least = u32::MAX;
+        while next < queue.len() {
+            let state = queue[next];
+            next += 1;
+            if self.tags[state] != 0 {
+                least = least.min(depth[state]);
+            }
+            for a in &self.arcs[state] {
+                if depth[a.to as usize] == u32::MAX {
+                    depth[a.to as usize] = depth[state] + 1;
+                    queue.push(a.to as usize);
+                }
+            }
+        }
+        // Every state is live, so a cycle means that there is no longest string: the order of Kahn then does not come to its end.
+        let mut incoming = vec![0u32; n];
+        self.arcs.iter().flatten().for_each(|a| incoming[a.to as usize] += 1);
+        let mut longest = vec![0u32; n];
+        let mut ready: Vec<usize> = (0..n).filter(|&i| incoming[i] == 0).collect();
+        let mut done = 0;
+        let mut most = 0;
+        while let Some(state) = ready.pop() {
+            done += 1;
+            if self.tags[state] != 0 {
+                most = most.max(longest[state]);
+            }
+            for a in &self.arcs[state] {
+                let to = a.to as usize;
+                longest[to] = longest[to].max(longest[state] + 1);
+                incoming[to] -= 1;
+                if incoming[to] == 0 {
+                    ready.push(to);
+                }
+            }
+        }
+        (least, (done == n).then_some(most))
+    }
+}
+
+/// Appends an arc, or widens the last one.
+fn push(arcs: &mut Vec<Arc>, arc: Arc) {
+    match arcs.last_mut() {
+        Some(last) if last.hi + 1 == arc.lo && last.to == arc.to => last.hi = arc.hi,
+        _ => arcs.push(arc),
+    }
+}

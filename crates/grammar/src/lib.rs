@@ -1,0 +1,71 @@
+//! Structured output as an automaton that a GPU can walk.
+//!
+//! A [`Grammar`] says what a text has to be: a JSON Schema, a regular expression, a list of choices, or a family's way of writing calls put together of these.
+//! [`compile`] makes a byte-level visibly pushdown automaton of it: flat arrays ([`Automaton`]) in which a thread looks up what a byte does. [`Walk`] does the
+//! same on the host, step by step as the kernels do, and [`Vocabulary`] packs a tokenizer's tokens for both.
+//!
+//! ```
+//! use millrace_grammar::{Grammar, Options, Walk, compile};
+//!
+//! let schema = r#"{ "type": "object", "properties": { "age": { "type": "integer", "minimum": 0 } }, "required": ["age"] }"#;
+//! let (automaton, report) = compile(&Grammar::json_schema(schema)?, &Options::default())?;
+//! assert!(report.warnings.is_empty());
+//! let mut walk = Walk::new(&automaton);
+//! assert!(walk.advance_token(&automaton, b"{\"age\": 3"));
+//! assert!(!walk.allowed(&automaton, b"x"));
+//! assert!(walk.advance_token(&automaton, b"}") && walk.accepting(&automaton));
+//! # Ok::<(), millrace_grammar::Error>(())
+//! ```
+//!
+//! # What a JSON text may look like
+//!
+//! A text is one that satisfies the schema, but not every such text is written:
+//!
+//! - Keys come in the order in which the schema names them: `properties` and what `allOf`, `$ref` and the like add, as these keywords stand in the schema, then
+//!   those that only `required` names, then all others. With [`Options::required_first`] those of `required` may also come before the rest. Optional ones may be
+//!   left out. Any order would take 2^n states.
+//! - A key that the schema does not name may come twice: an automaton does not remember which came.
+//! - Integers have neither a fraction nor an exponent, numbers with bounds no exponent, other numbers one of at most two digits; numbers of `const` and `enum` are written in digits.
+//! - Strings with a `pattern`, a `format` or an `enum`, and keys, are written with as few escapes as JSON allows.
+//! - White space stands where JSON allows it inside of a text, up to [`MAX_SPACE`] bytes in a row, and neither before nor behind it.
+//!
+//! # What is enforced
+//!
+//! `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `patternProperties`, `propertyNames`, `minProperties`, `maxProperties`, `items`,
+//! `prefixItems`, `contains`, `minItems`, `maxItems`, `minLength`, `maxLength`, `pattern`, `format`, all bounds of numbers, `multipleOf`, `$ref` inside of the
+//! schema with recursion, `allOf`, `anyOf`; `oneOf`, `not`, `if`, `dependentRequired` and `dependentSchemas` wherever the opposite of what they name can be
+//! told, which is refused only for members and items that a schema does not name. Lookaround stands behind `^` and before `$`. Refused, or dropped with a
+//! [`Warning`] where [`Options::lenient`] says so: `uniqueItems`, `unevaluated*`, `$dynamicRef`, counts of `contains`, unknown formats, backreferences,
+//! `\b`, `\p`. Unknown keywords are annotations, as JSON Schema has it; each is a [`Warning`].
+
+#![forbid(unsafe_code)]
+
+mod automaton;
+mod budget;
+mod build;
+pub mod category;
+mod chars;
+mod compile;
+mod decimal;
+mod determinize;
+mod dfa;
+mod error;
+mod grammar;
+mod hash;
+mod minimize;
+mod nfa;
+mod refine;
+mod regex;
+mod schema;
+mod vocabulary;
+mod walk;
+#[cfg(target_arch = "wasm32")]
+mod web;
+
+pub use automaton::{Automaton, CLASS_WORDS, SYMBOL_WORDS, entry};
+pub use budget::Limits;
+pub use compile::{Options, Report, compile};
+pub use error::{Error, ErrorKind, Result, Warning};
+pub use grammar::Grammar;
+pub use vocabulary::{MAX_TOKEN, Vocabulary};
+pub use walk::{MAX_SPACE, MAX_STACK, MAX_TOKEN_PUSHES, WALK_WORDS, Walk};

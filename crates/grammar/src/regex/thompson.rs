@@ -1,0 +1,267 @@
+//! From the syntax tree to a deterministic automaton: Thompson's construction, then sets of its states.
+
+use super::parse::Ast;
+use crate::budget::Budget;
+use crate::chars::{CharSet, MAX_CHAR};
+use crate::dfa::{Arc, Dfa};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Map;
+
+/// What may stand around a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchors {
+    /// Any text on both sides.
+    Anywhere,
+    /// Nothing.
+    Whole,
+    /// Any text behind it.
+    AtStart,
+    /// Any text before it.
+    AtEnd,
+}
+
+pub(crate) fn compile(ast: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
+    let branches = branches(ast);
+    if !branches.iter().any(|b| has_look(b)) {
+        return Nfa::new(budget).determinised(ast, anchors);
+    }
+    // Lookaround where a branch begins or ends is another condition on the whole text.
+    let parts = branches.into_iter().map(|branch| conditions(branch, anchors, budget)).collect::<Result<Vec<_>>>()?;
+    Dfa::union(&parts.iter().collect::<Vec<_>>(), budget)
+}
+
+/// The outermost alternatives.
+fn branches(ast: &Ast) -> Vec<&Ast> {
+    match ast {
+        Ast::Alternate(list) => list.iter().flat_map(branches).collect(),
+        Ast::Concat(list) if list.len() == 1 && matches!(list[0], Ast::Alternate(_) | Ast::Concat(_)) => branches(&list[0]),
+        _ => vec![ast],
+    }
+}
+
+fn has_look(ast: &Ast) -> bool {
+    match ast {
+        Ast::Look { .. } => true,
+        Ast::Concat(list) | Ast::Alternate(list) => list.iter().any(has_look),
+        Ast::Repeat { of, .. } => has_look(of),
+        _ => false,
+    }
+}
+
+fn conditions(branch: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
+    let one = std::slice::from_ref(branch);
+    let mut list = if let Ast::Concat(list) = branch { &list[..] } else { one };
+    let (mut start, mut end) = (matches!(anchors, Anchors::Whole | Anchors::AtStart), matches!(anchors, Anchors::Whole | Anchors::AtEnd));
+    let (mut looks, mut kept) = (Vec::new(), Vec::new());
+    loop {
+        match list {
+            [Ast::Start, rest @ ..] => (start, list) = (true, rest),
+            [Ast::Look { of, ahead: true, negative }, rest @ ..] if start => {
+                looks.push((of, Anchors::AtStart, *negative));
+                list = rest;
+            }
+            _ => break,
+        }
+    }
+    loop {
+        match list {
+            [rest @ .., Ast::End] => (end, list) = (true, rest),
+            [rest @ .., Ast::Look { of, ahead: false, negative }] if end => {
+                looks.push((of, Anchors::AtEnd, *negative));
+                list = rest;
+            }
+            _ => break,
+        }
+    }
+    kept.extend(start.then_some(Ast::Start));
+    kept.extend(list.iter().cloned());
+    kept.extend(end.then_some(Ast::End));
+    let mut parts = vec![Nfa::new(budget).determinised(&Ast::Concat(kept), Anchors::Anywhere)?];
+    for (of, anchors, negative) in looks {
+        let dfa = compile(of, anchors, budget)?;
+        parts.push(if negative { dfa.complement(budget)? } else { dfa });
+    }
+    Dfa::intersection(&parts.iter().collect::<Vec<_>>(), budget)
+}
+
+/// A way on without a character: always, only before the first one, only behind the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Always,
+    AtStart,
+    AtEnd,
+}
+
+#[derive(Default)]
+struct State {
+    jumps: Vec<(When, u32)>,
+    chars: Option<(CharSet, u32)>,
+}
+
+struct Nfa<'a> {
+    states: Vec<State>,
+    budget: &'a Budget,
+}
+
+impl<'a> Nfa<'a> {
+    fn new(budget: &'a Budget) -> Self {
+        Self { states: Vec::new(), budget }
+    }
+
+    fn state(&mut self) -> Result<u32> {
+        self.budget.spend(1)?;
+        if self.states.len() >= 4 * self.budget.limits.states {
+            return Err(Error::new(ErrorKind::TooLarge, "the regular expression has too many repetitions"));
+        }
+        self.states.push(State::default());
+        Ok(self.states.len() as u32 - 1)
+    }
+
+    fn jump(&mut self, from: u32, when: When, to: u32) {
+        self.states[from as usize].jumps.push((when, to));
+    }
+
+    /// Appends `ast` behind `from`; returns where it ends.
+    fn add(&mut self, from: u32, ast: &Ast) -> Result<u32> {
+        match ast {
+            Ast::Set(set) => {
+                // A state has one way on by characters.
+                let (own, to) = (self.state()?, self.state()?);
+                self.jump(from, When::Always, own);
+                self.states[own as usize].chars = Some((set.clone(), to));
+                Ok(to)
+            }
+            Ast::Concat(list) => list.iter().try_fold(from, |at, part| self.add(at, part)),
+            Ast::Alternate(list) => {
+                let end = self.state()?;
+                for part in list {
+                    let at = self.add(from, part)?;
+                    self.jump(at, When::Always, end);
+                }
+                Ok(end)
+            }
+            Ast::Repeat { of, min, max } => {
+                let mut at = from;
+                for _ in 0..*min {
+                    at = self.add(at, of)?;
+                }
+                let end = self.state()?;
+                match max {
+                    None => {
+                        self.jump(at, When::Always, end);
+                        let again = self.state()?;
+                        self.jump(end, When::Always, again);
+                        let back = self.add(again, of)?;
+                        self.jump(back, When::Always, end);
+                    }
+                    Some(max) => {
+                        for _ in *min..*max {
+                            self.jump(at, When::Always, end);
+                            at = self.add(at, of)?;
+                        }
+                        self.jump(at, When::Always, end);
+                    }
+                }
+                Ok(end)
+            }
+            Ast::Start | Ast::End => {
+                let to = self.state()?;
+                self.jump(from, if *ast == Ast::Start { When::AtStart } else { When::AtEnd }, to);
+                Ok(to)
+            }
+            Ast::Look { .. } => Err(Error::new(ErrorKind::Unsupported, "lookaround elsewhere than behind `^` or before `$`")),
+        }
+    }
+
+    fn determinised(mut self, ast: &Ast, anchors: Anchors) -> Result<Dfa> {
+        let any = Ast::Repeat { of: Box::new(Ast::Set(CharSet::any())), min: 0, max: None };
+        let mut from = self.state()?;
+        let start = from;
+        if matches!(anchors, Anchors::Anywhere | Anchors::AtEnd) {
+            from = self.add(from, &any)?;
+        }
+        let mut end = self.add(from, ast)?;
+        if matches!(anchors, Anchors::Anywhere | Anchors::AtStart) {
+            end = self.add(end, &any)?;
+        }
+        let mut marks = vec![0u32; self.states.len()];
+        let mut mark = 0;
+        let mut closure = |set: &[u32], start: bool, ending: bool| -> Result<(Vec<u32>, bool)> {
+            mark += 1;
+            let mut stack = set.to_vec();
+            let mut out = Vec::new();
+            let mut accepts = false;
+            stack.iter().for_each(|&s| marks[s as usize] = mark);
+            while let Some(s) = stack.pop() {
+                self.budget.spend(1)?;
+                accepts |= s == end;
+                let state = &self.states[s as usize];
+                if state.chars.is_some() || s == end || state.jumps.iter().any(|j| j.0 == When::AtEnd) {
+                    out.push(s);
+                }
+                for &(when, to) in &state.jumps {
+                    let open = match when {
+                        When::Always => true,
+                        When::AtStart => start,
+                        When::AtEnd => ending,
+                    };
+                    if open && marks[to as usize] != mark {
+                        marks[to as usize] = mark;
+                        stack.push(to);
+                    }
+                }
+            }
+            out.sort_unstable();
+            Ok((out, accepts))
+        };
+        let mut dfa = Dfa { arcs: Vec::new(), tags: Vec::new() };
+        let mut ids: Map<Vec<u32>, u32> = Map::default();
+        let mut sets = vec![closure(&[start], true, false)?.0];
+        let mut next = 0;
+        while next < sets.len() {
+            let set = sets[next].clone();
+            dfa.tags.push(u32::from(if next == 0 { closure(&[start], true, true)?.1 } else { closure(&set, false, true)?.1 }));
+            next += 1;
+            let edges: Vec<(&CharSet, u32)> = set.iter().filter_map(|&s| self.states[s as usize].chars.as_ref().map(|(set, to)| (set, *to))).collect();
+            let mut cuts: Vec<u32> = edges.iter().flat_map(|e| e.0.0.iter().flat_map(|r| [r.0, r.1 + 1])).collect();
+            cuts.sort_unstable();
+            cuts.dedup();
+            let mut to: Vec<Vec<u32>> = vec![Vec::new(); cuts.len()];
+            for (chars, target) in edges {
+                for &(lo, hi) in &chars.0 {
+                    let from = cuts.partition_point(|&c| c < lo);
+                    for (cut, list) in cuts.iter().zip(&mut to).skip(from) {
+                        if *cut > hi {
+                            break;
+                        }
+                        self.budget.spend(1)?;
+                        list.push(target);
+                    }
+                }
+            }
+            let mut arcs: Vec<Arc> = Vec::new();
+            for (k, list) in to.iter_mut().enumerate().filter(|(_, list)| !list.is_empty()) {
+                list.sort_unstable();
+                list.dedup();
+                let (set, _) = closure(list, false, false)?;
+                let id = match ids.get(&set) {
+                    Some(&id) => id,
+                    None => {
+                        let id = sets.len() as u32;
+                        self.budget.check_states(sets.len())?;
+                        ids.insert(set.clone(), id);
+                        sets.push(set);
+                        id
+                    }
+                };
+                let (lo, hi) = (cuts[k], cuts.get(k + 1).map_or(MAX_CHAR, |c| c - 1));
+                match arcs.last_mut() {
+                    Some(last) if last.hi + 1 == lo && last.to == id => last.hi = hi,
+                    _ => arcs.push(Arc { lo, hi, to: id }),
+                }
+            }
+            dfa.arcs.push(arcs);
+        }
+        dfa.minimised(self.budget)
+    }
+}

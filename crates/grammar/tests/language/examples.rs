@@ -1,0 +1,94 @@
+//! Texts that a schema has and has not, and errors.
+
+use millrace_grammar::{ErrorKind, Grammar, Options, compile};
+use serde_json::{Value, json};
+
+use crate::support::{accepts, made, of};
+
+#[test]
+fn texts_of_schemas() {
+    let cases: Vec<(Value, &[&str], &[&str])> = vec![
+        (json!({ "type": "integer" }), &["0", "-0", "12", "-7"], &["", "01", "1.0", "1e3", "+1", " 1", "1 "]),
+        (json!({ "type": "number" }), &["0.5", "1e9", "-1.5E-3"], &[".5", "1.", "1e", "NaN"]),
+        (json!({ "type": "string" }), &[r#""""#, r#""\u00e9\ud83d\ude00\/""#, "\"é😀\""], &[r#""\ud83d""#, r#""\ude00""#, "\"\n\"", r#""\x""#, "\"\u{0}\""]),
+        (json!({ "type": "string", "maxLength": 2 }), &["\"é😀\"", r#""\u00e9\ud83d\ude00""#, r#""""#], &["\"abc\"", r#""ab\n""#]),
+        (
+            json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["b"] }),
+            &[r#"{"b":1}"#, r#"{ "a" : [ ] , "b":{} }"#, r#"{"b":1,"a":2,"z":3}"#],
+            &["{}", r#"{"a":1}"#, r#"{"a":1,}"#, r#"{"z":1,"b":1}"#],
+        ),
+        (json!({ "enum": [1, "x\u{1}"] }), &["1", r#""x\u0001""#], &["2", "\"x\"", "1.0"]),
+        (json!({ "exclusiveMinimum": 0.1, "maximum": 3, "type": "number" }), &["0.11", "3", "3.0", "1"], &["0.1", "0.10", "3.01", "-1", "0"]),
+        (json!({ "type": "array", "items": false }), &["[]", "[ ]"], &["[1]", "[,]"]),
+    ];
+    for (schema, yes, no) in cases {
+        let automaton = of(&schema);
+        for text in yes {
+            assert!(accepts(&automaton, text.as_bytes()), "{schema} has {text}");
+        }
+        for text in no {
+            assert!(!accepts(&automaton, text.as_bytes()), "{schema} has not {text}");
+        }
+    }
+}
+
+#[test]
+fn white_space_ends() {
+    let automaton = of(&json!({ "type": "array", "items": { "type": "null" } }));
+    assert!(accepts(&automaton, format!("[{}]", " ".repeat(64)).as_bytes()));
+    assert!(!accepts(&automaton, format!("[{}]", " ".repeat(65)).as_bytes()));
+    let compact = compile(&Grammar::json_object(), &Options { whitespace: false, ..Options::default() }).unwrap().0;
+    assert!(accepts(&compact, br#"{"a":[1,2]}"#) && !accepts(&compact, br#"{"a": 1}"#));
+}
+
+#[test]
+fn one_order_or_two() {
+    let schema = Grammar::json_schema(r#"{ "properties": { "a": {}, "b": {} }, "required": ["b"], "type": "object" }"#).unwrap();
+    for (required_first, expected) in [(true, true), (false, false)] {
+        let automaton = compile(&schema, &Options { required_first, ..Options::default() }).unwrap().0;
+        assert_eq!(accepts(&automaton, br#"{"b":1,"a":2}"#), expected);
+        assert!(accepts(&automaton, br#"{"a":1,"b":2}"#));
+    }
+}
+
+#[test]
+fn errors_say_where_and_why() {
+    let cases = [
+        (json!({ "properties": { "a/b": { "uniqueItems": true } } }), ErrorKind::Unsupported, "/properties/a~1b", "uniqueItems"),
+        (json!({ "items": { "format": "moon" } }), ErrorKind::Unsupported, "/items", "format"),
+        (json!({ "allOf": [{ "pattern": "(a)\\1" }] }), ErrorKind::Unsupported, "/allOf/0", "pattern"),
+        (json!({ "pattern": "(" }), ErrorKind::InvalidSchema, "", "pattern"),
+        (json!({ "$ref": "#/nowhere" }), ErrorKind::InvalidSchema, "", "$ref"),
+        (json!({ "$ref": "http://else.where/x" }), ErrorKind::Unsupported, "", "$ref"),
+        (json!({ "$ref": "#" }), ErrorKind::InvalidSchema, "", "$ref"),
+        (json!({ "type": "strnig" }), ErrorKind::InvalidSchema, "", "type"),
+        (json!({ "minLength": -1 }), ErrorKind::InvalidSchema, "", "minLength"),
+        (json!({ "properties": { "a": 3 } }), ErrorKind::InvalidSchema, "/properties/a", ""),
+        (json!(3), ErrorKind::InvalidSchema, "", ""),
+        (json!(false), ErrorKind::Unsatisfiable, "", ""),
+        (json!({ "required": ["a"], "properties": { "a": false }, "type": "object" }), ErrorKind::Unsatisfiable, "", ""),
+        (
+            json!({ "$defs": { "n": { "type": "object", "properties": { "n": { "$ref": "#/$defs/n" } }, "required": ["n"] } }, "$ref": "#/$defs/n" }),
+            ErrorKind::Unsatisfiable,
+            "",
+            "",
+        ),
+        (json!({ "type": "string", "pattern": "^a+$", "not": { "pattern": "a" } }), ErrorKind::Unsatisfiable, "", ""),
+    ];
+    for (schema, kind, pointer, keyword) in cases {
+        let error = made(&Grammar::json_schema_value(schema.clone())).expect_err(&schema.to_string());
+        assert_eq!((error.kind(), error.pointer(), error.keyword()), (kind, pointer, keyword), "{schema}: {error}");
+    }
+    assert_eq!(Grammar::json_schema("{").unwrap_err().kind(), ErrorKind::InvalidSchema);
+}
+
+#[test]
+fn lenient_drops_and_says_so() {
+    let schema = json!({ "type": "array", "items": { "format": "moon", "type": "string" }, "uniqueItems": true, "x-note": 1 });
+    let options = Options { lenient: true, ..Options::default() };
+    let (automaton, report) = compile(&Grammar::json_schema_value(schema), &options).unwrap();
+    let mut dropped: Vec<_> = report.warnings.iter().map(|w| (w.pointer.as_str(), w.keyword.as_str())).collect();
+    dropped.sort_unstable();
+    assert_eq!(dropped, [("", "uniqueItems"), ("", "x-note"), ("/items", "format")]);
+    assert!(accepts(&automaton, br#"["a", "a"]"#));
+}

@@ -1,0 +1,9 @@
+//! What the automata accept, against other implementations and by hand.
+
+mod compositions;
+mod examples;
+mod hostile;
+mod masks;
+mod schemas;
+mod support;
+mod walks;
