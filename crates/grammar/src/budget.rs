@@ -17,7 +17,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { work: 10_000_000, states: 60_000, table_bytes: 16 << 20 }
+        Self { work: 6_000_000, states: 60_000, table_bytes: 16 << 20 }
     }
 }
 

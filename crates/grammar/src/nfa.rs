@@ -79,7 +79,7 @@ impl Nfa {
 
     pub fn state(&mut self) -> Result<StateId> {
         self.budget.spend(4)?;
-        if self.states.len() >= 5 * self.budget.limits.states {
+        if self.states.len() >= 3 * self.budget.limits.states {
             return Err(Error::new(ErrorKind::TooLarge, "it needs too many states"));
         }
         self.states.push(State { jumps: END, edges: END, calls: END, accepts: NOTHING });

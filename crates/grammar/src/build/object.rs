@@ -13,11 +13,16 @@ use crate::schema::{ANY, Flat, LayerId, NONE, SchemaId};
 /// Members that are counted by states.
 const MAX_UNROLLED: u32 = 256;
 
+/// Name, schema, whether it has to be there.
+type Member = (Rc<str>, SchemaId, bool);
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectBody {
     layers: Vec<LayerId>,
-    /// Name, schema, whether it has to be there; in order.
-    members: Vec<(Rc<str>, SchemaId, bool)>,
+    /// In order.
+    members: Vec<Member>,
+    /// The same in the other order that the schema has.
+    second: Option<Vec<Member>>,
     /// Whether there may be none at all.
     empty: bool,
     /// States instead of a counter: the fewest and the most members.
@@ -36,7 +41,7 @@ impl ObjectBody {
 }
 
 /// The other order that a schema has, unless both are one: what `required` names first, then the rest.
-fn required_first(members: &[(Rc<str>, SchemaId, bool)], required: &[Rc<str>]) -> Option<Vec<(Rc<str>, SchemaId, bool)>> {
+fn required_first(members: &[Member], required: &[Rc<str>]) -> Option<Vec<Member>> {
     if members.iter().zip(required).all(|(member, name)| member.0 == *name) {
         return None;
     }
@@ -93,7 +98,9 @@ impl Builder<'_, '_> {
         // Bounds that what has to be there keeps anyway say nothing.
         let min = if min <= needed { 0 } else { min };
         let max = max.filter(|&max| open || max < possible);
-        let mut body = ObjectBody { layers: flat.layers.clone(), members, empty: needed == 0 && min == 0, exact: None, counted: false, needs_others: false };
+        let second = required_first(&members, &flat.required).filter(|_| self.form.required_first);
+        let mut body =
+            ObjectBody { layers: flat.layers.clone(), members, second, empty: needed == 0 && min == 0, exact: None, counted: false, needs_others: false };
         let mut bounds = (0, UNBOUNDED);
         if min > 1 || max.is_some() {
             if needed == possible && (open || min <= possible) && max != Some(0) {
@@ -107,10 +114,6 @@ impl Builder<'_, '_> {
                 }
                 body.exact = Some((min.max(u32::from(!body.empty)), max));
             }
-        }
-        if let Some(members) = required_first(&body.members, &flat.required).filter(|_| self.form.required_first) {
-            let other = ObjectBody { members, ..body.clone() };
-            self.call(from, Kind::Object(other), bounds, end)?;
         }
         self.call(from, Kind::Object(body), bounds, end)
     }
@@ -127,38 +130,44 @@ impl Builder<'_, '_> {
             Some(max) => (c < max as usize).then_some(c + 1),
             None => Some((c + 1).min(top)),
         };
-        let n = body.members.len();
-        self.budget.spend((top + 1) * (n + 1))?;
-        let last_required = body.members.iter().rposition(|m| m.2).map_or(0, |i| i + 1);
-        // names[c]: before the name of the next member, all before it being decided, with c written.
-        let mut names = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
+        self.budget.spend((top + 1) * (body.members.len() + 1))?;
         let begin = self.space(start)?;
-        self.nfa.jump(begin, names[0]);
-        for (i, (name, schema, required)) in body.members.iter().enumerate() {
-            let then = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
-            // The name and the value are built once for all numbers that go on alike.
-            let mut known: Map<usize, StateId> = Map::default();
-            let text = serde_json::to_string(&**name).unwrap_or_default();
-            for c in 0..=top {
-                if !required {
-                    self.nfa.jump(names[c], then[c]);
+        // Before the name of a member that is not listed, behind c others.
+        let names = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
+        for members in [Some(&body.members), body.second.as_ref()].into_iter().flatten() {
+            let last_required = members.iter().rposition(|m| m.2).unwrap_or(0);
+            // Before the name of the next listed one, all before it being decided.
+            let mut here = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
+            self.nfa.jump(begin, here[0]);
+            for (i, (name, schema, required)) in members.iter().enumerate() {
+                let then = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
+                // The name and the value are built once for all numbers that go on alike.
+                let mut known: Map<usize, StateId> = Map::default();
+                let text = serde_json::to_string(&**name).unwrap_or_default();
+                for c in 0..=top {
+                    if !required {
+                        self.nfa.jump(here[c], then[c]);
+                    }
+                    let Some(to) = next(c).filter(|_| *schema != NONE) else { continue };
+                    if let Some(&key) = known.get(&to) {
+                        self.nfa.jump(here[c], key);
+                        continue;
+                    }
+                    let key = self.nfa.state()?;
+                    self.nfa.jump(here[c], key);
+                    known.insert(to, key);
+                    let at = self.nfa.literal(key, text.as_bytes())?;
+                    let value = self.member_value(at, *schema)?;
+                    let close = (i >= last_required && to >= min && !body.needs_others).then_some(end);
+                    self.behind(value, effect, then[to], close)?;
                 }
-                let Some(to) = next(c).filter(|_| *schema != NONE) else { continue };
-                if let Some(&key) = known.get(&to) {
-                    self.nfa.jump(names[c], key);
-                    continue;
-                }
-                let key = self.nfa.state()?;
-                self.nfa.jump(names[c], key);
-                known.insert(to, key);
-                let at = self.nfa.literal(key, text.as_bytes())?;
-                let value = self.member_value(at, *schema)?;
-                let close = (i + 1 >= last_required && to >= min && !body.needs_others).then_some(end);
-                self.behind(value, effect, then[to], close)?;
+                here = then;
             }
-            names = then;
+            for (&from, &to) in here.iter().zip(&names) {
+                self.nfa.jump(from, to);
+            }
         }
-        if n >= last_required && min == 0 && last_required == 0 {
+        if min == 0 && body.members.iter().all(|m| !m.2) {
             self.nfa.jump(begin, end);
         }
         if let Some((dfa, schemas)) = self.others(body)? {

@@ -1,4 +1,5 @@
-//! Schemas and regular expressions made to hurt: an answer or a typed error, soon. `MILLRACE_FUZZ_SECONDS` sets how long the fuzzers run, 4 s else.
+//! Schemas and regular expressions made to hurt: an answer or a typed error, soon. Where `MILLRACE_FUZZ_SECONDS` is set, the
+//! fuzzers run for that long.
 
 use std::time::{Duration, Instant};
 
@@ -69,20 +70,24 @@ fn regexes_made_to_explode() {
     }
 }
 
-fn fuzz_time() -> Duration {
-    Duration::from_secs(std::env::var("MILLRACE_FUZZ_SECONDS").map_or(4, |s| s.parse().unwrap()))
+/// Whether a fuzzer goes on: for so many rounds, or for as long as the environment says.
+fn more(rounds: usize, began: Instant, n: usize) -> bool {
+    match std::env::var("MILLRACE_FUZZ_SECONDS") {
+        Ok(seconds) => began.elapsed() < Duration::from_secs(seconds.parse().unwrap()),
+        Err(_) => n < rounds,
+    }
 }
 
 #[test]
 fn fuzzed_regexes() {
-    let until = Instant::now() + fuzz_time();
+    let started = Instant::now();
     let pieces = [
         "a", "b", "é", ".", "\\d", "\\S", "[a-f]", "[^x]", "(", ")", "|", "*", "+", "?", "{2,5}", "{3}", "^", "$", "(?=", "(?!", "(?:", "\\u00e9", "[", "]",
         "\\", "-", "{", "0",
     ];
     let mut random = Random::new(5);
     let mut n = 0;
-    while Instant::now() < until {
+    while more(20_000, started, n) {
         let source: String = (0..random.below(14) + 1).map(|_| pieces[random.below(pieces.len())]).collect();
         let began = Instant::now();
         let _ = made(&Grammar::regex(source.clone()));
@@ -90,7 +95,6 @@ fn fuzzed_regexes() {
         n += 1;
     }
     println!("{n} regexes");
-    assert!(n > 20);
 }
 
 fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
@@ -136,10 +140,10 @@ fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
 /// What is compiled of random schemas is walked: finished texts satisfy the schema, by the word of another validator.
 #[test]
 fn fuzzed_schemas_hold_what_they_say() {
-    let until = Instant::now() + fuzz_time();
+    let started = Instant::now();
     let mut random = Random::new(11);
     let (mut n, mut walked, mut kinds) = (0, 0, std::collections::BTreeMap::new());
-    while Instant::now() < until {
+    while more(80, started, n) {
         let schema = fuzzed_schema(&mut random, 2);
         let began = Instant::now();
         let result = made(&Grammar::json_schema_value(schema.clone()));
@@ -157,5 +161,5 @@ fn fuzzed_schemas_hold_what_they_say() {
         }
     }
     println!("{n} schemas, {walked} texts, errors {kinds:?}");
-    assert!(n > 20 && walked > 20);
+    assert!(walked > n, "{walked} texts of {n} schemas");
 }

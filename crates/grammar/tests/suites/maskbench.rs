@@ -1,4 +1,4 @@
-//! MaskBench (guidance-ai/jsonschemabench, MIT): schemas of the world with valid and invalid instances. Only files whose name has an even first byte of its
+//! MaskBench (guidance-ai/jsonschemabench): schemas of the world with valid and invalid instances. Only files whose name has an even first byte of its
 //! SHA-256: the others are kept to judge what has been learnt from these.
 
 use std::time::Instant;
