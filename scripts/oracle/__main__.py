@@ -1,10 +1,11 @@
 """The command line of `npm run oracle`."""
 
 import argparse
+import random
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transformers.utils import logging
@@ -13,6 +14,8 @@ from . import compare, engine, families, model_files, reference, shapes, tokeniz
 from .errors import BadArguments, EngineFailed
 
 PROMPT_LENGTHS = (37, 1, 64, 5, 122)
+# With and without a remainder to the chunks in which recurrent layers read.
+RANDOM_LENGTHS = (1, 3, 31, 33, 37, 64, 65, 122, 200)
 ENGINES = {"native": ["native"], "browser": ["browser"], "both": ["native", "browser"], "none": []}
 
 
@@ -35,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--witness", action="store_true", help="llama.cpp as well, on the same GGUF file; needs llama-cpp-python")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the model there")
     parser.add_argument("--matrix", action="store_true", help="every shape in every type and format that fits it; of all families but llama one type a shape")
+    parser.add_argument("--random", type=int, metavar="N", help="N models of random families, widths, types, formats and prompts, which --seed decides")
     parser.add_argument("--fixtures", action="store_true", help="write tests/data afresh instead, and run no engine")
     return parser.parse_args()
 
@@ -53,7 +57,25 @@ def fits(weight_type: str, file_format: str, shape: shapes.Shape) -> bool:
     return True
 
 
+def random_jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """As many as asked, each of its own seed: a feed-forward width of none of the shapes, and what else may differ by chance."""
+    for index in range(options.random):
+        chance = random.Random(f"{options.seed} {index}")
+        family = families.family_named(chance.choice(families.names()))
+        shape = shapes.shape_named(chance.choice(family.SHAPES))
+        shape = replace(shape, f=chance.randrange(64, 289, 32))
+        file_format = chance.choice(families.formats(family))
+        weight_type = chance.choice([name for name in weight_types.TYPES if fits(name, file_format, shape)])
+        odd = file_format == "safetensors" and chance.random() < 0.5
+        seed = chance.randrange(1 << 20)
+        recipe = model_files.Recipe(family, shape, weight_type, file_format, seed, shards=odd, old_config=odd)
+        yield Job(recipe, chance.choice(RANDOM_LENGTHS))
+
+
 def jobs(options: argparse.Namespace) -> Iterator[Job]:
+    if options.random:
+        yield from random_jobs(options)
+        return
     if options.family == "all":
         if not options.matrix:
             raise BadArguments("--family all goes with --matrix")
@@ -164,7 +186,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as scratch:
             agreed, disagreed = run(job, options, options.keep or Path(scratch))
             passed, failed = passed + agreed, failed + disagreed
-    if options.matrix:
+    if options.matrix or options.random:
         print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
