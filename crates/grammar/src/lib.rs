@@ -35,8 +35,8 @@
 //! `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `patternProperties`, `propertyNames`, `minProperties`, `maxProperties`, `items`,
 //! `prefixItems`, `contains`, `minItems`, `maxItems`, `minLength`, `maxLength`, `pattern`, `format`, all bounds of numbers, `multipleOf`, `$ref` inside of the
 //! schema with recursion, `allOf`, `anyOf`; `oneOf`, `not`, `if`, `dependentRequired` and `dependentSchemas` wherever the opposite of what they name can be
-//! told, which is refused only for members and items that a schema does not name; `unevaluatedProperties` and `unevaluatedItems`, where of several branches that
-//! hold at once only one counts as having looked. Lookaround stands behind `^` and before `$`.
+//! told, which is refused only for members and items that a schema does not name; `unevaluatedProperties` and `unevaluatedItems`, where of several branches
+//! that hold at once only one counts as having looked. Lookaround stands behind `^` and before `$`.
 //!
 //! Refused, or dropped with a [`Warning`] where [`Options::lenient`] says so: `uniqueItems`, `$dynamicRef`, counts of `contains`, unknown formats, references
 //! to other documents, backreferences, `\b`, `\p`. Unknown keywords are annotations, as JSON Schema has it; each is a [`Warning`]. The length of a host name as
