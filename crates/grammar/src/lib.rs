@@ -21,11 +21,12 @@
 //!
 //! A text is one that satisfies the schema, but not every such text is written:
 //!
-//! - Keys come in the order in which the schema names them: `properties` and what `allOf`, `$ref` and the like add, as these keywords stand in the schema, then
-//!   those that only `required` names, then all others. With [`Options::required_first`] those of `required` may also come before the rest. Optional ones may be
+//! - Keys come in the order in which the schema names them: `properties` and what `allOf`, `$ref` and the like add, as these keywords stand in it, then those
+//!   that only `required` names, then all others. With [`Options::required_first`] those of `required` may also come before the rest. Optional ones may be
 //!   left out. Any order would take 2^n states.
 //! - A key that the schema does not name may come twice: an automaton does not remember which came.
-//! - Integers have neither a fraction nor an exponent, numbers with bounds no exponent, other numbers one of at most two digits; numbers of `const` and `enum` are written in digits.
+//! - Integers have neither a fraction nor an exponent, numbers with bounds no exponent, other numbers one of at most two digits; numbers of `const` and `enum`
+//!   are written in digits.
 //! - Strings with a `pattern`, a `format` or an `enum`, and keys, are written with as few escapes as JSON allows.
 //! - White space stands where JSON allows it inside of a text, up to [`MAX_SPACE`] bytes in a row, and neither before nor behind it.
 //!
@@ -34,9 +35,12 @@
 //! `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `patternProperties`, `propertyNames`, `minProperties`, `maxProperties`, `items`,
 //! `prefixItems`, `contains`, `minItems`, `maxItems`, `minLength`, `maxLength`, `pattern`, `format`, all bounds of numbers, `multipleOf`, `$ref` inside of the
 //! schema with recursion, `allOf`, `anyOf`; `oneOf`, `not`, `if`, `dependentRequired` and `dependentSchemas` wherever the opposite of what they name can be
-//! told, which is refused only for members and items that a schema does not name. Lookaround stands behind `^` and before `$`. Refused, or dropped with a
-//! [`Warning`] where [`Options::lenient`] says so: `uniqueItems`, `unevaluated*`, `$dynamicRef`, counts of `contains`, unknown formats, backreferences,
-//! `\b`, `\p`. Unknown keywords are annotations, as JSON Schema has it; each is a [`Warning`].
+//! told, which is refused only for members and items that a schema does not name; `unevaluatedProperties` and `unevaluatedItems`, where of several branches
+//! that hold at once only one counts as having looked. Lookaround stands behind `^` and before `$`.
+//!
+//! Refused, or dropped with a [`Warning`] where [`Options::lenient`] says so: `uniqueItems`, `$dynamicRef`, counts of `contains`, unknown formats, references
+//! to other documents, backreferences, `\b`, `\p`. Unknown keywords are annotations, as JSON Schema has it; each is a [`Warning`]. The length of a host name as
+//! a whole is not checked.
 
 #![forbid(unsafe_code)]
 
