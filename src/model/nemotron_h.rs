@@ -73,6 +73,8 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         let (_, _, mixer, feed_forward) = *KINDS.iter().find(|(_, known, ..)| *known == letter).ok_or_else(unknown)?;
         *layer = LayerKind { rope: NO_ROPE, mixer, feed_forward, ..LayerKind::USUAL };
     }
+    // transformers ties nothing here, whatever the key says: a head that is there counts.
+    c.tied = None;
     c.mlp = Mlp { gated: false, ..Mlp::gated(Activation::ReluSquared) };
     for bias in ["attention_bias", "mlp_bias", "use_bias"] {
         keys.must_be(bias, &json!(false))?;
