@@ -7,6 +7,7 @@ import numpy as np
 from gguf import MODEL_ARCH, GGUFWriter
 from transformers import FalconH1Config, FalconH1ForCausalLM
 
+from .. import recurrent
 from ..shapes import Shape
 from .llama import PLAIN_ROPE, nothing, sizes, sizes_metadata
 from .llama import spread as usual
@@ -58,15 +59,8 @@ def model(config: FalconH1Config) -> FalconH1ForCausalLM:
 
 
 def spread(name: str, shape: Shape) -> tuple[float, float]:
-    if name.endswith("A_log"):
-        # With the next: some heads forget within a few tokens, others hardly in a hundred.
-        return 0.0, 1.2
-    if name.endswith("dt_bias"):
-        return -2.5, 1.5
-    if name.endswith(".D"):
-        return 1.0, 0.4
-    if name.endswith("conv1d.weight"):
-        return 0.0, 0.6
+    if (recurrent_spread := recurrent.spread(name)) is not None:
+        return recurrent_spread
     if name.endswith("mamba.out_proj.weight"):
         # Where nothing is normed, what is small stays small.
         return 0.0, (6.0 if shape.name == PLAIN else 1.5) / math.sqrt(INNER)
@@ -80,11 +74,14 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
-    writer.add_ssm_conv_kernel(config.mamba_d_conv)
-    writer.add_ssm_state_size(config.mamba_d_state)
-    writer.add_ssm_group_count(config.mamba_n_groups)
-    writer.add_ssm_inner_size(config.mamba_d_ssm)
-    writer.add_ssm_time_step_rank(config.mamba_n_heads)
+    recurrent.metadata(
+        writer,
+        conv=config.mamba_d_conv,
+        state=config.mamba_d_state,
+        groups=config.mamba_n_groups,
+        inner=config.mamba_d_ssm,
+        heads=config.mamba_n_heads,
+    )
 
 
 def factor(name: str, config: Any) -> float | np.ndarray:
@@ -108,27 +105,13 @@ def factor(name: str, config: Any) -> float | np.ndarray:
 
 
 def to_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    if name.endswith("A_log"):
-        return -np.exp(array)[:, None]
-    if name.endswith("mamba.D"):
-        return array[:, None]
-    if name.endswith("conv1d.weight"):
-        return array[:, 0]
-    if name.endswith("mamba.norm.weight"):
-        return array.reshape(config.mamba_n_groups, -1)
-    return array * factor(name, config)
+    mamba = recurrent.mamba_to_gguf(name, array, config.mamba_n_groups)
+    return array * factor(name, config) if mamba is None else mamba
 
 
 def from_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    if name.endswith("A_log"):
-        return np.log(-array[:, 0])
-    if name.endswith("mamba.D"):
-        return array[:, 0]
-    if name.endswith("conv1d.weight"):
-        return array[:, None]
-    if name.endswith("mamba.norm.weight"):
-        return array.reshape(-1)
-    return array / factor(name, config)
+    mamba = recurrent.mamba_from_gguf(name, array)
+    return array / factor(name, config) if mamba is None else mamba
 
 
 def gguf_parts(name: str) -> list[str] | None:

@@ -7,6 +7,7 @@ import numpy as np
 from gguf import MODEL_ARCH, GGUFWriter
 from transformers import GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM
 
+from .. import recurrent
 from ..shapes import Shape
 from . import granite, granite4, llama
 from .granite import FACTORS
@@ -61,15 +62,8 @@ def age(config: dict[str, Any]) -> None:
 
 
 def spread(name: str, shape: Shape) -> tuple[float, float]:
-    if name.endswith("A_log"):
-        # With the next: some heads forget within a few tokens, others hardly in a hundred.
-        return 0.0, 1.2
-    if name.endswith("dt_bias"):
-        return -2.5, 1.5
-    if name.endswith(".D"):
-        return 1.0, 0.4
-    if name.endswith("conv1d.weight"):
-        return 0.0, 0.6
+    if (recurrent_spread := recurrent.spread(name)) is not None:
+        return recurrent_spread
     if name.endswith("mamba.out_proj.weight"):
         return 0.0, 1.5 / math.sqrt(EXPAND * shape.d)
     return granite4.spread(name, shape)
@@ -88,35 +82,24 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
     writer.add_expert_count(config.num_local_experts)
     writer.add_expert_used_count(config.num_experts_per_tok)
     writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
-    writer.add_ssm_conv_kernel(config.mamba_d_conv)
-    writer.add_ssm_state_size(config.mamba_d_state)
-    writer.add_ssm_group_count(config.mamba_n_groups)
-    writer.add_ssm_inner_size(config.mamba_expand * config.hidden_size)
-    writer.add_ssm_time_step_rank(config.mamba_n_heads)
+    recurrent.metadata(
+        writer,
+        conv=config.mamba_d_conv,
+        state=config.mamba_d_state,
+        groups=config.mamba_n_groups,
+        inner=config.mamba_expand * config.hidden_size,
+        heads=config.mamba_n_heads,
+    )
 
 
 def to_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    if name.endswith("A_log"):
-        return -np.exp(array)[:, None]
-    if name.endswith("mamba.D"):
-        return array[:, None]
-    if name.endswith("conv1d.weight"):
-        return array[:, 0]
-    if name.endswith("mamba.norm.weight"):
-        return array.reshape(config.mamba_n_groups, -1)
-    return llama.to_gguf(name, array, config)
+    mamba = recurrent.mamba_to_gguf(name, array, config.mamba_n_groups)
+    return llama.to_gguf(name, array, config) if mamba is None else mamba
 
 
 def from_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    if name.endswith("A_log"):
-        return np.log(-array[:, 0])
-    if name.endswith("mamba.D"):
-        return array[:, 0]
-    if name.endswith("conv1d.weight"):
-        return array[:, None]
-    if name.endswith("mamba.norm.weight"):
-        return array.reshape(-1)
-    return llama.from_gguf(name, array, config)
+    mamba = recurrent.mamba_from_gguf(name, array)
+    return llama.from_gguf(name, array, config) if mamba is None else mamba
 
 
 def gguf_parts(name: str) -> list[str] | None:

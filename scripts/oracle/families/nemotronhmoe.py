@@ -7,6 +7,7 @@ import numpy as np
 from gguf import MODEL_ARCH, GGUFWriter
 from transformers import NemotronHConfig, NemotronHForCausalLM
 
+from .. import recurrent
 from ..shapes import Shape
 from . import llama
 from .llama import nothing, sizes_metadata
@@ -85,15 +86,8 @@ def age(config: dict[str, Any]) -> None:
 
 
 def spread(name: str, shape: Shape) -> tuple[float, float]:
-    if name.endswith("A_log"):
-        # With the next: some heads forget within a few tokens, others hardly in a hundred.
-        return 0.0, 1.2
-    if name.endswith("dt_bias"):
-        return -2.5, 1.5
-    if name.endswith(".D"):
-        return 1.0, 0.4
-    if name.endswith("conv1d.weight"):
-        return 0.0, 0.6
+    if (recurrent_spread := recurrent.spread(name)) is not None:
+        return recurrent_spread
     if name.endswith("mixer.out_proj.weight"):
         return 0.0, 1.5 / math.sqrt(HEADS * HEAD_WIDTH)
     for part, alike in (("embeddings", "embed_tokens"), ("mixer.gate.weight", "router")):
@@ -129,35 +123,24 @@ def mixers_metadata(writer: GGUFWriter, config: Any, feed_forward: list[int]) ->
     writer.add_layer_norm_rms_eps(config.layer_norm_epsilon)
     writer.add_layer_norm_eps(config.layer_norm_epsilon)
     writer.add_vocab_size(config.vocab_size)
-    writer.add_ssm_conv_kernel(config.conv_kernel)
-    writer.add_ssm_state_size(config.ssm_state_size)
-    writer.add_ssm_group_count(config.n_groups)
-    writer.add_ssm_inner_size(config.mamba_num_heads * config.mamba_head_dim)
-    writer.add_ssm_time_step_rank(config.mamba_num_heads)
+    recurrent.metadata(
+        writer,
+        conv=config.conv_kernel,
+        state=config.ssm_state_size,
+        groups=config.n_groups,
+        inner=config.mamba_num_heads * config.mamba_head_dim,
+        heads=config.mamba_num_heads,
+    )
 
 
 def to_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    if name.endswith("A_log"):
-        return -np.exp(array)[:, None]
-    if name.endswith("mixer.D"):
-        return array[:, None]
-    if name.endswith("conv1d.weight"):
-        return array[:, 0]
-    if name.endswith("mixer.norm.weight"):
-        return array.reshape(config.n_groups, -1)
-    return llama.to_gguf(name, array, config)
+    mamba = recurrent.mamba_to_gguf(name, array, config.n_groups)
+    return llama.to_gguf(name, array, config) if mamba is None else mamba
 
 
 def from_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    if name.endswith("A_log"):
-        return np.log(-array[:, 0])
-    if name.endswith("mixer.D"):
-        return array[:, 0]
-    if name.endswith("conv1d.weight"):
-        return array[:, None]
-    if name.endswith("mixer.norm.weight"):
-        return array.reshape(-1)
-    return llama.from_gguf(name, array, config)
+    mamba = recurrent.mamba_from_gguf(name, array)
+    return llama.from_gguf(name, array, config) if mamba is None else mamba
 
 
 # What a layer's parameters are called.

@@ -11,6 +11,7 @@ import numpy as np
 from gguf import MODEL_ARCH, GGUFWriter
 from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
+from .. import recurrent
 from ..shapes import Shape
 from .llama import sizes, sizes_metadata
 from .llama import spread as usual
@@ -81,13 +82,8 @@ def plus_one(name: str) -> bool:
 def spread(name: str, shape: Shape) -> tuple[float, float]:
     if left_out(name):
         return 0.0, 0.02
-    if name.endswith("A_log"):
-        # With the next: some heads forget within a few tokens, others hardly in a hundred.
-        return 0.0, 1.2
-    if name.endswith("dt_bias"):
-        return -2.5, 1.5
-    if name.endswith("conv1d.weight"):
-        return 0.0, 0.6
+    if (recurrent_spread := recurrent.spread(name)) is not None:
+        return recurrent_spread
     if name.endswith("linear_attn.out_proj.weight"):
         return 0.0, 1.5 / math.sqrt(shape.states * shape.state)
     if name.endswith(("q_norm.weight", "k_norm.weight")):
