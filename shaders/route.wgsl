@@ -14,7 +14,9 @@ override ADDED: f32 = 0.0;    // where SIGMOID is 1, to the sum by which weights
 override FACTOR: f32 = 1.0;   // of the weights
 
 const MOST = {{ max_experts }}u;
-const EACH = MOST / {{ workgroup }}u;   // experts of an invocation, at most
+// Experts of an invocation, at most. Loops over them have this constant as their bound, or the arrays would lie in memory: with a bound that follows
+// from EXPERTS it took 151 us for 256 experts on an H200.
+const EACH = MOST / {{ workgroup }}u;
 var<workgroup> all: array<f32, MOST>;
 var<workgroup> counted: array<f32, MOST>;
 
@@ -22,11 +24,10 @@ var<workgroup> counted: array<f32, MOST>;
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     if (wid.x >= state.rows) { return; }
-    let each = (EXPERTS + {{ workgroup - 1 }}u) / {{ workgroup }}u;
     var score = array<f32, EACH>();
     var weight = array<f32, EACH>();
     var rank = array<u32, EACH>();
-    for (var c = 0u; c < each; c++) {
+    for (var c = 0u; c < EACH; c++) {
         let own = li + {{ workgroup }}u * c;
         if (own < EXPERTS) {
             score[c] = logits[wid.x * STRIDE + own];
@@ -42,12 +43,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     for (var i = 0u; i < EXPERTS; i++) {
         let other = all[i];
         largest = max(largest, other);
-        for (var c = 0u; c < each; c++) {
+        for (var c = 0u; c < EACH; c++) {
             let own = li + {{ workgroup }}u * c;
             if (other > score[c] || (other == score[c] && i < own)) { rank[c] += 1u; }
         }
     }
-    for (var c = 0u; c < each; c++) {
+    for (var c = 0u; c < EACH; c++) {
         let own = li + {{ workgroup }}u * c;
         if (own < EXPERTS) {
             if (SIGMOID == 0u) { weight[c] = exp(score[c] - largest); }
@@ -58,7 +59,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     var sum = 0.0;
     for (var i = 0u; i < EXPERTS; i++) { sum += counted[i]; }
     if (SIGMOID == 1u) { sum = select(1.0, sum + ADDED, NORMED == 1u); }
-    for (var c = 0u; c < each; c++) {
+    for (var c = 0u; c < EACH; c++) {
         let own = li + {{ workgroup }}u * c;
         if (own < EXPERTS && rank[c] < USED) { chosen[wid.x * USED + rank[c]] = vec2<u32>(own, bitcast<u32>(FACTOR * weight[c] / sum)); }
     }
