@@ -192,7 +192,10 @@ async function cargoTests(command, args, env) {
 /** Every shape, type and format against transformers, natively and in the browser, then 200 of chance natively. */
 async function oracle(env) {
   const total = { passed: 0, failed: 0 };
-  for (const which of [['--matrix', '--family', 'all'], ['--random', '200', '--engine', 'native']]) {
+  for (const which of [
+    ['--matrix', '--family', 'all'],
+    ['--random', '200', '--engine', 'native'],
+  ]) {
     const { code, output } = await run('bash', [join(root, 'scripts', 'oracle', 'run.sh'), ...which], {
       env,
       tee: true,
