@@ -214,6 +214,8 @@ async function answer(): Promise<void> {
     };
     if (!mine.dropped) {
       asked.messages.push({ ...clean(said), figures });
+      // Who reloads as soon as it is finished finds it again.
+      await conversations.keep(asked);
       shown.finish({ text }, figures);
     }
     if (answering === mine) live = { ...measured, used: prompt_tokens + result.tokens.length };
