@@ -55,6 +55,8 @@ async function gpuOf(name: string): Promise<Record<string, string | undefined>> 
     .find((path) => existsSync(path));
   if (!icd) throw new Error(`there is no vk_swiftshader_icd.json beside ${browser}`);
   return {
+    // Without it a Vulkan loader complains on the same output as the example's own errors.
+    XDG_RUNTIME_DIR: process.env.XDG_RUNTIME_DIR ?? tmpdir(),
     VK_DRIVER_FILES: icd,
     VK_ICD_FILENAMES: icd,
     MILLRACE_DAWN_FLAGS: 'disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension',
