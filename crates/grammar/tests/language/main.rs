@@ -4,6 +4,7 @@ mod compositions;
 mod examples;
 mod hostile;
 mod masks;
+mod parts;
 mod schemas;
 mod support;
 mod walks;
