@@ -21,6 +21,26 @@
 //! # Ok::<(), millrace_grammar::Error>(())
 //! ```
 //!
+//! # As JSON
+//!
+//! [`Grammar::from_json`] reads a grammar that another module has written. It is an object with one member:
+//!
+//! | form | texts |
+//! |---|---|
+//! | `{"schema": S}` | JSON that satisfies the schema |
+//! | `{"regex": "…"}` | those that a regular expression matches from their beginning to their end |
+//! | `{"choice": ["a", "b"]}` | one of these |
+//! | `{"literal": "text"}` | this |
+//! | `{"token": "<tool_call>"}` | this special token of the tokenizer |
+//! | `{"sequence": [G, …]}` | one behind the other |
+//! | `{"union": [G, …]}` | any of them |
+//! | `{"repeat": {"item": G, "separator": "text", "min": 0, "max": null}}` | so many, with the separator between; only `item` has to be there |
+//! | `{"free_until": "text"}` | any text up to and with this one |
+//! | `{"free_text": [{"trigger": "text", "then": G}, …]}` | any text, in which what stands behind a trigger is as its grammar says |
+//!
+//! The text of a separator, a trigger and `free_until` may be `{"token": "…"}` instead. A special token is not its text: [`special_token`] says which bytes
+//! it is. Nothing but `token` has these bytes, so a special token is never allowed where it is not named. All other bytes are well-formed UTF-8.
+//!
 //! # What a JSON text may look like
 //!
 //! A text is one that satisfies the schema, but not every such text is written:
@@ -69,7 +89,11 @@ mod dfa;
 #[cfg(feature = "compile")]
 mod error;
 #[cfg(feature = "compile")]
+mod free;
+#[cfg(feature = "compile")]
 mod grammar;
+#[cfg(feature = "compile")]
+mod json;
 #[cfg(feature = "compile")]
 mod hash;
 #[cfg(feature = "compile")]
@@ -96,5 +120,5 @@ pub use compile::{Options, Report, compile};
 pub use error::{Error, ErrorKind, Result, Warning};
 #[cfg(feature = "compile")]
 pub use grammar::Grammar;
-pub use vocabulary::{MAX_TOKEN, Vocabulary};
+pub use vocabulary::{MAX_TOKEN, SPECIAL_BEGIN, SPECIAL_END, Vocabulary, special_token};
 pub use walk::{MAX_SPACE, MAX_STACK, MAX_TOKEN_PUSHES, WALK_WORDS, Walk};

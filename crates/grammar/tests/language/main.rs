@@ -1,6 +1,7 @@
 //! What the automata accept, against other implementations and by hand.
 
 mod compositions;
+mod descriptions;
 mod examples;
 mod hostile;
 mod masks;
