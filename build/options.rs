@@ -222,7 +222,13 @@ impl Row {
 
     /// Whether the field is an `Option`: what is empty where nothing is given needs none.
     fn optional(&self) -> bool {
-        self.default.is_none() && matches!(self.kind.as_str(), "number" | "whole" | "flag" | "text" | "name" | "objects")
+        self.default.is_none()
+            && match self.kind.as_str() {
+                "number" | "whole" | "flag" | "text" | "name" | "objects" => true,
+                // Where an empty one says the same as none, the row gives the type.
+                "object" => self.r#type.is_none(),
+                _ => false,
+            }
     }
 
     fn ty(&self) -> Result<String, String> {

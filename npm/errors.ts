@@ -13,6 +13,9 @@ export type ErrorCode =
   | 'GPU' // the GPU refused a shader or a command
   | 'UNKNOWN_KERNEL' // a kernel or variant was forced that does not exist or cannot run here
   | 'CONTEXT_FULL' // prompt and answer do not fit into the context
+  | 'UNSUPPORTED_SCHEMA' // a schema or regular expression says something that cannot be enforced; `data` says where
+  | 'INVALID_SCHEMA' // a schema or regular expression is none, or nothing satisfies it
+  | 'GRAMMAR_TOO_LARGE' // a schema or regular expression needs more states than there are
   | 'ABORTED' // your AbortSignal was aborted
   | 'TOKENIZER' // the model's tokenizer cannot be built, or refuses the text
   | 'TEMPLATE' // the model's chat template fails
@@ -34,6 +37,9 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
   'GPU',
   'UNKNOWN_KERNEL',
   'CONTEXT_FULL',
+  'UNSUPPORTED_SCHEMA',
+  'INVALID_SCHEMA',
+  'GRAMMAR_TOO_LARGE',
   'ABORTED',
   'TOKENIZER',
   'TEMPLATE',

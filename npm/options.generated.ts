@@ -167,6 +167,32 @@ export interface GenerateOptions {
   reuse?: boolean;
   /** Tools (JSON schemas) for the chat template. */
   tools?: readonly object[];
+  /**
+   * Which of the tools the answer calls. `auto`: the model decides; what it writes into a call of a tool with `strict:
+   * true` is forced to satisfy the tool's schema. `none`: none, and the prompt does not tell of them. `required`: at
+   * least one. The name of a tool: that one. Calls that are required are forced, by the format of the model's family.
+   * Default `auto`.
+   */
+  toolChoice?: string;
+  /** Whether an answer whose calls are forced may have several. Default true. */
+  parallelToolCalls?: boolean;
+  /**
+   * Forces the answer to be JSON that satisfies this JSON Schema (draft 2020-12), with its keys in the schema's order;
+   * `{}` is any JSON. A thought before it stays free. What the schema says and the engine cannot enforce rejects with
+   * UNSUPPORTED_SCHEMA. Default: any text.
+   */
+  schema?: Record<string, unknown>;
+  /**
+   * Forces the answer to match this regular expression (ECMA-262, without backreferences) as a whole. Default: none.
+   */
+  regex?: string;
+  /** Forces the answer to be one of these texts. Up to 10000 of up to 65536 bytes each. Default: any text. */
+  choice?: string | readonly string[];
+  /**
+   * Leaves out what of a schema cannot be enforced, instead of rejecting; `grammar.warnings` of the result lists it.
+   * Default false.
+   */
+  lenient?: boolean;
   /** Further variables for the chat template. */
   templateOptions?: Record<string, unknown>;
   /** Returns the raw logits of the last prompt position. Default false. */
@@ -303,6 +329,12 @@ export const GENERATE: Rows<GenerateOptions> = {
   overflow: { kind: 'name', names: ['error', 'shift'], default: 'error' },
   reuse: { kind: 'flag', default: true },
   tools: { kind: 'objects' },
+  toolChoice: { kind: 'text', default: 'auto' },
+  parallelToolCalls: { kind: 'flag', default: true },
+  schema: { kind: 'object' },
+  regex: { kind: 'text' },
+  choice: { kind: 'texts', most: 10000, bytes: 65536 },
+  lenient: { kind: 'flag', default: false },
   templateOptions: { kind: 'object' },
   logits: { kind: 'flag', default: false },
   logitsFrom: { kind: 'whole', least: 0, most: 4294967295, needs: 'logits' },

@@ -308,6 +308,8 @@ export interface GenerateResult {
   };
   /** The GPU that it was made on. */
   adapter: AdapterInfo;
+  /** What the answer was forced to be, where it was: by `schema`, `regex`, `choice`, or calls of tools. */
+  grammar?: CompiledGrammar;
   /** Name of the lane and the variants. */
   plan: string;
   /** (V) raw logits of the last prompt position, where asked for. */
@@ -316,6 +318,28 @@ export interface GenerateResult {
   profile?: ProfileRow[];
   /** (T, V) raw logits of the prompt positions from `logitsFrom` on, where asked for. */
   all_logits?: Float32Array[];
+}
+
+/** A grammar as the GPU walks it. */
+export interface CompiledGrammar {
+  /** States of the automaton. */
+  states: number;
+  /** Bytes of it on the GPU. */
+  bytes: number;
+  /** How long compiling took, in milliseconds; 0 where it was at hand from before. */
+  ms: number;
+  /** What of the schema says nothing here: what `lenient` left out, and keywords that JSON Schema does not know. */
+  warnings: SchemaWarning[];
+}
+
+/** What of a schema is not enforced. */
+export interface SchemaWarning {
+  /** Where in the schema, as a JSON pointer. */
+  pointer: string;
+  /** The keyword. */
+  keyword: string;
+  /** Why. */
+  reason: string;
 }
 
 /** The GPU. */

@@ -63,7 +63,7 @@ fn holds(ranges: &[(u8, u8)], b: u8) -> bool {
 
 /// The categories that lead from a state back to it, and whether they count ([`COUNTS`]).
 #[cfg(feature = "compile")]
-pub(crate) fn state_categories(automaton: &Automaton, state: u32) -> u32 {
+pub fn state_categories(automaton: &Automaton, state: u32) -> u32 {
     let mut bits = 0;
     // Whether characters count has to be one thing for all categories of a state.
     let mut counted: Option<bool> = None;
