@@ -17,6 +17,7 @@ import {
   type ChatCompletionParams,
   type ChatMessage,
   type ChatTool,
+  type CompiledGrammar,
   type CompletionStream,
   type CompletionUsage,
   type Engine,
@@ -49,7 +50,6 @@ export function millrace(engine: Engine): MillraceModel {
 
     async doGenerate(options) {
       const { params, warnings, signal } = asked(options);
-      await look(engine, params, warnings);
       const answer = await engine.chat.completions.create({ ...params, stream: false }, signal);
       const { message, finish_reason } = answer.choices[0]!;
       const content: LanguageModelV4Content[] = [];
@@ -64,13 +64,13 @@ export function millrace(engine: Engine): MillraceModel {
         providerMetadata: metadataOf(answer.usage),
         request: { body: params },
         response: { id: answer.id, timestamp: new Date(answer.created * 1000), modelId: answer.model, body: answer },
-        warnings,
+        warnings: [...warnings, ...warningsOf(answer.usage.grammar)],
       };
     },
 
     async doStream(options) {
       const { params, warnings, signal } = asked(options);
-      await look(engine, params, warnings);
+      warnings.push(...(await unenforced(engine, params)));
       const chunks = await engine.chat.completions.create(
         { ...params, stream: true, stream_options: { include_usage: true } },
         signal,
@@ -170,17 +170,19 @@ function asked(options: LanguageModelV4CallOptions): {
   return { params, warnings, signal: options.abortSignal ? { signal: options.abortSignal } : {} };
 }
 
-/** Compiles an answer's schema before it is asked for: a stream says first what it warns of. The engine then has it at hand. */
-async function look(engine: Engine, params: ChatCompletionParams, warnings: SharedV4Warning[]): Promise<void> {
+/** What of an answer's schema is not enforced. A stream has to say it first, and so compiles the schema before it asks for the answer. */
+async function unenforced(engine: Engine, params: ChatCompletionParams): Promise<SharedV4Warning[]> {
   const { response_format: format, lenient } = params;
-  if (format?.type !== 'json_schema' || !format.json_schema.schema) return;
-  const compiled = await engine.compileSchema(format.json_schema.schema, { lenient: lenient ?? false });
-  for (const { pointer, keyword, reason } of compiled.warnings)
-    warnings.push({
-      type: 'unsupported',
-      feature: `schema: ${keyword}`,
-      details: pointer === '' ? reason : `${pointer}: ${reason}`,
-    });
+  if (format?.type !== 'json_schema' || !format.json_schema.schema) return [];
+  return warningsOf(await engine.compileSchema(format.json_schema.schema, { lenient: lenient ?? false }));
+}
+
+function warningsOf(grammar: CompiledGrammar | undefined): SharedV4Warning[] {
+  return (grammar?.warnings ?? []).map(({ pointer, keyword, reason }) => ({
+    type: 'unsupported',
+    feature: `schema: ${keyword}`,
+    details: pointer === '' ? reason : `${pointer}: ${reason}`,
+  }));
 }
 
 function refused(what: string): MillraceError {

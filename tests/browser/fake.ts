@@ -34,12 +34,12 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
   let stopped = 0;
   const engine = {
     info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
-    // What the tests' schemas say that cannot be enforced is `not`.
+    // What the tests' schemas say that cannot be enforced is `uniqueItems`.
     async compileSchema(schema: Record<string, unknown>, { lenient = false } = {}): Promise<CompiledGrammar> {
-      const what = { pointer: '', keyword: 'not', reason: 'it is not known what else there is' };
-      if ('not' in schema && !lenient)
+      const what = { pointer: '', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };
+      if ('uniqueItems' in schema && !lenient)
         throw new MillraceError('UNSUPPORTED_SCHEMA', `${what.keyword}: ${what.reason}`, { data: what });
-      return { ...GRAMMAR, warnings: 'not' in schema ? [what] : [] };
+      return { ...GRAMMAR, warnings: 'uniqueItems' in schema ? [what] : [] };
     },
     generate(input: Input, options: GenerateOptions) {
       const answer = says[asked.length] ?? ['.'];

@@ -303,7 +303,7 @@ plain('JSON that is cut off ends by length, and what was forced is told', async 
     ['{"a":', 'true}'],
   ]);
   const chat = new ChatCompletions(engine);
-  const params = { ...HELLO, response_format: jsonOf({ not: {} }), lenient: true };
+  const params = { ...HELLO, response_format: jsonOf({ uniqueItems: true }), lenient: true };
   const cut = await chat.parse({ ...params, max_tokens: 2 });
   expect(cut.choices[0]).toMatchObject({
     finish_reason: 'length',
@@ -311,7 +311,7 @@ plain('JSON that is cut off ends by length, and what was forced is told', async 
   });
   const whole = await chat.parse<{ a: boolean }>(params);
   expect(whole.choices[0]!.message.parsed).toEqual({ a: true });
-  expect(whole.usage.grammar).toMatchObject({ ...GRAMMAR, warnings: [{ keyword: 'not' }] });
+  expect(whole.usage.grammar).toMatchObject({ ...GRAMMAR, warnings: [{ keyword: 'uniqueItems' }] });
   const last: unknown[] = [];
   const stream = await chat.create({ ...params, stream: true, stream_options: { include_usage: true } });
   for await (const { usage } of stream) last.push(usage?.grammar);
@@ -468,11 +468,11 @@ plain('the official client parses: whole, streamed, tools by zod, cut off, a sch
   await expect(openai.chat.completions.parse({ ...ask, response_format, max_tokens: 3 })).rejects.toThrow(/length/);
 
   for (const [code, params, param] of [
-    ['UNSUPPORTED_SCHEMA', { response_format: jsonOf({ not: {} }) }, 'response_format'],
+    ['UNSUPPORTED_SCHEMA', { response_format: jsonOf({ uniqueItems: true }) }, 'response_format'],
     ['INVALID_SCHEMA', { tools, tool_choice: 'required' as const }, 'tools'],
     ['GRAMMAR_TOO_LARGE', { response_format: jsonOf({}) }, 'response_format'],
   ] as const) {
-    const data = { pointer: '/not', keyword: 'not', reason: 'it is not' };
+    const data = { pointer: '/items', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };
     const refused = client(fake([new MillraceError(code, 'no', { data })]).engine);
     await expect(refused.chat.completions.create({ ...ask, ...params })).rejects.toMatchObject({
       status: 400,
