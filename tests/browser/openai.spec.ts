@@ -318,6 +318,23 @@ plain('JSON that is cut off ends by length, and what was forced is told', async 
   expect(last.at(-1)).toMatchObject(GRAMMAR);
 });
 
+plain('parse reads answers and the arguments of strict tools, by the schemas of OpenAI’s helpers too', async () => {
+  const call = callOf('time', '{"zone"', ':"UTC"}');
+  const { engine } = fake([['{"at":"2026-11-24"}'], ['{"at":1}'], ['Hi'], call, call, call.slice(0, 2)]);
+  const chat = new ChatCompletions(engine);
+  const response_format = zodResponseFormat(z.object({ at: z.iso.date() }), 'at');
+  const parsed = async (params: object) => (await chat.parse({ ...HELLO, ...params })).choices[0]!.message;
+  expect((await parsed({ response_format })).parsed).toEqual({ at: '2026-11-24' });
+  // What does not satisfy it is the helper's error.
+  await expect(parsed({ response_format })).rejects.toThrow(/invalid_type/);
+  expect((await parsed({})).parsed).toBeNull();
+  const strict = zodFunction({ name: 'time', parameters: z.object({ zone: z.string() }) });
+  const args = async (params: object) => (await parsed(params)).tool_calls![0]!.function.parsed_arguments;
+  expect(await args({ tools: [strict] })).toEqual({ zone: 'UTC' });
+  expect(await args({ tools: TOOLS })).toBeNull();
+  expect(await args({ tools: [strict], max_tokens: 2 })).toBeNull();
+});
+
 plain('calls that are forced: all of tool_choice, and how their answers end', async () => {
   const call = callOf('time', '{"zone"', ':1}');
   const { engine, asked } = fake(Array.from({ length: 7 }, () => call));
