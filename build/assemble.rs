@@ -86,7 +86,7 @@ impl From<&Argument> for Value {
 }
 
 /// Axes that a template may have.
-const AXES: [&str; 8] = ["weight", "act", "out", "kv", "tiles", "width", "span", "reduce"];
+const AXES: [&str; 9] = ["weight", "act", "out", "kv", "tiles", "width", "span", "grammar", "reduce"];
 
 fn axis_name(axis: &str) -> &'static str {
     AXES.into_iter().find(|known| *known == axis).unwrap_or_default()
@@ -305,6 +305,7 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "kv" => &["f32", "f16", "q8"],
             "width" => &["e64", "e128", "e256"],
             "span" => &["n64", "n128"],
+            "grammar" => &["free", "walk"],
             "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg"],
             _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: {}", AXES.join(", "))),
         };

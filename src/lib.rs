@@ -18,6 +18,7 @@ pub use millrace_core::blocks;
 pub mod format;
 pub mod store;
 pub mod text;
+pub mod grammar;
 pub mod sample;
 pub mod kernels;
 pub mod gpu;

@@ -351,6 +351,7 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
                 afresh: true,
                 resumed: false,
                 extras: Extras::default(),
+                constraint: None,
                 chunk: options.load.chunk,
             };
             text.extend(session.generate(first, cancel, &mut |_| true).await?.tokens);
@@ -363,6 +364,7 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
                 afresh: false,
                 resumed: false,
                 extras: Extras::default(),
+                constraint: None,
                 chunk: options.load.chunk,
             };
             let outcome = session.generate(second, cancel, &mut |_| true).await?;
@@ -390,6 +392,7 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, report: &
         afresh: true,
         resumed: false,
         extras: Extras::default(),
+                constraint: None,
         chunk: options.load.chunk,
     };
     let outcome = session
@@ -442,7 +445,7 @@ mod plans {
     use crate::kernels::Caps;
     use crate::layout::{Layout, Sizes};
     use crate::model::{self, Reserve};
-    use crate::plan::{Lane, Selector};
+    use crate::plan::{Asked, GrammarRoom, Lane, Selector};
 
     /// Every kernel of every shape: at least half of the threads that it launches have something to do.
     #[test]
@@ -460,7 +463,7 @@ mod plans {
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, None, &[]).unwrap();
                 let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
-                let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, true).unwrap();
+                let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) }).unwrap();
                 for step in &plans[Pass::Decode].steps {
                     let active = step.active(1088);
                     assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);
@@ -481,7 +484,7 @@ mod plans {
             let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |label, bytes| layout.weight(label, bytes) };
             let model = model::open(&checkpoint, &mut reserve).unwrap();
             let select = Selector::new(&Caps::least(), Lane::Fast, None, &[]).unwrap();
-            build_plans(model.as_ref(), &mut layout, &select, Sizes { rows, capacity: 1152, slots: 1, ring: 32 }, false).map(drop)
+            build_plans(model.as_ref(), &mut layout, &select, Sizes { rows, capacity: 1152, slots: 1, ring: 32 }, Asked::default()).map(drop)
         };
         plan(8191).unwrap();
         let error = plan(8192).unwrap_err();

@@ -8,6 +8,7 @@ mod delta;
 mod device;
 mod embed;
 mod experts;
+mod grammar;
 mod norm;
 mod product;
 pub mod random;
@@ -94,6 +95,7 @@ const CASES: &[(&str, Cases)] = &[
     ("threshold", sampler::threshold),
     ("pick", sampler::pick),
     ("advance", sampler::advance),
+    ("constrain", grammar::constrain),
     ("penalize", sampler::penalize),
     ("logprobs", sampler::logprobs),
     ("logprobs_append", sampler::logprobs_append),

@@ -198,7 +198,10 @@ pub fn pick(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     })
 }
 
-pub fn advance(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+pub fn advance(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    if variant.axis("grammar") == Some("walk") {
+        return super::grammar::advance(random);
+    }
     let mut stop = OFF.stop;
     stop[..3].copy_from_slice(&[900, 901, 5]);
     let stops = Sampling { n_stop: 3, stop, ..OFF };

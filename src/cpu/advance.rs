@@ -1,4 +1,5 @@
 use super::Call;
+use super::constrain::{token, walked};
 use super::sampling::params;
 use crate::kernels::State;
 use crate::sample::{AFTER_END, MAX_STOP, NOT_A_NUMBER, SLICES};
@@ -20,14 +21,28 @@ pub fn run(call: &Call) {
             ring[slot] = NOT_A_NUMBER;
             state.done = 1;
         } else {
-            let token = best[1];
-            ring[slot] = token;
-            state.token = token;
+            let chosen = best[1];
+            ring[slot] = chosen;
+            state.token = chosen;
             state.pos += state.rows;
             state.rows = 1;
             let stops = &params.stop[..(params.n_stop as usize).min(MAX_STOP)];
-            state.done = u32::from(state.step >= state.limit || stops.contains(&token));
+            state.done = u32::from(state.step >= state.limit || stops.contains(&chosen));
+            if call.axis("grammar") == "walk" {
+                follow(call, chosen as usize);
+            }
         }
     }
     call.write("state")[..State::BYTES / 4].copy_from_slice(&state.words());
+}
+
+/// Takes a token's way through the grammar. What `constrain` has let through can be walked.
+fn follow(call: &Call, id: usize) {
+    let (automaton, mut walk) = walked(call);
+    let (bytes, ends) = token(call, id);
+    if !ends && walk.advance_token(&automaton, &bytes) {
+        let words = walk.words();
+        // What is left above the stack's top says nothing.
+        call.write("walk")[..words.len()].copy_from_slice(&words);
+    }
 }

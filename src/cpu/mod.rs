@@ -5,6 +5,7 @@ mod activate;
 mod advance;
 mod attention;
 mod attention_prefill;
+mod constrain;
 mod conv;
 mod delta;
 mod embed;
@@ -72,6 +73,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("threshold", threshold::run),
     ("pick", pick::run),
     ("advance", advance::run),
+    ("constrain", constrain::run),
     ("penalize", penalize::run),
     ("logprobs", logprobs::run),
     ("logprobs_append", logprobs::append),

@@ -10,6 +10,7 @@ use super::session::Session;
 use crate::base::{Cancel, now_ms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Pending, Snapshot};
+use crate::grammar::Constraint;
 use crate::kernels::State;
 use crate::layout::Control;
 use crate::plan::{Pass, Stage};
@@ -64,6 +65,8 @@ pub struct Run<'a> {
     pub resumed: bool,
     /// Bias, log probabilities, and what penalties count.
     pub extras: Extras<'a>,
+    /// What the answer has to be, and where it stands in that. It moves on with what is sampled.
+    pub constraint: Option<&'a mut Constraint>,
     /// Tokens between two readbacks; as many as the measured speed allows where it is not given.
     pub chunk: Option<u32>,
 }
@@ -150,6 +153,7 @@ struct Needs {
     /// Penalties and bias; they also keep the logits that log probabilities are computed from.
     penalize: bool,
     logprobs: bool,
+    grammar: bool,
 }
 
 impl Needs {
@@ -160,13 +164,16 @@ impl Needs {
             rounds: sampling.filter_rounds(vocab as u32),
             penalize: sampling.penalizes() || !extras.bias.is_empty() || extras.logprobs,
             logprobs: extras.logprobs,
+            grammar: run.constraint.is_some(),
         }
     }
 
     /// Whether a stage of a decode step has anything to do.
     fn wants(self, stage: Stage) -> bool {
         match stage {
-            Stage::Embed | Stage::Layer(_) | Stage::Head | Stage::Choose | Stage::Advance => true,
+            Stage::Embed | Stage::Layer(_) | Stage::Head | Stage::Choose => true,
+            Stage::Constrain | Stage::Walk => self.grammar,
+            Stage::Advance => !self.grammar,
             Stage::Penalize => self.penalize,
             Stage::Logprobs | Stage::Record => self.logprobs,
             Stage::Largest | Stage::Threshold => self.temperature,
@@ -189,11 +196,14 @@ struct Flight {
 
 impl Session {
     /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_step`, which hears of each, returns false.
-    pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
+    pub async fn generate(&mut self, mut run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
         let needs = Needs::of(&run, self.model().config().vocab);
         if needs.penalize {
             self.prepare_extras().await?;
+        }
+        if let Some(constraint) = &run.constraint {
+            self.prepare_grammar(constraint).await?;
         }
         let before = self.gpu.counters().snapshot();
         let sequence = run.sequence;
@@ -234,6 +244,9 @@ impl Session {
         self.put(Control::Sampling, bytes_of(&run.sampling))?;
         if needs.penalize {
             self.put(Control::Tallies, cast_slice(&self.tallies(run.prompt, run.extras)))?;
+        }
+        if let Some(constraint) = &run.constraint {
+            self.put(Control::Walk, cast_slice(&constraint.words()))?;
         }
         let token = run.prompt.last().copied().unwrap_or_default();
         self.put(Control::Decode, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, slot, ..State::default() }))?;
@@ -309,8 +322,14 @@ impl Session {
             let fresh: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
             let ended = fresh.len() < ids.len();
             ended_there |= ended || fresh.last().is_some_and(|id| run.sampling.stops(*id));
+            let walked = run.constraint.as_deref_mut().map_or(Ok(()), |it| fresh.iter().filter(|id| **id != NOT_A_NUMBER).try_for_each(|id| it.take(*id)));
+            if let Err(e) = walked {
+                failure.get_or_insert(e);
+                going = false;
+                continue;
+            }
             if fresh.contains(&NOT_A_NUMBER) {
-                failure.get_or_insert_with(not_a_number);
+                failure.get_or_insert_with(|| nothing_to_choose(run.constraint.as_deref()));
                 going = false;
                 continue;
             }
@@ -460,7 +479,10 @@ fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<L
         .collect()
 }
 
-fn not_a_number() -> Error {
+fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
+    if constraint.is_some_and(|it| !it.goes_on()) {
+        return Error::tokenizer("no token of this model goes on as the grammar wants it: allow other characters, or take another model");
+    }
     Error::gpu("the model's logits are not numbers: its file is damaged, or this GPU computes wrongly; try lane exact")
 }
 

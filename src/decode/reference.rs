@@ -10,7 +10,7 @@ use crate::format::Checkpoint;
 use crate::kernels::{Caps, State};
 use crate::layout::{BufferId, Control, Layout, Name, Role, Scratch, Sizes};
 use crate::model::{self, Model, Reserve};
-use crate::plan::{Lane, Pass, Plans, Selector};
+use crate::plan::{Asked, Lane, Pass, Plans, Selector};
 use crate::sample::Sampling;
 use crate::weights;
 
@@ -32,7 +32,7 @@ impl TwinSession {
         let mut model = model::open(checkpoint, &mut reserve)?;
         model::read_rope_divisors(checkpoint, model.as_mut()).await?;
         let sizes = Sizes { rows, capacity, slots: 1, ring: super::RING };
-        let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, false)?;
+        let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, Asked::default())?;
         let memory = Memory::new(&layout);
         let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
         weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &memory, &mut |_| {}).await?;

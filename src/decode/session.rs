@@ -9,12 +9,13 @@ use futures_util::future::LocalBoxFuture;
 use crate::base::{Cancel, now_ms};
 use crate::check;
 use crate::error::{Error, ErrorKind, Result};
+use crate::grammar::{Constraint, Grammar, Vocabulary};
 use crate::gpu::{Bound, Buffer, Gpu, Upload};
 use crate::kernels::{State, Variant};
 use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Scratch, Sizes};
 use crate::model::Model;
 use crate::plan::tuning::Known;
-use crate::plan::{Builder, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
+use crate::plan::{Asked, Builder, GrammarRoom, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
 use crate::source::Files;
 use crate::state::{Saved, SequenceId, Settings, States};
 use crate::store::Writer;
@@ -25,6 +26,8 @@ use super::generate::{LOGPROBS_ROW, Outcome};
 
 /// Readbacks under way at one time, and one to spare.
 const STAGING: usize = 3;
+/// Room for a grammar at first, in words: half of all published schemas need less.
+const LEAST_AUTOMATON: usize = 1 << 14;
 
 /// A step with everything that recording it needs.
 pub(super) struct Encoded {
@@ -45,8 +48,10 @@ pub struct Session {
     sizes: Sizes,
     context: u32,
     plans: Plans,
-    /// Whether the plan of a decode step has what penalties, bias and log probabilities need: once somebody has asked for one of them.
-    extras: bool,
+    /// What the plan of a decode step has beyond what every answer needs: once somebody has asked for it.
+    asked: Asked,
+    /// The grammar and the tokens that are in the GPU's memory.
+    resident: Option<(Rc<Grammar>, Rc<Vocabulary>)>,
     /// The plans that are compiled: prefill and decode, and once somebody has had time the passes of fewer rows.
     encoded: [Option<Vec<Encoded>>; Pass::ALL.len()],
     /// Another one whenever plans or what is compiled of them become others, in whatever session.
@@ -77,20 +82,20 @@ pub struct SelfTest {
     pub ms: f64,
 }
 
-/// A plan for each pass, and the buffers they need after the weights. `extras`: with what penalties, bias and log probabilities need.
-pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, extras: bool) -> Result<Plans> {
-    let mut of = |pass| build_plan(model, layout, select, sizes, pass, extras);
+/// A plan for each pass, and the buffers they need after the weights.
+pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked) -> Result<Plans> {
+    let mut of = |pass| build_plan(model, layout, select, sizes, pass, asked);
     // States are reserved by whoever comes first, as large as a prefill pass wants them.
     Ok(Plans::new([of(Pass::Prefill)?, of(Pass::Short)?, of(Pass::Few)?, of(Pass::Decode)?]))
 }
 
 /// The plan of one pass.
-pub(super) fn build_plan(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, pass: Pass, extras: bool) -> Result<Plan> {
+pub(super) fn build_plan(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, pass: Pass, asked: Asked) -> Result<Plan> {
     let mut b = Builder::new(layout, select, sizes, pass);
     model.layers(&mut b)?;
     let logits = model.head(&mut b)?;
     if pass == Pass::Decode {
-        b.sample(logits, model.config().vocab, extras)?;
+        b.sample(logits, model.config().vocab, asked)?;
     }
     let plan = b.finish();
     debug_assert!(hazards(&plan, layout).is_empty(), "{pass:?}: {:?}", hazards(&plan, layout));
@@ -128,7 +133,8 @@ impl Session {
             sizes,
             context,
             plans: Plans::default(),
-            extras: false,
+            asked: Asked::default(),
+            resident: None,
             encoded: Default::default(),
             edition: 0,
             staging,
@@ -157,7 +163,7 @@ impl Session {
     /// Plans, makes the layout's buffers that are not there yet, compiles and binds what was compiled before, and at least prefill and decode.
     fn plan(&mut self) -> Result<()> {
         self.edition = next_edition();
-        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.extras)?;
+        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked)?;
         self.make_buffers()?;
         let compiled: Vec<Pass> = Pass::ALL.into_iter().filter(|pass| matches!(pass, Pass::Prefill | Pass::Decode) || self.has(*pass)).collect();
         for pass in compiled {
@@ -167,20 +173,28 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the layout's buffers that are not there yet.
+    /// Makes the layout's buffers that are not there yet, and those again that have become larger: only what is written again before it is read does.
     fn make_buffers(&mut self) -> Result<()> {
+        for (buffer, spec) in self.buffers.iter_mut().zip(self.layout.specs()) {
+            if spec.bytes > buffer.bytes() {
+                *buffer = self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec))?;
+            }
+        }
         for spec in &self.layout.specs()[self.buffers.len()..] {
             self.buffers.push(self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec))?);
         }
         Ok(())
     }
 
-    /// Compiles what penalties, bias and log probabilities need, if it is not there yet, and tests it where the other kernels were tested.
-    pub(super) async fn prepare_extras(&mut self) -> Result<()> {
-        if self.extras {
+    /// Compiles what a decode step needs for this, if it is not there yet, and tests it where the other kernels were tested.
+    async fn prepare(&mut self, asked: Asked, what: &str) -> Result<()> {
+        let before = std::mem::replace(&mut self.asked, asked);
+        if before == asked {
             return Ok(());
         }
-        self.extras = true;
+        if before.grammar != asked.grammar {
+            self.resident = None;
+        }
         self.plan()?;
         if !self.self_tested {
             return Ok(());
@@ -189,12 +203,36 @@ impl Session {
         match test {
             Ok(test) if test.wrong.is_empty() => return Ok(()),
             _ => {
-                self.extras = false;
+                self.asked = before;
+                self.resident = None;
                 self.plan()?;
             }
         }
         let wrong: Vec<_> = test?.wrong.into_iter().map(|(variant, how)| format!("{variant}: {how}")).collect();
-        Err(Error::gpu(format!("this GPU or its driver computes penalties or log probabilities wrongly, leave them out: {}", wrong.join("; "))))
+        Err(Error::gpu(format!("this GPU or its driver computes {what} wrongly, leave them out: {}", wrong.join("; "))))
+    }
+
+    /// Makes ready for penalties, bias and log probabilities.
+    pub(super) async fn prepare_extras(&mut self) -> Result<()> {
+        self.prepare(Asked { extras: true, ..self.asked }, "penalties or log probabilities").await
+    }
+
+    /// Makes ready for a grammar, and puts it and the model's tokens into the GPU's memory where others are there. Room for grammars grows by doubling.
+    pub(super) async fn prepare_grammar(&mut self, constraint: &Constraint) -> Result<()> {
+        let (grammar, vocabulary) = (constraint.grammar(), constraint.vocabulary());
+        let words = grammar.words();
+        let room = self.asked.grammar.map_or(LEAST_AUTOMATON, |room| room.automaton);
+        let room = GrammarRoom { automaton: room.max(words.len().next_power_of_two()), token_bytes: vocabulary.bytes.len().max(1) };
+        self.prepare(Asked { grammar: Some(room), ..self.asked }, "grammars").await?;
+        if self.resident.as_ref().is_none_or(|(_, there)| !Rc::ptr_eq(there, vocabulary)) {
+            self.put(Control::Vocabulary, cast_slice(&vocabulary.heads))?;
+            self.put(Control::TokenBytes, cast_slice(&vocabulary.bytes))?;
+        }
+        if self.resident.as_ref().is_none_or(|(there, _)| !Rc::ptr_eq(there, grammar)) {
+            self.put(Control::Automaton, cast_slice(&words))?;
+        }
+        self.resident = Some((grammar.clone(), vocabulary.clone()));
+        Ok(())
     }
 
     fn put_rotations(&self) -> Result<()> {
@@ -339,9 +377,9 @@ impl Session {
         Settings { model: model.to_owned(), lane: self.lane(), kv: self.select.kv() }
     }
 
-    /// Whether the plan of a decode step has what penalties, bias and log probabilities need.
-    pub(super) fn has_extras(&self) -> bool {
-        self.extras
+    /// What the plan of a decode step has beyond what every answer needs.
+    pub(super) fn asked(&self) -> Asked {
+        self.asked
     }
     /// What the plans are made for.
     pub fn sizes(&self) -> Sizes {

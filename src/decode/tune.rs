@@ -117,7 +117,7 @@ impl Session {
     /// Those steps of a decode plan, as the selector would choose them now, ready to run.
     pub(super) fn encode_some(&mut self, steps: &[usize]) -> Result<Vec<Encoded>> {
         let mut layout = self.layout().clone();
-        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.has_extras())?;
+        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.asked())?;
         steps.iter().map(|i| self.encode_step(&plan.steps[*i])).collect()
     }
 }

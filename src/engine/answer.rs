@@ -66,8 +66,9 @@ impl Engine {
             }
         };
 
+        let (mut constraint, grammar) = self.constraint(request, rendered.as_deref()).await?.unzip();
         let tokenizer = self.tokenizer.clone();
-        let reading = rendered.map(|prompt| Parser::new(self.formats.clone(), calls::tools(request.tools.as_ref()), &prompt));
+        let reading = rendered.map(|prompt| Parser::new(self.formats.clone(), calls::tools(request.offered()), &prompt));
         let mut out = Output {
             reading,
             decoder: tokenizer.stream(),
@@ -89,7 +90,8 @@ impl Engine {
             let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
             let limit = wanted.min(room).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX));
             let extras = Extras { bias: &bias, answered: outcome.tokens.len(), logprobs: request.logprobs.is_some() };
-            let run = Run { sequence, prompt: &prompt, sampling, limit, afresh: !request.reuse, resumed, extras, chunk: self.options.chunk };
+            let chunk = self.options.chunk;
+            let run = Run { sequence, prompt: &prompt, sampling, limit, afresh: !request.reuse, resumed, extras, constraint: constraint.as_mut(), chunk };
             let started = now_ms();
             let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
                 Err(e) if e.kind() == ErrorKind::Aborted => break,
@@ -161,6 +163,7 @@ impl Engine {
             recoveries: losses.count,
             finish_reason,
             seed,
+            grammar,
             timings: Timings { load_ms: self.load_ms, ..outcome.timings },
             counters: GenerationCounters::new(outcome.counters, outcome.prefill_submits),
             adapter: self.session.gpu().caps().into(),

@@ -11,7 +11,7 @@ use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::kernels::Caps;
 use crate::layout::{BufferSpec, Kv, Layout, Role, Sizes, StateShape};
-use crate::plan::{self, Pass};
+use crate::plan::{self, Asked, Pass};
 use crate::source::Files;
 use crate::store::size;
 use crate::text::{ChatTemplate, Tokenizer};
@@ -123,7 +123,7 @@ async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &Lo
     let (mut layout, model) = reserve(checkpoint, options, Some(tokens), gpu.caps()).await?;
     let context = context_of(options, model.config())?;
     let sizes = sizes_of(options, context);
-    let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, false)?;
+    let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, Asked::default())?;
     select.finish()?;
     let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
     let about = describe(checkpoint, model.as_ref(), chat)?;

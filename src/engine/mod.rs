@@ -4,6 +4,7 @@ mod answer;
 mod bisect;
 mod conversations;
 pub mod fit;
+mod forced;
 mod load;
 mod open;
 mod recover;
@@ -35,6 +36,7 @@ use crate::source::Files;
 use crate::text::calls::Formats;
 use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights::LoadTimes;
+use forced::Grammars;
 use recover::{Losses, Recovery};
 
 /// A loaded model.
@@ -51,6 +53,7 @@ pub struct Engine {
     recovery: Recovery,
     load_times: LoadTimes,
     load_ms: f64,
+    grammars: Grammars,
 }
 
 impl Engine {
@@ -87,6 +90,7 @@ impl Engine {
             recovery,
             load_times,
             load_ms,
+            grammars: Grammars::default(),
         })
     }
 
@@ -165,7 +169,7 @@ fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, reque
         Prompt::Text(text) => (tokenizer.encode(text, true)?, None),
         Prompt::Messages(messages) => {
             let template = template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
-            let text = template.render(messages, request.tools.as_ref(), &request.template, true)?;
+            let text = template.render(messages, request.offered(), &request.template, true)?;
             (tokenizer.encode(&text, false)?, Some(text))
         }
     };

@@ -36,6 +36,11 @@ impl Request {
     pub fn new(prompt: Prompt) -> Self {
         Self { prompt, temperature: 0.0, ..Self::default() }
     }
+
+    /// The tools that the model is told of.
+    pub(super) fn offered(&self) -> Option<&Value> {
+        self.tools.as_ref().filter(|_| self.tool_choice != "none")
+    }
 }
 
 /// What happens when prompt and answer fill the context.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::base::Progress;
 use crate::decode::{ProfileRow, Timings};
+use crate::grammar::Compiled;
 use crate::gpu::Snapshot;
 use crate::kernels::Caps;
 use crate::text::calls::Part;
@@ -139,6 +140,9 @@ pub struct Generation {
     pub finish_reason: FinishReason,
     /// The seed that was used.
     pub seed: u64,
+    /// What the answer was forced to be, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grammar: Option<Compiled>,
     /// Times and speeds.
     pub timings: Timings,
     /// Commands.

@@ -34,6 +34,14 @@ pub enum Control {
     Search,
     /// Of each token whether it is in the prompt, how often in the answer, and its bias.
     Tallies,
+    /// A grammar, as kernels walk it.
+    Automaton,
+    /// Where the answer stands in it.
+    Walk,
+    /// Of each token its first bytes, where all of them are, what they are made of, and whether it ends an answer.
+    Vocabulary,
+    /// The bytes of all tokens.
+    TokenBytes,
     /// The likeliest tokens of each step between two readbacks.
     Likeliest,
     /// The log probabilities of the token of each step, and of those.

@@ -25,6 +25,7 @@ pub use operations::{
     Rotation, Routing, Rule, Scores, ShortConv,
 };
 pub use print::{PlanRow, rows};
+pub use sampling::{Asked, GrammarRoom};
 pub use select::{Choice, Chosen, Lane, Selector};
 pub use stage::{FEW, Pass, Plans, SHORT, Stage};
 

@@ -94,6 +94,7 @@ impl Step {
             "norm" => share(number("KB") * 8.0, threads),
             "embed" => share(number("D") / 4.0, threads),
             "logit_stats" | "tally" | "pick" | "penalize" | "logprobs" => share(number("V"), groups * threads),
+            "constrain" => share(number("V"), threads * (number("V") / threads).ceil()),
             "activate" | "quantize" => number("KB") * 8.0 / (fixed(self.grid.0) * threads),
             // `advance`: one workgroup that looks at all candidates.
             _ => 1.0,

@@ -4,20 +4,38 @@ use super::builder::Operands;
 use super::{Builder, Extent, Grid, Stage, Value};
 use crate::base::numbers::BINS;
 use crate::error::Result;
+use crate::grammar::WALK_WORDS;
 use crate::layout::{Control, Scratch};
 use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
 
+/// Which steps a plan has that nobody needs who does not ask for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Penalties, bias and log probabilities.
+    pub extras: bool,
+    /// Grammars.
+    pub grammar: Option<GrammarRoom>,
+}
+
+/// How much room there is for grammars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrammarRoom {
+    /// Words of the largest grammar.
+    pub automaton: usize,
+    /// Words of the bytes of all tokens.
+    pub token_bytes: usize,
+}
+
 impl Builder<'_> {
-    /// Samples from the logits, appends the token to the ring and advances the decode loop's state. `extras`: with the steps for penalties, bias and
-    /// log probabilities, which nobody needs who does not ask for them.
-    pub fn sample(&mut self, logits: Value, vocab: usize, extras: bool) -> Result<()> {
+    /// Samples from the logits, appends the token to the ring and advances the decode loop's state.
+    pub fn sample(&mut self, logits: Value, vocab: usize, Asked { extras, grammar }: Asked) -> Result<()> {
         let words = |n: usize| n as u64 * 4;
         let bytes = words(vocab);
         let (wide, one) = (Grid(Extent::Fixed(SLICES), Extent::Fixed(1)), Grid::folded(1));
         let v = vec![("V", vocab as f64)];
         let params = self.layout.reserve(Control::Sampling, Sampling::BYTES as u64);
         let mut logits = logits;
-        let mut scored = None;
+        let (mut penalized, mut scored) = (None, None);
         if extras {
             self.stage(Stage::Penalize);
             let tallies = self.layout.reserve(Control::Tallies, words(2 * vocab));
@@ -26,8 +44,27 @@ impl Builder<'_> {
             let bindings: Operands = vec![("params", params.into()), ("logits", logits.into()), ("tallies", tallies.into()), ("raw", raw.into())];
             self.push("sample.penalize", chosen, v.clone(), bindings, wide, 3 * bytes);
             logits = self.made(logits.buffer);
-            let raw = self.made(raw);
+            penalized = Some(self.made(raw));
+        }
 
+        let walked: Operands = match grammar {
+            None => Operands::new(),
+            Some(room) => vec![
+                ("automaton", self.layout.reserve(Control::Automaton, words(room.automaton)).into()),
+                ("walk", self.layout.reserve(Control::Walk, words(WALK_WORDS)).into()),
+                ("vocabulary", self.layout.reserve(Control::Vocabulary, words(4 * vocab)).into()),
+                ("token_bytes", self.layout.reserve(Control::TokenBytes, words(room.token_bytes)).into()),
+            ],
+        };
+        if grammar.is_some() {
+            self.stage(Stage::Constrain);
+            let chosen = self.select.choose("constrain", &[])?;
+            let grid = Grid::folded((vocab as u32).div_ceil(chosen.variant.workgroup[0]));
+            self.push("sample.constrain", chosen, v.clone(), [vec![("logits", logits.into())], walked.clone()].concat(), grid, 5 * bytes);
+            logits = self.made(logits.buffer);
+        }
+
+        if let Some(raw) = penalized {
             self.stage(Stage::Logprobs);
             let sums = self.layout.reserve(Scratch::Sums, words(2 * SLICES as usize));
             let tops = self.layout.reserve(Scratch::Tops, words(2 * SLICES as usize * MAX_TOP_LOGPROBS));
@@ -91,8 +128,14 @@ impl Builder<'_> {
 
         self.stage(Stage::Advance);
         let ring = self.layout.reserve(Control::Ring, words(ring));
-        let chosen = self.select.choose("advance", &[])?;
-        self.push("sample.advance", chosen, vec![], vec![("params", params.into()), ("cand", cand.into()), ("ring", ring.into())], one, 0);
+        let bindings: Operands = vec![("params", params.into()), ("cand", cand.into()), ("ring", ring.into())];
+        let chosen = self.select.choose("advance", &[("grammar", "free")])?;
+        self.push("sample.advance", chosen, vec![], bindings.clone(), one, 0);
+        if grammar.is_some() {
+            self.stage(Stage::Walk);
+            let chosen = self.select.choose("advance", &[("grammar", "walk")])?;
+            self.push("sample.walk", chosen, vec![], [bindings, walked].concat(), one, 0);
+        }
         Ok(())
     }
 }

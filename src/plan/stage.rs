@@ -63,6 +63,8 @@ pub enum Stage {
     Head,
     /// Penalties and bias.
     Penalize,
+    /// What a grammar does not allow.
+    Constrain,
     /// Sums for log probabilities, and the likeliest tokens.
     Logprobs,
     /// The largest logit.
@@ -77,6 +79,8 @@ pub enum Stage {
     Record,
     /// The token, the position, and whether that was the end.
     Advance,
+    /// The same, and the token's way through a grammar.
+    Walk,
 }
 
 impl Stage {

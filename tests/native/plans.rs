@@ -7,7 +7,7 @@ use millrace::decode::build_plans;
 use millrace::kernels::Caps;
 use millrace::layout::{Form, Kv, Layout, Name, Scratch, Sizes};
 use millrace::model::{self, Reserve};
-use millrace::plan::{Hazard, Lane, Pass, Plan, Plans, Selector, Stage, hazards};
+use millrace::plan::{Asked, GrammarRoom, Hazard, Lane, Pass, Plan, Plans, Selector, Stage, hazards};
 use millrace::weights::Recipe;
 
 /// Devices whose plans differ: with everything, with subgroups only, with subgroup matrices, with nothing.
@@ -24,7 +24,7 @@ fn plans(shape: &str, quant: &str, caps: &Caps, lane: Lane, kv: Option<Kv>, max_
     let model = model::open(&checkpoint, &mut Reserve { max_binding, quantize: None, buffer: &mut buffer }).unwrap();
     let select = Selector::new(caps, lane, kv, &[]).unwrap();
     let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
-    let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, true).unwrap();
+    let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) }).unwrap();
     (plans, layout, model.config().architecture)
 }
 

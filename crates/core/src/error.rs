@@ -32,6 +32,12 @@ pub enum ErrorKind {
     UnknownKernel,
     /// Prompt and answer do not fit into the context.
     ContextFull,
+    /// A schema or regular expression says something that cannot be enforced.
+    UnsupportedSchema,
+    /// A schema or regular expression is none, or nothing satisfies it.
+    InvalidSchema,
+    /// A schema or regular expression needs more states than there are.
+    GrammarTooLarge,
     /// The caller's signal was aborted.
     Aborted,
     /// The tokenizer cannot be built or refuses the text.
@@ -63,6 +69,9 @@ impl ErrorKind {
             Self::Gpu => "GPU",
             Self::UnknownKernel => "UNKNOWN_KERNEL",
             Self::ContextFull => "CONTEXT_FULL",
+            Self::UnsupportedSchema => "UNSUPPORTED_SCHEMA",
+            Self::InvalidSchema => "INVALID_SCHEMA",
+            Self::GrammarTooLarge => "GRAMMAR_TOO_LARGE",
             Self::Aborted => "ABORTED",
             Self::Tokenizer => "TOKENIZER",
             Self::Template => "TEMPLATE",

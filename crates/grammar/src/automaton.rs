@@ -1,12 +1,5 @@
 //! The finished automaton, as arrays that go to the GPU as they are.
 
-use crate::budget::Budget;
-use crate::category::state_categories;
-use crate::determinize::{Action, Vpa};
-use crate::error::{Error, ErrorKind, Result};
-use crate::minimize::minimize;
-use crate::nfa::Effect;
-
 /// What a byte does in a state: the two highest bits of an entry of [`Automaton::table`].
 pub mod entry {
     /// To the state of the lowest 16 bits. An entry of 0 refuses: state 0 is dead.
@@ -27,12 +20,18 @@ pub const CLASS_WORDS: usize = 64;
 /// (`u32::MAX` where there is no bound).
 pub const SYMBOL_WORDS: usize = 3;
 
+/// States that an entry can name.
+pub(crate) const MAX_STATES: usize = 65_536;
+/// Symbols that an entry can name.
+pub(crate) const MAX_SYMBOLS: usize = 16_384;
+
 /// A byte-level visibly pushdown automaton. Every state can still be finished; state 0 is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Automaton {
     /// `(states, classes)` entries of [`entry`].
     pub table: Vec<u32>,
-    /// [`CLASS_WORDS`] words of byte classes, [`SYMBOL_WORDS`] words a symbol, then the states that symbols go on in.
+    /// [`CLASS_WORDS`] words of byte classes, [`SYMBOL_WORDS`] words a symbol, then the states that symbols go on in,
+    /// as many behind the beginning of each as the automaton has outcomes.
     pub info: Vec<u32>,
     /// `(states)` words: bits 0 to 15 are the [`category`](crate::category)s that lead back to the state, bit 16 says that their characters are
     /// counted, bit 17 that the text may end here.
@@ -68,95 +67,42 @@ impl Automaton {
         4 * (self.table.len() + self.info.len() + self.states_info.len())
     }
 
-    pub(crate) fn new(vpa: &Vpa, budget: &Budget) -> Result<Self> {
-        let classes = minimize(vpa, budget)?;
-        if classes.states > 65_536 || classes.symbols > 16_384 {
-            return Err(Error::new(ErrorKind::TooLarge, "it needs more than 65,536 states or 16,384 places that call"));
-        }
-        // One row for each class of states, as entries on byte ranges.
-        let mut rows: Vec<Option<Vec<(u8, u8, u32)>>> = vec![None; classes.states];
-        let mut accepts = vec![false; classes.states];
-        for (row, &state) in vpa.rows.iter().zip(&classes.state) {
-            accepts[state as usize] = row.accepts;
-            rows[state as usize].get_or_insert_with(|| {
-                row.actions
-                    .iter()
-                    .map(|&(lo, hi, action)| {
-                        let entry = match action {
-                            Action::Move { to, effect } => {
-                                let kind = if effect == Effect::Space { entry::SPACE << 30 } else { entry::PLAIN << 30 };
-                                kind | if effect == Effect::Count { entry::COUNT } else { 0 } | classes.state[to as usize]
-                            }
-                            Action::Push { symbol, to } => entry::PUSH << 30 | classes.symbol[symbol as usize] << 16 | classes.state[to as usize],
-                            Action::Pop { outcome } => entry::POP << 30 | outcome,
-                        };
-                        (lo, hi, entry)
-                    })
-                    .collect()
-            });
-        }
-        let rows: Vec<Vec<(u8, u8, u32)>> = rows.into_iter().map(Option::unwrap_or_default).collect();
-        let (class_of, count) = byte_classes(&rows);
-        if rows.len() * count * 4 > budget.limits.table_bytes {
-            return Err(Error::new(ErrorKind::TooLarge, format!("its table has more than {} bytes", budget.limits.table_bytes)));
-        }
-        budget.spend(rows.len() * count / 8)?;
-        let mut table = vec![0; rows.len() * count];
-        for (row, out) in rows.iter().zip(table.chunks_mut(count)) {
-            for &(lo, hi, entry) in row {
-                (lo..=hi).for_each(|b| out[usize::from(class_of[usize::from(b)])] = entry);
-            }
-        }
-        let mut info: Vec<u32> = class_of.chunks(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
-        info.resize(CLASS_WORDS + SYMBOL_WORDS * classes.symbols, 0);
-        let mut done = vec![false; classes.symbols];
-        for (symbol, &id) in vpa.symbols.iter().zip(&classes.symbol) {
-            if !std::mem::replace(&mut done[id as usize], true) {
-                let at = CLASS_WORDS + SYMBOL_WORDS * id as usize;
-                let base = info.len() as u32;
-                info[at..at + SYMBOL_WORDS].copy_from_slice(&[base, symbol.min, symbol.max]);
-                info.extend(symbol.returns.iter().map(|&to| classes.state[to as usize]));
-            }
-        }
-        let mut it = Self {
-            table,
-            info,
-            states_info: Vec::new(),
-            classes: count as u32,
-            states: rows.len() as u32,
-            symbols: classes.symbols as u32,
-            start: classes.state[vpa.start as usize],
-        };
-        it.states_info = (0..it.states).map(|s| state_categories(&it, s) | u32::from(accepts[s as usize]) << 17).collect();
-        Ok(it)
+    /// An automaton whose arrays have come from elsewhere; `None` where they do not fit together. Whatever they say, a [`Walk`](crate::Walk) of what this
+    /// returns stays within them: all states, symbols and classes are there, and so is each state that a symbol may go on in.
+    pub fn from_parts(table: Vec<u32>, info: Vec<u32>, states_info: Vec<u32>, classes: u32, states: u32, symbols: u32, start: u32) -> Option<Self> {
+        let it = Self { table, info, states_info, classes, states, symbols, start };
+        it.is_sound().then_some(it)
     }
-}
 
-/// The class of each byte, and how many there are: bytes of one class do the same in every state.
-fn byte_classes(rows: &[Vec<(u8, u8, u32)>]) -> ([u8; 256], usize) {
-    // A class is split where a row tells its bytes apart; ranges of a row that say the same are told apart only by what they say.
-    let mut class = [0u16; 256];
-    let mut count = 1u16;
-    let mut seen: std::collections::BTreeMap<(u16, u32), u16> = std::collections::BTreeMap::new();
-    for row in rows {
-        if count == 256 {
-            break;
+    fn is_sound(&self) -> bool {
+        let (states, symbols) = (self.states as usize, self.symbols as usize);
+        let returns = CLASS_WORDS + SYMBOL_WORDS * symbols.min(MAX_SYMBOLS);
+        let sized = (1..=256).contains(&self.classes)
+            && states <= MAX_STATES
+            && symbols <= MAX_SYMBOLS
+            && self.start < self.states
+            && self.table.len() == states * self.classes as usize
+            && self.states_info.len() == states
+            && self.info.len() >= returns;
+        if !sized || (0..=255).any(|b| self.class(b) >= self.classes) || self.info[returns..].iter().any(|&to| to >= self.states) {
+            return false;
         }
-        let mut says = [0u32; 256];
-        for &(lo, hi, entry) in row {
-            says[usize::from(lo)..=usize::from(hi)].fill(entry);
-        }
-        // Quick where nothing is split: each class says one thing.
-        let mut first = [None; 256];
-        let split = (0..256).any(|b| *first[usize::from(class[b])].get_or_insert(says[b]) != says[b]);
-        if split {
-            seen.clear();
-            for b in 0..256 {
-                let fresh = seen.len() as u16;
-                class[b] = *seen.entry((class[b], says[b])).or_insert(fresh);
+        // Where the last outcome that a state has would be, for the symbol that lies furthest behind.
+        let mut outcomes = 0;
+        for &e in &self.table {
+            let known = match e >> 30 {
+                entry::POP => {
+                    outcomes = outcomes.max((e & 0xffff) as usize + 1);
+                    true
+                }
+                entry::PUSH => e & 0xffff < self.states && e >> 16 & 0x3fff < self.symbols,
+                _ => e & 0xffff < self.states,
+            };
+            if !known {
+                return false;
             }
-            count = seen.len() as u16;
         }
+        let bases = self.info[CLASS_WORDS..returns].chunks(SYMBOL_WORDS).map(|symbol| symbol[0] as usize);
+        bases.into_iter().all(|base| (returns..=self.info.len()).contains(&base) && self.info.len() - base >= outcomes)
     }
-    (class.map(|c| c as u8), usize::from(count))
 }

@@ -8,15 +8,14 @@ use crate::build::{Builder, Form, Unrolled};
 use crate::determinize::{Stop, determinize};
 use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result, Warning};
+use crate::free::{free, is_text};
 use crate::grammar::{Grammar, Node};
-use crate::nfa::{Effect, ROOT, StateId};
+use crate::nfa::{ROOT, StateId};
 use crate::regex;
 use crate::schema::{SchemaId, Schemas};
 
 /// Grammars inside each other.
 const MAX_DEPTH: usize = 64;
-/// States of the automaton that looks for triggers.
-const MAX_TRIGGER_STATES: usize = 4096;
 /// How often calls with different bounds may be found at one place.
 const MAX_ROUNDS: usize = 12;
 
@@ -132,14 +131,14 @@ impl<'i, I: Iterator<Item = &'i SchemaId> + Clone> Lowering<'_, '_, '_, I> {
                 self.builder.value(from, root)
             }
             Node::Regex(source) => {
-                let dfa = regex::whole(source, &self.builder.schemas.budget.clone()).map_err(|e| e.at("", "regex"))?;
+                let dfa = regex::whole(source, &self.builder.schemas.budget.clone()).map_err(|e| e.at((0, String::new()), "regex"))?;
                 self.embed(from, &dfa)
             }
             Node::Choices(list) => {
                 let dfa = Dfa::strings(list.iter().map(String::as_str), &self.builder.schemas.budget.clone())?;
                 self.embed(from, &dfa)
             }
-            Node::Literal(bytes) => self.builder.nfa.literal(from, bytes),
+            Node::Literal(bytes) => self.literal(from, bytes),
             Node::Sequence(list) => list.iter().try_fold(from, |at, part| self.lower(part, at)),
             Node::Union(list) => {
                 let end = self.builder.nfa.state()?;
@@ -152,26 +151,33 @@ impl<'i, I: Iterator<Item = &'i SchemaId> + Clone> Lowering<'_, '_, '_, I> {
             Node::Repeat { item, separator, min, max } => self.repeat(from, item, separator, *min, *max),
             Node::FreeUntil(end) => {
                 let exit = self.builder.nfa.state()?;
-                let states = self.triggers(&[end.as_slice()], &[exit])?;
-                self.builder.nfa.jump(from, states[0]);
+                let thought = free(&mut self.builder.nfa, &[end.as_slice()], &[exit])?;
+                self.builder.nfa.jump(from, thought.start);
                 Ok(exit)
             }
             Node::FreeText(list) => {
                 let end = self.builder.nfa.state()?;
                 let words: Vec<&[u8]> = list.iter().map(|(word, _)| word.as_slice()).collect();
                 let entries = list.iter().map(|_| self.builder.nfa.state()).collect::<Result<Vec<_>>>()?;
-                let states = self.triggers(&words, &entries)?;
-                for &state in &states {
+                let text = free(&mut self.builder.nfa, &words, &entries)?;
+                for &state in &text.ends {
                     self.builder.nfa.jump(state, end);
                 }
                 for ((_, then), entry) in list.iter().zip(entries) {
                     let at = self.lower(then, entry)?;
-                    self.builder.nfa.jump(at, states[0]);
+                    self.builder.nfa.jump(at, text.start);
                 }
-                self.builder.nfa.jump(from, states[0]);
+                self.builder.nfa.jump(from, text.start);
                 Ok(end)
             }
         }
+    }
+
+    fn literal(&mut self, from: StateId, bytes: &[u8]) -> Result<StateId> {
+        if !is_text(bytes) {
+            return Err(Error::new(ErrorKind::InvalidSchema, "a literal that is neither text nor special tokens"));
+        }
+        self.builder.nfa.literal(from, bytes)
     }
 
     fn embed(&mut self, from: StateId, dfa: &Dfa) -> Result<StateId> {
@@ -193,9 +199,12 @@ impl<'i, I: Iterator<Item = &'i SchemaId> + Clone> Lowering<'_, '_, '_, I> {
         let counted = max.unwrap_or(min.max(1));
         let mut at = from;
         let mut behind = from;
+        let budget = self.builder.schemas.budget.clone();
         for i in 0..counted {
+            // An item may have no states.
+            budget.spend(2)?;
             if i > 0 {
-                at = self.builder.nfa.literal(behind, separator)?;
+                at = self.literal(behind, separator)?;
             }
             self.roots = roots.clone();
             behind = self.lower(item, at)?;
@@ -204,7 +213,7 @@ impl<'i, I: Iterator<Item = &'i SchemaId> + Clone> Lowering<'_, '_, '_, I> {
             }
         }
         if max.is_none() {
-            let again = self.builder.nfa.literal(behind, separator)?;
+            let again = self.literal(behind, separator)?;
             self.roots = roots;
             let last = self.lower(item, again)?;
             self.builder.nfa.jump(last, behind);
@@ -213,65 +222,6 @@ impl<'i, I: Iterator<Item = &'i SchemaId> + Clone> Lowering<'_, '_, '_, I> {
             documents_of(item, &mut self.roots);
         }
         Ok(end)
-    }
-
-    /// States that read any bytes and go to `exits[i]` behind the first `words[i]` (Aho and Corasick, "Efficient string matching", 1975). The first is where
-    /// they begin; in all of them no word has been completed.
-    fn triggers(&mut self, words: &[&[u8]], exits: &[StateId]) -> Result<Vec<StateId>> {
-        // The tree of the words; a node's number of the word that ends in it.
-        let mut tree: Vec<([u32; 256], Option<usize>)> = vec![([0; 256], None)];
-        for (word, bytes) in words.iter().enumerate() {
-            if bytes.is_empty() {
-                return Err(Error::new(ErrorKind::InvalidSchema, "an empty trigger"));
-            }
-            let mut at = 0;
-            for &b in *bytes {
-                if tree[at].0[usize::from(b)] == 0 {
-                    if tree.len() >= MAX_TRIGGER_STATES {
-                        return Err(Error::new(ErrorKind::TooLarge, format!("triggers of more than {MAX_TRIGGER_STATES} bytes")));
-                    }
-                    tree[at].0[usize::from(b)] = tree.len() as u32;
-                    tree.push(([0; 256], None));
-                }
-                at = tree[at].0[usize::from(b)] as usize;
-            }
-            if tree[at].1.replace(word).is_some() {
-                return Err(Error::new(ErrorKind::Ambiguous, "two equal triggers"));
-            }
-        }
-        // Breadth first: where a byte has no child, the node of the longest proper suffix says where it leads.
-        let mut suffix = vec![0usize; tree.len()];
-        let mut queue: Vec<usize> = tree[0].0.iter().filter(|&&c| c != 0).map(|&c| c as usize).collect();
-        let mut next = 0;
-        while next < queue.len() {
-            let node = queue[next];
-            next += 1;
-            let other = suffix[node];
-            if let (None, Some(_)) = (tree[node].1, tree[other].1) {
-                tree[node].1 = tree[other].1;
-            }
-            for b in 0..256 {
-                let child = tree[node].0[b] as usize;
-                let instead = tree[other].0[b];
-                if child == 0 {
-                    tree[node].0[b] = instead;
-                } else {
-                    suffix[child] = instead as usize;
-                    queue.push(child);
-                }
-            }
-        }
-        let states = tree.iter().map(|_| self.builder.nfa.state()).collect::<Result<Vec<_>>>()?;
-        for (node, (to, word)) in tree.iter().enumerate() {
-            if word.is_some() {
-                continue;
-            }
-            for (b, &to) in to.iter().enumerate() {
-                let target = tree[to as usize].1.map_or(states[to as usize], |word| exits[word]);
-                self.builder.nfa.edge(states[node], b as u8, b as u8, Effect::None, target);
-            }
-        }
-        Ok(tree.iter().zip(&states).filter(|(node, _)| node.1.is_none()).map(|(_, &state)| state).collect())
     }
 }
 

@@ -38,6 +38,7 @@ impl ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
+    schema: u32,
     pointer: String,
     keyword: String,
     reason: String,
@@ -49,14 +50,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error without a place, which [`Error::at`] adds where it is known.
     pub(crate) fn new(kind: ErrorKind, reason: impl Into<String>) -> Self {
-        Self { kind, pointer: String::new(), keyword: String::new(), reason: reason.into() }
+        Self { kind, schema: 0, pointer: String::new(), keyword: String::new(), reason: reason.into() }
     }
 
     /// Names the place, unless a deeper one has been named already.
     #[must_use]
-    pub(crate) fn at(mut self, pointer: &str, keyword: &str) -> Self {
+    pub(crate) fn at(mut self, (schema, pointer): (u32, String), keyword: &str) -> Self {
         if self.keyword.is_empty() {
-            self.pointer = pointer.to_owned();
+            self.schema = schema;
+            self.pointer = pointer;
             self.keyword = keyword.to_owned();
         }
         self
@@ -70,6 +72,11 @@ impl Error {
     /// The stable code of the kind.
     pub fn code(&self) -> &'static str {
         self.kind.code()
+    }
+
+    /// Which of the grammar's schemas it is about, in the order in which they stand in it; 0 where there is one, or none.
+    pub fn schema(&self) -> u32 {
+        self.schema
     }
 
     /// JSON pointer (RFC 6901) of the schema that holds the keyword; empty for the root and where there is no schema.
@@ -104,6 +111,8 @@ impl std::error::Error for Error {}
 /// What was left out or ignored, and where: the schema is enforced without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
+    /// Which of the grammar's schemas it is about, as [`Error::schema`].
+    pub schema: u32,
     /// JSON pointer of the schema that holds the keyword.
     pub pointer: String,
     /// The keyword.

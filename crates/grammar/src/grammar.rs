@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::json::parsed;
+use crate::vocabulary::special_token;
 
 /// A language of texts.
 #[derive(Debug, Clone)]
@@ -26,13 +28,9 @@ impl Grammar {
     /// The JSON texts that satisfy a schema (draft 2020-12). Keys come in the order in which `properties` names them.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidSchema`] where the text is no JSON. What the schema says is judged when it is compiled.
+    /// [`ErrorKind::InvalidSchema`](crate::ErrorKind::InvalidSchema) where the text is no JSON. What the schema says is judged when it is compiled.
     pub fn json_schema(text: &str) -> Result<Self> {
-        let value = serde_json::from_str(text).map_err(|e| {
-            let deep = e.to_string().starts_with("recursion limit");
-            Error::new(if deep { ErrorKind::TooLarge } else { ErrorKind::InvalidSchema }, format!("the schema is no JSON that can be read: {e}"))
-        })?;
-        Ok(Self::json_schema_value(value))
+        Ok(Self::json_schema_value(parsed(text, "schema")?))
     }
 
     /// As [`Grammar::json_schema`], of a schema that has been read already.
@@ -55,9 +53,14 @@ impl Grammar {
         Self(Node::Choices(texts.into_iter().map(Into::into).collect()))
     }
 
-    /// Exactly these bytes.
+    /// Exactly this text, special tokens ([`special_token`](crate::special_token)) included.
     pub fn literal(bytes: impl Into<Vec<u8>>) -> Self {
         Self(Node::Literal(bytes.into()))
+    }
+
+    /// A special token of the tokenizer, by its text.
+    pub fn token(text: &str) -> Self {
+        Self::literal(special_token(text))
     }
 
     /// One behind the other.
@@ -76,13 +79,13 @@ impl Grammar {
         Self(Node::Repeat { item: Box::new(item), separator: separator.into(), min, max })
     }
 
-    /// Any bytes up to and with the first `end`: a thought before an answer.
+    /// Any text up to and with the first `end`, which is text or one special token: a thought before an answer.
     pub fn free_until(end: impl Into<Vec<u8>>) -> Self {
         Self(Node::FreeUntil(end.into()))
     }
 
-    /// Any bytes, except that behind each trigger comes its grammar, and then free text again. It may end wherever no such grammar is under way. Triggers must
-    /// not end in each other.
+    /// Any text, except that behind each trigger comes its grammar, and then free text again. It may end wherever no such grammar is under way. A trigger is text
+    /// or one special token.
     pub fn free_text<T: Into<Vec<u8>>>(triggers: impl IntoIterator<Item = (T, Self)>) -> Self {
         Self(Node::FreeText(triggers.into_iter().map(|(trigger, then)| (trigger.into(), then)).collect()))
     }

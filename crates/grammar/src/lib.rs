@@ -4,7 +4,11 @@
 //! [`compile`] makes a byte-level visibly pushdown automaton of it: flat arrays ([`Automaton`]) in which a thread looks up what a byte does. [`Walk`] does the
 //! same on the host, step by step as the kernels do, and [`Vocabulary`] packs a tokenizer's tokens for both.
 //!
-//! ```
+//! The feature `compile`, which is on by default, is all of this. Without it the crate has no dependencies and only what a finished automaton needs:
+//! [`Automaton::from_parts`] checks arrays that another module has made, and [`Walk`] and [`Vocabulary`] are as they are.
+//!
+#![cfg_attr(feature = "compile", doc = "```")]
+#![cfg_attr(not(feature = "compile"), doc = "```ignore")]
 //! use millrace_grammar::{Grammar, Options, Walk, compile};
 //!
 //! let schema = r#"{ "type": "object", "properties": { "age": { "type": "integer", "minimum": 0 } }, "required": ["age"] }"#;
@@ -16,6 +20,26 @@
 //! assert!(walk.advance_token(&automaton, b"}") && walk.accepting(&automaton));
 //! # Ok::<(), millrace_grammar::Error>(())
 //! ```
+//!
+//! # As JSON
+//!
+//! [`Grammar::from_json`] reads a grammar that another module has written. It is an object with one member:
+//!
+//! | form | texts |
+//! |---|---|
+//! | `{"schema": S}` | JSON that satisfies the schema |
+//! | `{"regex": "…"}` | those that a regular expression matches from their beginning to their end |
+//! | `{"choice": ["a", "b"]}` | one of these |
+//! | `{"literal": "text"}` | this |
+//! | `{"token": "<tool_call>"}` | this special token of the tokenizer |
+//! | `{"sequence": [G, …]}` | one behind the other |
+//! | `{"union": [G, …]}` | any of them |
+//! | `{"repeat": {"item": G, "separator": "text", "min": 0, "max": null}}` | so many, with the separator between; only `item` has to be there |
+//! | `{"free_until": "text"}` | any text up to and with this one |
+//! | `{"free_text": [{"trigger": "text", "then": G}, …]}` | any text, in which what stands behind a trigger is as its grammar says |
+//!
+//! The text of a separator, a trigger and `free_until` may be `{"token": "…"}` instead. A special token is not its text: [`special_token`] says which bytes
+//! it is. Nothing but `token` has these bytes, so a special token is never allowed where it is not named. All other bytes are well-formed UTF-8.
 //!
 //! # What a JSON text may look like
 //!
@@ -44,32 +68,57 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "compile")]
+mod assemble;
 mod automaton;
+#[cfg(feature = "compile")]
 mod budget;
+#[cfg(feature = "compile")]
 mod build;
 pub mod category;
+#[cfg(feature = "compile")]
 mod chars;
+#[cfg(feature = "compile")]
 mod compile;
+#[cfg(feature = "compile")]
 mod decimal;
+#[cfg(feature = "compile")]
 mod determinize;
+#[cfg(feature = "compile")]
 mod dfa;
+#[cfg(feature = "compile")]
 mod error;
+#[cfg(feature = "compile")]
+mod free;
+#[cfg(feature = "compile")]
 mod grammar;
+#[cfg(feature = "compile")]
+mod json;
+#[cfg(feature = "compile")]
 mod hash;
+#[cfg(feature = "compile")]
 mod minimize;
+#[cfg(feature = "compile")]
 mod nfa;
+#[cfg(feature = "compile")]
 mod refine;
+#[cfg(feature = "compile")]
 mod regex;
+#[cfg(feature = "compile")]
 mod schema;
 mod vocabulary;
 mod walk;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "compile", target_arch = "wasm32"))]
 mod web;
 
 pub use automaton::{Automaton, CLASS_WORDS, SYMBOL_WORDS, entry};
+#[cfg(feature = "compile")]
 pub use budget::Limits;
+#[cfg(feature = "compile")]
 pub use compile::{Options, Report, compile};
+#[cfg(feature = "compile")]
 pub use error::{Error, ErrorKind, Result, Warning};
+#[cfg(feature = "compile")]
 pub use grammar::Grammar;
-pub use vocabulary::{MAX_TOKEN, Vocabulary};
+pub use vocabulary::{MAX_TOKEN, SPECIAL_BEGIN, SPECIAL_END, Vocabulary, special_token};
 pub use walk::{MAX_SPACE, MAX_STACK, MAX_TOKEN_PUSHES, WALK_WORDS, Walk};

@@ -5,6 +5,16 @@ use crate::category::token_categories;
 /// The longest token that is looked at, in bytes; longer ones are never allowed.
 pub const MAX_TOKEN: usize = 255;
 
+/// The byte before the text of a special token: one that UTF-8 never has, so that no text is taken for such a token.
+pub const SPECIAL_BEGIN: u8 = 0xff;
+/// The byte behind it.
+pub const SPECIAL_END: u8 = 0xfe;
+
+/// What a special token is to a grammar and to [`Vocabulary::new`]: its text between two bytes that no text has. It is allowed only where a grammar names it.
+pub fn special_token(text: &str) -> Vec<u8> {
+    [&[SPECIAL_BEGIN], text.as_bytes(), &[SPECIAL_END]].concat()
+}
+
 /// The tokens of a model.
 #[derive(Debug, Clone, Default)]
 pub struct Vocabulary {
@@ -17,7 +27,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Packs tokens. Those without bytes (special tokens) are empty; `stop` tells which end a text.
+    /// Packs tokens. Special tokens are those of [`special_token`] or empty, which is never allowed; `stop` tells which end a text.
     pub fn new<'a>(tokens: impl IntoIterator<Item = &'a [u8]>, stop: impl Fn(usize) -> bool) -> Self {
         let mut it = Self::default();
         for (id, token) in tokens.into_iter().enumerate() {

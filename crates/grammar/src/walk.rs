@@ -100,6 +100,17 @@ impl Walk {
         head.into_iter().chain(self.stack.iter().flat_map(|f| [f.0, f.1])).collect()
     }
 
+    /// The walk of such words; `None` where they are not those of a walk through this automaton. What lies behind the stack is not looked at.
+    pub fn from_words(automaton: &Automaton, words: &[u32]) -> Option<Self> {
+        let (&[state, depth, count, run], frames) = words.split_first_chunk::<4>()?;
+        let depth = depth as usize;
+        if state >= automaton.states || depth > MAX_STACK || frames.len() < 2 * depth {
+            return None;
+        }
+        let stack: Vec<(u32, u32)> = frames[..2 * depth].chunks(2).map(|f| (f[0], f[1])).collect();
+        stack.iter().all(|f| f.0 < automaton.symbols).then_some(Self { state, count, run, stack })
+    }
+
     /// How often the counter may still be raised.
     fn room(&self, automaton: &Automaton) -> u32 {
         self.stack.last().map_or(u32::MAX, |f| symbol(automaton, f.0)[2].saturating_sub(self.count))
@@ -143,7 +154,7 @@ impl Top<'_> {
                     if self.last().is_some_and(|f| self.count >= symbol(automaton, f.0)[2]) {
                         return false;
                     }
-                    self.count += 1;
+                    self.count = self.count.saturating_add(1);
                 }
                 self.state = e & 0xffff;
             }

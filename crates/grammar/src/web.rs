@@ -1,10 +1,11 @@
 //! What a page's script calls: the least that gets a grammar's arrays out.
 
+use serde_json::json;
 use wasm_bindgen::prelude::*;
 
-use crate::{Automaton, Error, Grammar, Options, Report, compile};
+use crate::{Automaton, Error, Grammar, Options, Report};
 
-/// A compiled grammar.
+/// A compiled grammar. Each array is moved out, so that there is one copy of it here or there: a second call returns an empty one.
 #[wasm_bindgen]
 pub struct Compiled {
     automaton: Automaton,
@@ -14,52 +15,41 @@ pub struct Compiled {
 #[wasm_bindgen]
 impl Compiled {
     /// [`Automaton::table`].
-    pub fn table(&self) -> Vec<u32> {
-        self.automaton.table.clone()
+    pub fn table(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.automaton.table)
     }
 
     /// [`Automaton::info`].
-    pub fn info(&self) -> Vec<u32> {
-        self.automaton.info.clone()
+    pub fn info(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.automaton.info)
     }
 
     /// [`Automaton::states_info`].
-    pub fn states_info(&self) -> Vec<u32> {
-        self.automaton.states_info.clone()
+    pub fn states_info(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.automaton.states_info)
     }
 
-    /// States, symbols, classes, the state at the beginning.
+    /// Classes, states, symbols, the state at the beginning, as [`Automaton::from_parts`] takes them; then the bytes of all arrays.
     pub fn numbers(&self) -> Vec<u32> {
-        vec![self.automaton.states, self.automaton.symbols, self.automaton.classes, self.automaton.start]
+        let a = &self.automaton;
+        vec![a.classes, a.states, a.symbols, a.start, self.report.bytes as u32]
     }
 
-    /// Warnings as JSON: a list of `[pointer, keyword, reason]`.
+    /// Warnings as JSON: a list of `[pointer, keyword, reason, schema]`.
     pub fn warnings(&self) -> String {
-        let list: Vec<_> = self.report.warnings.iter().map(|w| serde_json::json!([w.pointer, w.keyword, w.reason])).collect();
+        let list: Vec<_> = self.report.warnings.iter().map(|w| json!([w.pointer, w.keyword, w.reason, w.schema])).collect();
         serde_json::Value::Array(list).to_string()
     }
 }
 
-/// Compiles a JSON Schema.
+/// Compiles the grammar that JSON describes ([`Grammar::from_json`]). The options are those of [`Options`].
 ///
 /// # Errors
-/// JSON with code, pointer, keyword and reason.
+/// JSON: `[code, pointer, keyword, reason, schema]`, as [`Error`] has them.
 #[wasm_bindgen]
-pub fn compile_schema(text: &str, lenient: bool) -> Result<Compiled, String> {
-    compiled(Grammar::json_schema(text), lenient)
-}
-
-/// Compiles a regular expression.
-///
-/// # Errors
-/// As [`compile_schema`].
-#[wasm_bindgen]
-pub fn compile_regex(source: &str) -> Result<Compiled, String> {
-    compiled(Ok(Grammar::regex(source)), false)
-}
-
-fn compiled(grammar: Result<Grammar, Error>, lenient: bool) -> Result<Compiled, String> {
-    let made = grammar.and_then(|g| compile(&g, &Options { lenient, ..Options::default() }));
-    let (automaton, report) = made.map_err(|e| serde_json::json!([e.code(), e.pointer(), e.keyword(), e.reason()]).to_string())?;
+pub fn compile(spec: &str, lenient: bool, whitespace: bool, required_first: bool) -> Result<Compiled, String> {
+    let options = Options { lenient, whitespace, required_first, ..Options::default() };
+    let made = Grammar::from_json(spec).and_then(|grammar| crate::compile(&grammar, &options));
+    let (automaton, report) = made.map_err(|e: Error| json!([e.code(), e.pointer(), e.keyword(), e.reason(), e.schema()]).to_string())?;
     Ok(Compiled { automaton, report })
 }

@@ -184,19 +184,24 @@ impl<'a> Schemas<'a> {
         }
     }
 
+    /// The document's number and the pointer in it.
+    fn location(&self, id: SchemaId) -> (u32, String) {
+        (self.document_of(id), self.pointer(id))
+    }
+
     /// Adds the place to an error. A regular expression that cannot be read makes the schema invalid.
     fn place(&self, error: Error, id: SchemaId, keyword: &str) -> Error {
         let error = match error.kind() {
             ErrorKind::InvalidRegex => Error::new(ErrorKind::InvalidSchema, error.reason()),
             _ => error,
         };
-        error.at(&self.pointer(id), keyword)
+        error.at(self.location(id), keyword)
     }
 
     /// An error, or a warning where the caller is lenient.
     fn unsupported(&mut self, id: SchemaId, keyword: &str, reason: &str) -> Result<()> {
         if !self.lenient {
-            return Err(Error::new(ErrorKind::Unsupported, reason).at(&self.pointer(id), keyword));
+            return Err(Error::new(ErrorKind::Unsupported, reason).at(self.location(id), keyword));
         }
         self.ignored(id, keyword, reason)
     }
@@ -204,7 +209,8 @@ impl<'a> Schemas<'a> {
     /// A warning.
     #[expect(clippy::unnecessary_wraps, reason = "one of several ways to treat a keyword, all of which may fail")]
     fn ignored(&mut self, id: SchemaId, keyword: &str, reason: &str) -> Result<()> {
-        let warning = Warning { pointer: self.pointer(id), keyword: keyword.to_owned(), reason: reason.to_owned() };
+        let (schema, pointer) = self.location(id);
+        let warning = Warning { schema, pointer, keyword: keyword.to_owned(), reason: reason.to_owned() };
         if self.warnings.len() < 1000 && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
@@ -239,7 +245,7 @@ impl<'a> Schemas<'a> {
                 let dfa = match dfa {
                     Err(e) if e.kind() == ErrorKind::Unsupported && self.lenient => {
                         let reason = format!("`{source}` has {}", e.reason());
-                        self.warnings.push(Warning { pointer: String::new(), keyword: "pattern".to_owned(), reason });
+                        self.warnings.push(Warning { schema: 0, pointer: String::new(), keyword: "pattern".to_owned(), reason });
                         Dfa::any()
                     }
                     dfa => dfa?,

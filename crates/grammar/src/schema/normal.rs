@@ -30,7 +30,7 @@ impl<'a> Schemas<'a> {
             return Err(self.place(invalid("it refers to itself without an object or an array between"), id, "$ref"));
         }
         if self.open.len() >= MAX_DEPTH {
-            return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_DEPTH} schemas combine inside each other")).at(&self.pointer(id), ""));
+            return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_DEPTH} schemas combine inside each other")).at(self.location(id), ""));
         }
         self.open.push(id);
         let flats = match self.nodes[id as usize].clone() {
