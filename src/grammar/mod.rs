@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use millrace_grammar::{Automaton, Vocabulary, WALK_WORDS, Walk};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, SchemaFault};
 use crate::text::Tokenizer;
 
 /// What of a schema is not enforced.
@@ -35,22 +35,6 @@ pub struct Grammar {
     /// How long it took, ms.
     pub ms: f64,
 }
-
-/// What of a schema a compiler stumbled over: the cause of its error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Where, and why.
-    pub place: Warning,
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Warning { pointer, keyword, reason } = &self.place;
-        write!(f, "{keyword} at {pointer:?}: {reason}")
-    }
-}
-
-impl std::error::Error for Fault {}
 
 /// What is told of a grammar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -157,14 +141,14 @@ pub fn refused(code: &str, place: Warning) -> Error {
         "GRAMMAR_TOO_LARGE" => (ErrorKind::GrammarTooLarge, "ask for less at once: fewer keys, shorter lists, smaller bounds"),
         _ => (ErrorKind::InvalidSchema, "correct it"),
     };
-    let Warning { pointer, keyword, reason } = &place;
+    let Warning { pointer, keyword, reason } = place;
     let at = match (keyword.is_empty(), pointer.is_empty()) {
         (true, true) => String::new(),
         (true, false) => format!("{pointer}: "),
         (false, true) => format!("{keyword}: "),
         (false, false) => format!("{keyword} at {pointer}: "),
     };
-    Error::new(kind, format!("the grammar of the answer: {at}{reason}; {what_to_do}")).with_source(Fault { place })
+    Error::new(kind, format!("the grammar of the answer: {at}{reason}; {what_to_do}")).with_source(SchemaFault { pointer, keyword, reason })
 }
 
 /// Makes grammars: JSON in, arrays out. The description is that of `millrace_grammar::Grammar::from_json`.

@@ -6,8 +6,7 @@ use js_sys::Reflect;
 use wasm_bindgen::{JsCast, JsValue};
 
 use crate::base::js;
-use crate::error::{Error, ErrorKind};
-use crate::grammar::{Fault, Warning};
+use crate::error::{Error, ErrorKind, SchemaFault};
 
 /// A JavaScript `Error` with our message, the stable code in `code`, and what it came of in `cause`.
 pub fn to_js(error: &Error) -> JsValue {
@@ -15,8 +14,7 @@ pub fn to_js(error: &Error) -> JsValue {
     // Setting a property of a fresh Error does not fail.
     let _ = Reflect::set(&out, &"code".into(), &error.code().into());
     let _ = Reflect::set(&out, &"name".into(), &"MillraceError".into());
-    if let Some(Fault { place }) = error.source().and_then(|source| source.downcast_ref()) {
-        let Warning { pointer, keyword, reason } = place;
+    if let Some(SchemaFault { pointer, keyword, reason }) = error.source().and_then(|source| source.downcast_ref()) {
         let data = js::object(&[("pointer", pointer.into()), ("keyword", keyword.into()), ("reason", reason.into())]);
         let _ = Reflect::set(&out, &"data".into(), &data);
     } else if let Some(source) = error.source() {
