@@ -290,6 +290,18 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   /** GPU time of passes of few rows, ms. */
   few_rows?: { rows: number; ms: number }[];
   /** Second turns: tokens of the first prompt, of the second, those not read again, ms to the first token. */
+  /** Answers forced into a form, in turns with free ones. */
+  forced?: {
+    states: number;
+    bytes: number;
+    compile_ms: number;
+    first_ms: number;
+    free_tok_s: number;
+    forced_tok_s: number;
+    ratio: number;
+    readbacks: [number, number];
+    created: number;
+  };
   second_turn?: { after: number; tokens: number; cached: number; ttft_ms: number }[];
   kernels?: KernelBenchRow[];
 }
@@ -299,6 +311,7 @@ export function bench(
   options: BenchOptions,
   onProgress: (progress: BenchProgress) => void,
   signal: AbortSignal,
+  compile: (description: string, lenient: boolean) => Promise<Made>,
 ): Promise<BenchReport | QualityReport>;
 
 export default function init(module?: { module_or_path: URL | string | Response }): Promise<unknown>;

@@ -1,5 +1,5 @@
 // What wasm-bindgen makes of crates/grammar/src/web.rs.
-export default function init(options: { module_or_path: URL }): Promise<unknown>;
+export default function init(options?: { module_or_path: URL }): Promise<unknown>;
 
 /** Compiles a description; throws a text, JSON, where it is refused. */
 export function compile(description: string, lenient: boolean, whitespace: boolean, requiredFirst: boolean): Compiled;

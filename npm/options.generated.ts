@@ -228,6 +228,8 @@ export interface BenchRows {
    * Default false.
    */
   secondTurn?: boolean;
+  /** Also measures decoding with answers forced into a JSON schema, in turns with free ones. Default false. */
+  grammar?: boolean;
   /** Whether to measure kernels' variants before the runs. Default true. */
   tune?: boolean;
   /**
@@ -377,6 +379,7 @@ export const BENCH: Rows<BenchRows> = {
   kernelBench: { kind: 'flag', default: false },
   kernelFilter: { kind: 'text' },
   secondTurn: { kind: 'flag', default: false },
+  grammar: { kind: 'flag', default: false },
   tune: { kind: 'flag', default: true },
   quality: { kind: 'whole', least: 1, most: 100000 },
 };

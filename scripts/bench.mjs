@@ -177,6 +177,12 @@ function print(report, earlier) {
     out(
       `second turn  first token after ${n(t.ttft_ms)} ms: ${t.tokens} tokens after a first prompt of ${t.after}, ${t.cached} of them not read again`,
     );
+  if (report.forced) {
+    const { forced_tok_s, free_tok_s, ratio, states, bytes, compile_ms } = report.forced;
+    out(
+      `grammar      ${n(forced_tok_s)} tok/s forced, ${n(free_tok_s)} free: ${n(ratio * 100)} %; ${states} states, ${bytes} bytes, compiled in ${n(compile_ms)} ms`,
+    );
+  }
   if (report.kernels) {
     out(`\n${'operation'.padEnd(40)} ${'variant'.padEnd(22)}          us        MB     GB/s  % peak  result`);
     for (const r of report.kernels) {

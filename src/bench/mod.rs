@@ -1,8 +1,10 @@
 //! Speed, measured with the engine's own decode loop: random weights in true shapes, wall clock after a warm-up, medians of several runs.
 
+mod forced;
 mod quality;
 pub mod shapes;
 
+pub use forced::Forced;
 pub use quality::{Quality, quality};
 
 use serde::Serialize;
@@ -14,6 +16,7 @@ use crate::engine::{LoadOptions, SelfTestInfo, describe, open_empty, open_sessio
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Snapshot;
+use crate::grammar::Compiler;
 use crate::kernels::Caps;
 use crate::layout::Role;
 use crate::plan::Pass;
@@ -190,6 +193,9 @@ pub struct Report {
     /// Second turns, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub second_turn: Vec<SecondTurn>,
+    /// Answers forced into a form, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forced: Option<Forced>,
     /// Every variant that a step could run, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelRow>,
@@ -204,8 +210,8 @@ const STABLE: f64 = 0.05;
 const MOST_WARM_UP: u32 = 8;
 const LEAST_WARM_UP_MS: f64 = 300.0;
 
-/// Loads a model, or random weights in a shape where none is given, and measures.
-pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Report> {
+/// Loads a model, or random weights in a shape where none is given, and measures. `compiler`: of grammars, where they are asked for.
+pub async fn run(options: &Options, model: Option<&Files>, compiler: &dyn Compiler, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Report> {
     let progress = &|progress| report(Status::Load(progress));
     let measuring = |phase, loaded, total| report(Status::Measure(Measuring { phase, loaded, total, tokens: None }));
     options.check()?;
@@ -263,6 +269,7 @@ pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Statu
         measuring(Phase::SecondTurn, 0, 1);
     }
     let second_turn = if options.second_turn { second_turns(&mut session, options, cancel).await? } else { Vec::new() };
+    let forced = if options.grammar { Some(forced::measure(&mut session, &ids, options, compiler, cancel).await?) } else { None };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
     // Before the bench makes a large buffer of its own.
@@ -322,6 +329,7 @@ pub async fn run(options: &Options, model: Option<&Files>, report: &dyn Fn(Statu
         prefill_profile,
         few_rows,
         second_turn,
+        forced,
         kernels,
         runs,
         tuning,

@@ -400,7 +400,7 @@ pub fn kernel_templates(templates: JsValue, filter: String) -> Promise {
 /// Measures a model, `{model}`, or random weights in a known model's shape, with what options.toml has of `bench` and `load`. With `{quality: N}` it
 /// compares the model's lane with the exact one at N positions instead.
 #[wasm_bindgen(unchecked_return_type = "Promise<BenchReport | QualityReport>")]
-pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
+pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal, compile: Function) -> Promise {
     promise(async move {
         let (mut given, source) = options::bench(&options)?;
         given.load.tuning = tuning::read().await;
@@ -423,7 +423,7 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal) -> Pr
             let files = files.ok_or_else(|| Error::bad_option("bench: quality needs a model; random weights in a shape say nothing"))?;
             return to_value(&crate::bench::quality(&files, &given.load, positions, &progress, &abort.cancel).await?);
         }
-        let report = crate::bench::run(&given, files.as_ref(), &report, &abort.cancel).await?;
+        let report = crate::bench::run(&given, files.as_ref(), &Beside(compile), &report, &abort.cancel).await?;
         tuning::write(&report.tuning).await;
         to_value(&report)
     })

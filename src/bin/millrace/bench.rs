@@ -5,6 +5,7 @@ use millrace::base::{Cancel, Progress};
 use millrace::bench::{self, Options};
 use millrace::engine::LoadOptions;
 use millrace::native;
+use millrace::native::grammar::InProcess;
 use millrace::source::ModelSpec;
 use millrace::{Error, Result};
 use serde::Serialize;
@@ -58,7 +59,7 @@ impl Bench {
                 progress(loading);
             }
         };
-        let report = bench::run(&options, files.as_ref(), &status, &cancel).await?;
+        let report = bench::run(&options, files.as_ref(), &InProcess, &status, &cancel).await?;
         keep(&report.tuning);
         println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
         println!(
@@ -96,6 +97,17 @@ impl Bench {
             println!(
                 "second turn  first token after {:.1} ms: {} tokens after a first prompt of {}, {} of them not read again",
                 turn.ttft_ms, turn.tokens, turn.after, turn.cached
+            );
+        }
+        if let Some(forced) = &report.forced {
+            println!(
+                "grammar      {:.1} tok/s forced, {:.1} free: {:.1} %; {} states, {} bytes, compiled in {:.1} ms",
+                forced.forced_tok_s,
+                forced.free_tok_s,
+                forced.ratio * 100.0,
+                forced.states,
+                forced.bytes,
+                forced.compile_ms
             );
         }
         if !report.kernels.is_empty() {

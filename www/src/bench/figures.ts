@@ -87,6 +87,11 @@ function details(r: BenchReport): Map<string, string> {
       `Second turn after ${turn.after.toLocaleString('en')}`,
       `first token after ${n(turn.ttft_ms)} ms; ${turn.tokens} tokens, ${turn.cached} not read again`,
     );
+  if (r.forced)
+    add(
+      'Forced into a schema',
+      `${n(r.forced.forced_tok_s)} tok/s, ${n(r.forced.free_tok_s)} free: ${n(r.forced.ratio * 100)} %`,
+    );
   add('GPU', adapter(r));
   return new Map(entries);
 }

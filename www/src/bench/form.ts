@@ -87,6 +87,7 @@ export function show(address: URLSearchParams): void {
     'quality',
     'kernels',
     'secondTurn',
+    'grammar',
     'tune',
     'subgroups',
   ].some((name) => address.has(name));
