@@ -85,7 +85,7 @@ impl Formats {
         let (format, which) = self.written();
         let writer = Writer::new(self, format, which, tools, choice != Choice::Auto, parallel, prompt, is_control);
         let root = (format.write)(&writer)?;
-        Ok(Some(if format.sections { root } else { thoughts::before(&writer, format.ends_thoughts, root) }))
+        Ok(Some(if format.sections { root } else { thoughts::before(&writer, self.bound().ends_thoughts(format), root) }))
     }
 
     /// The grammar of an answer that is `root` (the description of a schema, an expression or choices), perhaps behind a thought.

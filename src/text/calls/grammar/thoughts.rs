@@ -12,11 +12,7 @@ pub fn before(writer: &Writer<'_>, called: Option<&str>, root: Value) -> Value {
     }
     let end = writer.prompt.trim_end();
     let taken = |thought: &&'static Thought| thought.ends.iter().filter(|(_, taken)| *taken).map(|(end, _)| *end).collect::<Vec<_>>();
-    // Those that the template or the vocabulary know; `<think>` is read with any.
-    let shown = |thought: &&&'static Thought| {
-        !thought.ends.is_empty() && (!thought.open.is_empty() && writer.shown(thought.open) || taken(thought).iter().any(|end| writer.shown(end)))
-    };
-    let thoughts: Vec<&'static Thought> = writer.formats.thoughts.iter().filter(shown).copied().collect();
+    let thoughts = writer.thoughts();
     if thoughts.is_empty() || thoughts.iter().flat_map(taken).any(|close| end.ends_with(close)) {
         return root;
     }
@@ -38,8 +34,12 @@ fn rest(writer: &Writer<'_>, thought: &'static Thought, called: Option<&str>) ->
     if called.is_none() && calls.is_empty() {
         return union(taken.map(|end| writer.until(end)));
     }
+    if !writer.forced {
+        // The free text before calls is the thought's, too: a call is one in either.
+        return literal("");
+    }
     let opens = called.into_iter().flat_map(|follows| if follows.is_empty() { writer.opens() } else { vec![follows] });
+    // What is a token is in no text.
     let kept = taken.clone().chain(calls).chain(opens).filter(|mark| writer.is_text(mark));
     sequence([without(kept), optional(union(taken.map(|end| writer.text(end))))])
 }
-
