@@ -259,7 +259,7 @@ fn texts_of_the_grammar_are_calls_that_keep_to_their_schemas() {
                     let mut walk = Walk::new(&automaton);
                     let mut text = Vec::new();
                     let mut free = 4 + next() % 24;
-                    while free > 0 && !(walk.accepting(&automaton) && next() % 3 == 0) {
+                    while free > 0 && !(walk.accepting(&automaton) && next().is_multiple_of(3)) {
                         let allowed: Vec<u8> = (b' '..=b'~').chain([b'\n', 0xff]).filter(|b| walk.allowed(&automaton, &[*b])).collect();
                         let Some(n) = (next() as usize).checked_rem(allowed.len()) else { break };
                         free -= u64::from(allowed.len() > 1);
@@ -280,6 +280,43 @@ fn texts_of_the_grammar_are_calls_that_keep_to_their_schemas() {
                     let right = !message.calls.is_empty() && message.content.trim().is_empty() && message.calls.iter().all(fits);
                     if !right || choice != Choice::Required && message.calls.len() != 1 {
                         wrong.push(format!("{marks:?}, {special}, {choice:?}: {:?} is {message:?}", String::from_utf8_lossy(&text)));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Free text, thoughts and calls stand beside each other in every family.
+#[test]
+fn every_family_has_calls_of_its_own_accord() {
+    let mut wrong = Vec::new();
+    for (marks, prompt) in FAMILIES {
+        let sections = ["'>>>'", "<|channel|>"].contains(marks);
+        for (thinks, opened) in [("", *prompt), (" <think>", *prompt), (" <think>", "<think>\n")] {
+            if sections && opened != *prompt {
+                continue;
+            }
+            let formats = Formats::of(&format!("{marks}{thinks}"), []);
+            for (i, special) in [false, true, false, true].into_iter().enumerate() {
+                let mut tools = tools();
+                tools[0].strict = i < 2;
+                for (choice, parallel) in [(Choice::Auto, true), (Choice::Auto, false), (Choice::Required, true)] {
+                    let wanted = Wanted { tools: &tools, choice, parallel, prompt: opened };
+                    let description = formats.calls_grammar(&wanted, &|mark| special && looks_special(mark)).unwrap().unwrap();
+                    let grammar = Grammar::from_json(&description.to_string()).unwrap();
+                    let automaton = match compile(&grammar, &Options::default()) {
+                        Ok((automaton, _)) => automaton,
+                        Err(error) => {
+                            wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}, {choice:?}, {parallel}, {i}: {error}"));
+                            continue;
+                        }
+                    };
+                    let thought = if opened.trim_end() == "<think>" { "I see.</think>\n" } else { "" };
+                    let (_, accepted) = taken(&automaton, format!("{thought}Hello, all of you.").as_bytes());
+                    if !sections && accepted != (choice == Choice::Auto) {
+                        wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}, {choice:?}, {parallel}: text is {accepted}"));
                     }
                 }
             }

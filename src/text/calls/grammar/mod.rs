@@ -24,7 +24,7 @@ pub(super) use self::schema::refuse;
 pub(super) use self::tags::Tags;
 pub(super) use self::writer::Writer;
 use super::Formats;
-use super::formats::{self, Format};
+use super::formats::{self, Format, Shown};
 use super::reader::Tool;
 use crate::error::{Error, Result};
 
@@ -108,7 +108,7 @@ impl Formats {
 
     /// The format that the model writes, and which of its openings: what a template shows comes before what only the vocabulary does.
     fn written(&self) -> (&'static Format, &'static [usize]) {
-        let by = |shown: &dyn Fn(&str) -> bool| {
+        let by = |shown: Shown<'_>| {
             let shows = |format: &&Format| format.shown_by.is_empty() || format.shown_by.iter().any(|mark| shown(mark));
             let all = self.active.iter().copied().filter(shows);
             all.map(|format| (format, (format.written)(shown))).find(|(format, which)| !which.is_empty() && !format.bare)

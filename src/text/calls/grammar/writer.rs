@@ -262,7 +262,11 @@ impl<'a> Writer<'a> {
         if self.forced {
             return calls;
         }
-        union([calls, json!({ "regex": format!("(?:\\s*[^\\s{}]{ANY})?", escape(&first.to_string())) })])
+        // A thought is told apart before.
+        let marks = |thought: &'static Thought| thought.ends.iter().map(|(end, _)| *end).chain([thought.open]);
+        let thoughts = self.thoughts().into_iter().flat_map(marks).filter(|mark| !mark.is_empty() && self.is_text(mark));
+        let thoughts: String = thoughts.map(|mark| format!(r"(?!\s*{})", escape(mark))).collect();
+        union([calls, json!({ "regex": format!(r"^{thoughts}(?:\s*[^\s{}]{ANY})?$", escape(&first.to_string())) })])
     }
 }
 
