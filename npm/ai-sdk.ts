@@ -17,6 +17,7 @@ import {
   type ChatCompletionParams,
   type ChatMessage,
   type ChatTool,
+  type CompiledGrammar,
   type CompletionStream,
   type CompletionUsage,
   type Engine,
@@ -33,9 +34,10 @@ export type MillraceModel = LanguageModelV4 & { readonly engine: Engine };
  * const { textStream } = streamText({ model: millrace(engine), prompt: 'Why is the sky blue?' });
  * ```
  *
- * What cannot be honoured (images and other files, a forced tool, JSON where the engine cannot be held to it, a provider's own tools) rejects with a
- * {@link MillraceError} of code BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`.
- * `providerMetadata.millrace.timings` are those of `engine.generate`'s result.
+ * Schemas (`generateObject`, `streamObject`, `Output`), `toolChoice` and `strict` tools are enforced. What a schema says and cannot be enforced rejects
+ * with a {@link MillraceError} of code UNSUPPORTED_SCHEMA; with `providerOptions.millrace.lenient` it is left out, and is a warning. What cannot be
+ * honoured (images and other files, a schema beside tools, a provider's own tools) rejects with BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`.
+ * `providerMetadata.millrace` has `timings`, and `grammar` where an answer was forced, of `engine.generate`'s result.
  */
 export function millrace(engine: Engine): MillraceModel {
   return {
@@ -57,17 +59,18 @@ export function millrace(engine: Engine): MillraceModel {
         content.push({ type: 'tool-call', toolCallId: id, toolName: call.name, input: call.arguments });
       return {
         content,
-        finishReason: reasonOf(finish_reason),
+        finishReason: reasonOf(finish_reason, Boolean(message.tool_calls)),
         usage: usageOf(answer.usage),
         providerMetadata: metadataOf(answer.usage),
         request: { body: params },
         response: { id: answer.id, timestamp: new Date(answer.created * 1000), modelId: answer.model, body: answer },
-        warnings,
+        warnings: [...warnings, ...warningsOf(answer.usage.grammar)],
       };
     },
 
     async doStream(options) {
       const { params, warnings, signal } = asked(options);
+      warnings.push(...(await unenforced(engine, params)));
       const chunks = await engine.chat.completions.create(
         { ...params, stream: true, stream_options: { include_usage: true } },
         signal,
@@ -108,8 +111,12 @@ function asked(options: LanguageModelV4CallOptions): {
   const format = options.responseFormat;
   if (format?.type === 'json') {
     const { schema, name = 'answer', description } = format;
-    const named = { type: 'json_schema', json_schema: { name, schema, ...(description ? { description } : {}) } };
-    params.response_format = schema ? named : { type: 'json_object' };
+    params.response_format = schema
+      ? {
+          type: 'json_schema',
+          json_schema: { name, schema: schema as JSONObject, ...(description ? { description } : {}) },
+        }
+      : { type: 'json_object' };
   }
   if (options.tools?.length) {
     params.tools = options.tools.map((tool): ChatTool => {
@@ -161,6 +168,21 @@ function asked(options: LanguageModelV4CallOptions): {
     Object.assign(params, rest);
   }
   return { params, warnings, signal: options.abortSignal ? { signal: options.abortSignal } : {} };
+}
+
+/** What of an answer's schema is not enforced. A stream has to say it first, and so compiles the schema before it asks for the answer. */
+async function unenforced(engine: Engine, params: ChatCompletionParams): Promise<SharedV4Warning[]> {
+  const { response_format: format, lenient } = params;
+  if (format?.type !== 'json_schema' || !format.json_schema.schema) return [];
+  return warningsOf(await engine.compileSchema(format.json_schema.schema, { lenient: lenient ?? false }));
+}
+
+function warningsOf(grammar: CompiledGrammar | undefined): SharedV4Warning[] {
+  return (grammar?.warnings ?? []).map(({ pointer, keyword, reason }) => ({
+    type: 'unsupported',
+    feature: `schema: ${keyword}`,
+    details: pointer === '' ? reason : `${pointer}: ${reason}`,
+  }));
 }
 
 function refused(what: string): MillraceError {
@@ -238,6 +260,7 @@ async function* partsOf(
 ): AsyncGenerator<LanguageModelV4StreamPart, void> {
   let open: { type: 'text' | 'reasoning'; id: string } | null = null;
   let blocks = 0;
+  let called = false;
   let finishReason: LanguageModelV4FinishReason = { unified: 'other', raw: undefined };
   let usage: CompletionUsage | undefined;
   const close = function* (): Generator<LanguageModelV4StreamPart> {
@@ -283,6 +306,7 @@ async function* partsOf(
       if (content) yield* say('text', content);
       for (const { index, id, function: call } of calls) {
         if (id !== undefined) {
+          called = true;
           yield* close();
           yield* ended();
           input = { index, id, name: call.name!, text: '' };
@@ -292,7 +316,7 @@ async function* partsOf(
         input.text += call.arguments;
         yield { type: 'tool-input-delta', id: input.id, delta: call.arguments };
       }
-      if (choice.finish_reason) finishReason = reasonOf(choice.finish_reason);
+      if (choice.finish_reason) finishReason = reasonOf(choice.finish_reason, called);
     }
   } catch (error) {
     // An abort ends the SDK's stream; every other failure is a part of it.
@@ -310,8 +334,9 @@ async function* partsOf(
   };
 }
 
-function reasonOf(raw: 'stop' | 'length' | 'tool_calls'): LanguageModelV4FinishReason {
-  return { unified: raw === 'tool_calls' ? 'tool-calls' : raw, raw };
+/** OpenAI ends a call of the function that was named with `stop`. */
+function reasonOf(raw: 'stop' | 'length' | 'tool_calls', called: boolean): LanguageModelV4FinishReason {
+  return { unified: raw === 'length' ? raw : called ? 'tool-calls' : 'stop', raw };
 }
 
 function usageOf(usage: CompletionUsage | undefined): LanguageModelV4Usage {
@@ -325,6 +350,6 @@ function usageOf(usage: CompletionUsage | undefined): LanguageModelV4Usage {
   };
 }
 
-function metadataOf({ timings }: CompletionUsage): SharedV4ProviderMetadata {
-  return { millrace: { timings } };
+function metadataOf({ timings, grammar }: CompletionUsage): SharedV4ProviderMetadata {
+  return { millrace: { timings, ...(grammar ? { grammar: grammar as unknown as JSONObject } : {}) } };
 }

@@ -259,6 +259,27 @@ export interface SharedParams {
   repetition_penalty?: number | null;
   /** Added to the logits of tokens, by id: -100 forbids, 100 forces. -100 to 100. */
   logit_bias?: Readonly<Record<number, number>> | null;
+  /**
+   * Forces the answer to be JSON that satisfies this JSON Schema (draft 2020-12), with its keys in the schema's order;
+   * `{}` is any JSON. A thought before it stays free. What the schema says and the engine cannot enforce rejects with
+   * UNSUPPORTED_SCHEMA. Default: any text. Not among OpenAI's.
+   */
+  schema?: Record<string, unknown> | null;
+  /**
+   * Forces the answer to match this regular expression (ECMA-262, without backreferences) as a whole. Default: none.
+   * Not among OpenAI's.
+   */
+  regex?: string | null;
+  /**
+   * Forces the answer to be one of these texts. Up to 10000 of up to 65536 bytes each. Default: any text. Not among
+   * OpenAI's.
+   */
+  choice?: string | readonly string[] | null;
+  /**
+   * Leaves out what of a schema cannot be enforced, instead of rejecting; `grammar.warnings` of the result lists it.
+   * Default false. Not among OpenAI's.
+   */
+  lenient?: boolean | null;
 }
 
 /** @internal */
@@ -270,6 +291,10 @@ export const OPENAI = {
   frequency_penalty: 'frequencyPenalty',
   repetition_penalty: 'repetitionPenalty',
   logit_bias: 'logitBias',
+  schema: 'schema',
+  regex: 'regex',
+  choice: 'choice',
+  lenient: 'lenient',
 } as const satisfies Record<keyof SharedParams, keyof GenerateOptions>;
 
 /** @internal */

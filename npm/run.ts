@@ -31,11 +31,14 @@ export type ToolFunction = (args: any, context: ToolContext) => unknown;
 export interface ToolDefinition {
   /** Only functions. */
   type: 'function';
-  /** The function. */
+  /** The function. `strict`: what the model writes into its arguments is forced to satisfy `parameters`. */
   function: { name: string; description?: string; parameters?: object };
 }
 
-/** Options of {@link Engine.run}: those of `generate`, and the tools. */
+/**
+ * Options of {@link Engine.run}: those of `generate`, and the tools. A `toolChoice` that forces calls is for the first answer; then the model decides,
+ * or it would never come to an end.
+ */
 export interface RunOptions extends Omit<GenerateOptions, 'tools'> {
   /** The conversation so far. It stays as it is: what comes is in the result. */
   messages: readonly Message[];
@@ -131,7 +134,7 @@ async function loop(
   halt: AbortSignal,
 ): Promise<RunResult> {
   const { messages, tools, execute, maxRounds = MOST_ROUNDS, ...rest } = checked(options);
-  const { signal, onTokens } = rest;
+  const { signal, onTokens, toolChoice = 'auto' } = rest;
   const ends = signal ? AbortSignal.any([signal, halt]) : halt;
   const added: Message[] = [];
   const results: GenerateResult[] = [];
@@ -158,6 +161,7 @@ async function loop(
     const generation = generate([...messages, ...added], {
       ...rest,
       ...(tools.length > 0 ? { tools } : {}),
+      ...(round > 1 && !['auto', 'none'].includes(toolChoice) ? { toolChoice: 'auto' } : {}),
       onTokens: (piece: TokenPiece) => {
         for (const part of piece.parts ?? []) emit({ ...part, round });
         onTokens?.(piece);

@@ -16,6 +16,7 @@ import type {
   CompletionParams,
   CompletionUsage,
   FinishReason,
+  ParsedChatCompletion,
   RequestOptions,
   TokenLogprob,
 } from './types.ts';
@@ -49,6 +50,8 @@ function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: sum((result) => result.cached_tokens, firsts) },
     timings: results.at(-1)!.timings,
+    // Of all the same; the first says how long compiling took.
+    ...(results[0]!.grammar ? { grammar: results[0]!.grammar } : {}),
   };
 }
 
@@ -90,7 +93,7 @@ function plainLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[], off
 /** All answers, one after the other. Whoever leaves stops the one at hand. */
 async function* answers(
   engine: Engine,
-  { inputs, options, n }: Asked,
+  { inputs, options, n, parallel }: Asked,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Piece, GenerateResult[]> {
   const results: GenerateResult[] = [];
@@ -101,7 +104,13 @@ async function* answers(
     const come: Pick<Extract<Piece, { text: string }>, 'logprobs' | 'parts'>[] = [];
     one.onTokens = ({ logprobs = [], parts = [] }) => come.push({ logprobs, parts });
     const generation = engine.generate(inputs[Math.floor(index / n)] as Input, one);
-    for await (const text of generation) yield { index, text, ...(come.shift() ?? { logprobs: [], parts: [] }) };
+    for await (const text of generation) {
+      const { logprobs, parts } = come.shift() ?? { logprobs: [], parts: [] };
+      const second = parallel ? -1 : parts.findIndex((part) => part.type === 'tool_call' && part.index > 0);
+      yield { index, text, logprobs, parts: second < 0 ? parts : parts.slice(0, second) };
+      // Where calls are not forced, nothing but this keeps the model from another one.
+      if (second >= 0) break;
+    }
     const result = await generation;
     results.push(result);
     yield { index, result };
@@ -118,8 +127,9 @@ async function collect<T, R>(items: AsyncGenerator<T, R>, each: (item: T) => voi
   }
 }
 
-const reasonOf = (result: GenerateResult, calls: boolean): FinishReason =>
-  calls ? 'tool_calls' : result.finish_reason === 'length' ? 'length' : 'stop';
+/** What was cut off is no call that can be executed; where the caller has named the function, OpenAI says that the answer is whole. */
+const reasonOf = (result: GenerateResult, calls: boolean, { named }: Asked): FinishReason =>
+  result.finish_reason === 'length' ? 'length' : calls && !named ? 'tool_calls' : 'stop';
 
 /** A part in OpenAI's shape; null for the end of a call, which has none. */
 function deltaOf(part: AnswerPart): ChatDelta | null {
@@ -165,7 +175,10 @@ async function* chatDeltas(
     for (;;) {
       const { done, value } = await pieces.next();
       if (done) return value;
-      if (!begun) yield { index: value.index, delta: { role: 'assistant', content: '' }, logprobs: null, reason: null };
+      if (!begun) {
+        const delta: ChatDelta = { role: 'assistant', content: '', refusal: null };
+        yield { index: value.index, delta, logprobs: null, reason: null };
+      }
       begun = true;
       if ('text' in value) {
         scored.push(...value.logprobs);
@@ -176,7 +189,7 @@ async function* chatDeltas(
         index: value.index,
         delta: {},
         logprobs: scored.length > 0 ? logprobs() : null,
-        reason: reasonOf(value.result, calls > 0),
+        reason: reasonOf(value.result, calls > 0, asked),
       };
       calls = 0;
       begun = false;
@@ -351,6 +364,42 @@ export class ChatCompletions {
   ): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>> {
     return respond(this.#engine, chatAsked(params, modelName(this.#engine)), options, chatChunks, chatWhole);
   }
+
+  /**
+   * The same, whole, with what the answers say: the JSON that `response_format` asks for as `message.parsed`, the arguments of `strict` tools as
+   * `parsed_arguments`. Formats and tools of OpenAI's helpers for zod are read by their schemas.
+   */
+  async parse<T = unknown>(
+    params: ChatCompletionParams & { stream?: false | null },
+    options: RequestOptions = {},
+  ): Promise<ParsedChatCompletion<T>> {
+    const answer = await this.create({ ...params, stream: false }, options);
+    const json = !['text', undefined].includes(params.response_format?.type) || Boolean(params.schema);
+    return {
+      ...answer,
+      choices: answer.choices.map(({ message: { tool_calls: calls, ...message }, ...choice }) => {
+        const whole = choice.finish_reason !== 'length';
+        const strict = (name: string): object | undefined =>
+          params.tools?.find(({ function: tool }) => tool.name === name && tool.strict);
+        const read = calls?.map(({ function: { name, arguments: args }, ...call }) => ({
+          ...call,
+          function: {
+            name,
+            arguments: args,
+            parsed_arguments: whole && strict(name) ? readAs(strict(name), args) : null,
+          },
+        }));
+        const parsed = whole && json && message.content ? (readAs(params.response_format, message.content) as T) : null;
+        return { ...choice, message: { ...message, parsed, ...(read ? { tool_calls: read } : {}) } };
+      }),
+    };
+  }
+}
+
+/** JSON as a format or tool reads it that OpenAI's helpers have made. */
+function readAs(format: object | null | undefined, text: string): unknown {
+  const { $parseRaw: read } = (format ?? {}) as { $parseRaw?: (text: string) => unknown };
+  return read ? read(text) : JSON.parse(text);
 }
 
 /** `engine.completions`. */

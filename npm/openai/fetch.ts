@@ -10,10 +10,19 @@ const STATUS: Partial<Record<MillraceError['code'], [number, string]>> = {
   CONTEXT_FULL: [400, 'invalid_request_error'],
   TEMPLATE: [400, 'invalid_request_error'],
   TOKENIZER: [400, 'invalid_request_error'],
+  UNSUPPORTED_SCHEMA: [400, 'invalid_request_error'],
+  INVALID_SCHEMA: [400, 'invalid_request_error'],
+  GRAMMAR_TOO_LARGE: [400, 'invalid_request_error'],
   NOT_FOUND: [404, 'invalid_request_error'],
 };
 
-function errorOf(error: unknown): {
+/** What a schema can come from, where the engine's error does not name the parameter: no request has two of them. */
+const SCHEMAS = ['response_format', 'schema', 'regex', 'choice', 'tools'];
+
+function errorOf(
+  error: unknown,
+  params: object | null,
+): {
   status: number;
   body: { error: { message: string; type: string; param: unknown; code: string } };
 } {
@@ -25,7 +34,12 @@ function errorOf(error: unknown): {
       : ours.code === 'NOT_FOUND'
         ? 'model_not_found'
         : ours.code.toLowerCase();
-  return { status, body: { error: { message: ours.message, type, param: ours.data.option ?? null, code } } };
+  const { option, pointer, keyword, reason } = ours.data;
+  const ofSchema = /SCHEMA|GRAMMAR/.test(ours.code);
+  const given = new Map(Object.entries(params ?? {}));
+  const param = option ?? (ofSchema ? SCHEMAS.find((name) => given.get(name)) : null) ?? null;
+  const where = ofSchema ? { pointer, keyword, reason } : {};
+  return { status, body: { error: { message: ours.message, type, param, code, ...where } } };
 }
 
 function json(body: unknown, status = 200): Response {
@@ -37,6 +51,7 @@ function json(body: unknown, status = 200): Response {
 export async function respondTo(engine: Engine, input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
   const request = new Request(input instanceof Request ? input : new URL(input, 'http://millrace.invalid/'), init);
   const path = new URL(request.url).pathname;
+  let params: object | null = null;
   try {
     const model = { id: modelName(engine), object: 'model', created: 0, owned_by: 'millrace' };
     if (path.endsWith('/models') && request.method === 'GET') return json({ object: 'list', data: [model] });
@@ -48,13 +63,14 @@ export async function respondTo(engine: Engine, input: RequestInfo | URL, init?:
         `${request.method} ${path}: there are POST /chat/completions, POST /completions, GET /models and GET /models/NAME`,
       );
     }
-    const params = await request.json().catch(() => {
+    const asked = await request.json().catch(() => {
       throw new MillraceError('BAD_OPTION', `${path}: the body is not JSON`);
     });
+    params = asked;
     const { signal } = request;
     const answer = await (chat
-      ? new ChatCompletions(engine).create(params, { signal })
-      : new Completions(engine).create(params, { signal }));
+      ? new ChatCompletions(engine).create(asked, { signal })
+      : new Completions(engine).create(asked, { signal }));
     if (!(answer instanceof CompletionStream)) return json(answer);
     const chunks = answer[Symbol.asyncIterator]() as AsyncGenerator<unknown, void>;
     // Until the first piece an error can still be a status.
@@ -69,13 +85,13 @@ export async function respondTo(engine: Engine, input: RequestInfo | URL, init?:
       }
     })();
     const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
-    const body = lines(all, event, 'data: [DONE]\n\n', (error) => event(errorOf(error).body));
+    const body = lines(all, event, 'data: [DONE]\n\n', (error) => event(errorOf(error, params).body));
     return new Response(body, {
       headers: { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' },
     });
   } catch (error) {
     if (error instanceof MillraceError && error.code === 'ABORTED') throw request.signal.reason ?? error;
-    const { status, body } = errorOf(error);
+    const { status, body } = errorOf(error, params);
     return json(body, status);
   }
 }

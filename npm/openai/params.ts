@@ -2,7 +2,17 @@
 import { MillraceError } from '../errors.ts';
 import { OPENAI, type SharedParams } from '../options.generated.ts';
 import type { GenerateOptions, Input, Message } from '../types.ts';
-import type { ChatCompletionParams, ChatMessage, ChatTool, CompletionParams } from './types.ts';
+import type {
+  ChatAllowedTools,
+  ChatCompletionParams,
+  ChatMessage,
+  ChatTool,
+  ChatToolName,
+  CompletionParams,
+  ResponseFormat,
+} from './types.ts';
+
+type ResponseFormatSchema = Extract<ResponseFormat, { type: 'json_schema' }>;
 
 /** A request in the engine's own words. */
 export interface Asked {
@@ -14,8 +24,10 @@ export interface Asked {
   stream: boolean;
   /** Whether a stream ends with what it cost. */
   usage: boolean;
-  /** Names of the tools that the model is given. */
-  tools: string[];
+  /** Whether one answer may call several tools. */
+  parallel: boolean;
+  /** Whether the caller has named the function that is called: OpenAI's `finish_reason` then is `stop`. */
+  named: boolean;
 }
 
 function bad(where: string, option: string, what: string): MillraceError {
@@ -57,7 +69,6 @@ const PLAIN = [...COMMON, 'prompt', 'echo', 'suffix', 'best_of'];
 
 /** The values at which an option changes nothing. */
 const NEUTRAL: Record<string, (value: unknown) => boolean> = {
-  parallel_tool_calls: (value) => value === true,
   store: (value) => value === false,
   service_tier: (value) => value === 'auto' || value === 'default',
   echo: (value) => value === false,
@@ -84,7 +95,7 @@ function common(
   where: string,
   params: Partial<Omit<ChatCompletionParams, 'logprobs'>>,
   loaded: string,
-): Omit<Asked, 'inputs' | 'tools'> {
+): Omit<Asked, 'inputs'> {
   const { model, n = 1, stream = false, stream_options: about, seed, stop, temperature = 1 } = params;
   if (model !== undefined && model !== loaded) {
     const message = `${where}: model is ${JSON.stringify(model)}, but the engine has loaded ${JSON.stringify(loaded)}: name that one, or leave it out`;
@@ -115,7 +126,7 @@ function common(
     if (params[name] !== undefined) Object.assign(options, { [option]: params[name] });
   if (stop !== undefined && !(Array.isArray(stop) && stop.length === 0))
     options.stop = stop as string | readonly string[];
-  return { options, n: n!, stream, usage: about?.include_usage ?? false };
+  return { options, n: n!, stream, usage: about?.include_usage ?? false, parallel: true, named: false };
 }
 
 /** A chat's request. */
@@ -127,22 +138,24 @@ export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
   const { logprobs = false, top_logprobs: top, ...others } = params;
   if (typeof logprobs !== 'boolean') throw bad(where, 'logprobs', 'must be true or false');
   if (top !== undefined && !logprobs) throw bad(where, 'top_logprobs', 'goes with logprobs: true');
-  const format = params.response_format;
-  if (format && format.type !== 'text')
-    throw bad(
-      where,
-      'response_format',
-      `of type ${JSON.stringify(format.type)} cannot be had in this version: ask for JSON in the prompt`,
-    );
+  const { parallel_tool_calls: parallel = true } = params;
+  if (typeof parallel !== 'boolean') throw bad(where, 'parallel_tool_calls', 'must be true or false');
   const asked = common(where, others, loaded);
-  if (logprobs) asked.options.logprobs = top ?? 0;
-  const tools = toolsOf(where, params);
-  if (tools.length > 0) asked.options.tools = tools;
-  if (params.chat_template_kwargs) asked.options.templateOptions = params.chat_template_kwargs;
+  const { options } = asked;
+  if (logprobs) options.logprobs = top ?? 0;
+  const { tools, choice } = toolsOf(where, params);
+  if (tools.length > 0) options.tools = tools;
+  if (choice !== 'auto') options.toolChoice = choice;
+  if (!parallel && tools.length > 0) options.parallelToolCalls = false;
+  const schema = schemaOf(where, params);
+  if (schema && tools.length > 0)
+    throw bad(where, 'response_format', 'and tools exclude each other: ask for JSON in a request without tools');
+  if (schema) options.schema = schema;
+  if (params.chat_template_kwargs) options.templateOptions = params.chat_template_kwargs;
   const messages = params.messages.map((message: ChatMessage, index: number) =>
     messageOf(`${where}: messages[${index}]`, message),
   );
-  return { ...asked, inputs: [messages], tools: tools.map((tool) => tool.function.name) };
+  return { ...asked, inputs: [messages], parallel: parallel!, named: choice !== 'auto' && choice !== 'required' };
 }
 
 /** A plain completion's request. */
@@ -164,27 +177,100 @@ export function plainAsked(given: CompletionParams, loaded: string): Asked {
   if (logprobs !== undefined) asked.options.logprobs = logprobs!;
   // So it is with OpenAI.
   asked.options.maxTokens ??= 16;
-  return { ...asked, inputs, tools: [] };
+  return { ...asked, inputs };
 }
 
-function toolsOf(where: string, { tools, tool_choice: choice }: Partial<ChatCompletionParams>): ChatTool[] {
+/** An object with these entries alone; what is null counts as absent. */
+function only<T extends object>(
+  where: string,
+  option: string,
+  given: unknown,
+  names: readonly (keyof T & string)[],
+): T {
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw bad(where, option, 'must be an object');
+  const entries = Object.entries(given).filter(([, value]) => value !== null && value !== undefined);
+  const unknown = entries.find(([name]) => !(names as readonly string[]).includes(name))?.[0];
+  if (unknown !== undefined)
+    throw bad(
+      where,
+      `${option}.${unknown}`,
+      `is not a parameter that can be honoured here (known: ${names.join(', ')})`,
+    );
+  return Object.fromEntries(entries) as T;
+}
+
+/** The schema that `response_format` asks for; null where it asks for any text. */
+function schemaOf(where: string, params: Partial<ChatCompletionParams>): Record<string, unknown> | null {
+  const { response_format: format } = params;
+  if (format === undefined || format === null) return null;
+  if (format.type === 'text') return null;
+  if (params.schema !== undefined || params.regex !== undefined || params.choice !== undefined)
+    throw bad(where, 'response_format', 'and schema, regex and choice exclude each other: give one of them');
+  if (format.type === 'json_object') {
+    only(where, 'response_format', format, ['type']);
+    return { type: 'object' };
+  }
+  if (format.type !== 'json_schema') {
+    const type = JSON.stringify((format as { type?: unknown }).type);
+    throw bad(where, 'response_format', `is of type ${type}: it can be text, json_object or json_schema`);
+  }
+  const option = 'response_format.json_schema';
+  const { json_schema: given } = only<ResponseFormatSchema>(where, 'response_format', format, ['type', 'json_schema']);
+  const { name, description, schema, strict } = only<ResponseFormatSchema['json_schema']>(where, option, given, [
+    'name',
+    'description',
+    'schema',
+    'strict',
+  ]);
+  for (const [key, value] of Object.entries({ name, description }))
+    if (value !== undefined && typeof value !== 'string') throw bad(where, `${option}.${key}`, 'must be a text');
+  // Without it, too, the schema is enforced.
+  if (strict !== undefined && typeof strict !== 'boolean')
+    throw bad(where, `${option}.strict`, 'must be true or false');
+  if (schema === undefined) throw bad(where, `${option}.schema`, 'is missing: json_object is for JSON of any kind');
+  if (typeof schema !== 'object' || Array.isArray(schema)) throw bad(where, `${option}.schema`, 'must be an object');
+  return schema;
+}
+
+/** What `toolChoice` of the engine says beside names. */
+const CHOICES = ['auto', 'none', 'required'];
+
+/** The tools that the model is told of, and which of them it is to call. */
+function toolsOf(where: string, params: Partial<ChatCompletionParams>): { tools: ChatTool[]; choice: string } {
+  const { tools, tool_choice: choice = 'auto' } = params;
   if (tools !== undefined && !Array.isArray(tools)) throw bad(where, 'tools', 'must be a list');
   const list = (tools ?? []) as ChatTool[];
   list.forEach((tool, index) => {
     if (tool?.type !== 'function' || typeof tool.function?.name !== 'string')
       throw bad(where, `tools[${index}]`, 'must be { type: "function", function: { name, … } }');
-    if (tool.function.strict)
-      throw bad(where, `tools[${index}].function.strict`, 'cannot be honoured in this version: leave it out');
   });
-  if (choice === 'none') return [];
-  if (choice !== undefined && choice !== 'auto')
+  if (choice === 'none') return { tools: [], choice: 'auto' };
+  if (params.tool_choice !== undefined && list.length === 0) throw bad(where, 'tool_choice', 'goes with tools');
+  if (choice === 'auto' || choice === 'required') return { tools: list, choice };
+  const named = (given: unknown): ChatTool => {
+    const name = (given as ChatToolName | null)?.function?.name;
+    const tool = list.find((one) => one.function.name === name);
+    if (!tool) throw bad(where, 'tool_choice', `names ${JSON.stringify(name)}, which is none of the tools`);
+    return tool;
+  };
+  const { type, allowed_tools: allowed } = (choice ?? {}) as { type?: unknown; allowed_tools?: ChatAllowedTools };
+  if (type === 'function') {
+    const { name } = named(choice).function;
+    if (CHOICES.includes(name)) throw bad(where, 'tool_choice', `names a tool that is called ${JSON.stringify(name)}`);
+    return { tools: list, choice: name };
+  }
+  if (type !== 'allowed_tools' || !Array.isArray(allowed?.tools))
     throw bad(
       where,
       'tool_choice',
-      `is ${JSON.stringify(choice)}: the model cannot be forced to call a tool in this version; use "auto" or "none"`,
+      `is ${JSON.stringify(choice)}: it can be "auto", "none", "required", a function's name as { type: "function", function: { name } }, or allowed_tools`,
     );
-  if (choice !== undefined && list.length === 0) throw bad(where, 'tool_choice', 'goes with tools');
-  return list;
+  if (allowed.mode !== 'auto' && allowed.mode !== 'required')
+    throw bad(where, 'tool_choice.allowed_tools.mode', 'must be "auto" or "required"');
+  const some = allowed.tools.map(named);
+  if (some.length === 0) throw bad(where, 'tool_choice.allowed_tools.tools', 'is an empty list');
+  return { tools: list.filter((tool) => some.includes(tool)), choice: allowed.mode };
 }
 
 /** A message as the engine's templates know it; the engine checks the rest. */

@@ -1,6 +1,6 @@
 // OpenAI's shapes, as far as they can be honoured here. https://platform.openai.com/docs/api-reference
 import type { SharedParams } from '../options.generated.ts';
-import type { GenerateResult, Progress } from '../types.ts';
+import type { CompiledGrammar, GenerateResult, Progress } from '../types.ts';
 
 /** A piece of a message's content. Only text can be read. */
 export interface ContentPart {
@@ -42,9 +42,42 @@ export interface ChatToolCall {
 export interface ChatTool {
   /** Only functions. */
   type: 'function';
-  /** Its name, what it does, and its parameters as a JSON schema. `strict: true` is BAD_OPTION. */
+  /** Its name, what it does, and its parameters as a JSON schema. `strict`: whether what the model writes is forced to satisfy it. */
   function: { name: string; description?: string; parameters?: Record<string, unknown>; strict?: boolean | null };
 }
+
+/** Names a function that is to be called. */
+export interface ChatToolName {
+  /** Only functions. */
+  type: 'function';
+  /** One of the tools. */
+  function: { name: string };
+}
+
+/** Some of the tools. */
+export interface ChatAllowedTools {
+  /** `required`: one of them has to be called. */
+  mode: 'auto' | 'required';
+  /** Which. The model is told of no others. */
+  tools: readonly ChatToolName[];
+}
+
+/**
+ * What an answer is: any text, a JSON object, or JSON that satisfies a JSON Schema. Always enforced, with `strict` or without it. `name` and
+ * `description` are OpenAI's and say nothing to the model, which does not see the schema either: say in the messages what is wanted.
+ */
+export type ResponseFormat =
+  | { type: 'text' }
+  | { type: 'json_object' }
+  | {
+      type: 'json_schema';
+      json_schema: {
+        name?: string;
+        description?: string;
+        schema?: Record<string, unknown>;
+        strict?: boolean | null;
+      };
+    };
 
 /** What chats and plain completions have in common. */
 interface CommonParams extends SharedParams {
@@ -74,13 +107,19 @@ export interface ChatCompletionParams extends CommonParams {
   messages: readonly ChatMessage[];
   /** The same as `max_tokens`. */
   max_completion_tokens?: number | null;
-  /** Only `text`. */
-  response_format?: { type: string } | null;
+  /** What the answer has to be. Default: any text. */
+  response_format?: ResponseFormat | null;
   /** Functions that the model may ask for, where its template knows tools. */
   tools?: readonly ChatTool[] | null;
-  /** `auto`, the default with tools, or `none`. */
-  tool_choice?: string | object | null;
-  /** Only true. */
+  /** `auto`, the default with tools; `none`; `required`, at least one call; a function that is called; or some of the tools. */
+  tool_choice?:
+    | 'auto'
+    | 'none'
+    | 'required'
+    | ChatToolName
+    | { type: 'allowed_tools'; allowed_tools: ChatAllowedTools }
+    | null;
+  /** Whether one answer may call several functions. Default true. */
   parallel_tool_calls?: boolean | null;
   /** Returns the log probability of each token. */
   logprobs?: boolean | null;
@@ -116,9 +155,14 @@ export interface CompletionUsage {
   prompt_tokens_details: { cached_tokens: number };
   /** Of the last answer, in milliseconds and tokens a second. Not among OpenAI's. */
   timings: GenerateResult['timings'];
+  /** What the answers were forced to be, where they were. Not among OpenAI's. */
+  grammar?: CompiledGrammar;
 }
 
-/** Why an answer ended: by itself or a stop text, at its limit or that of the context, or with a call of a tool. */
+/**
+ * Why an answer ended: by itself or a stop text, at its limit or that of the context, or with a call of a tool. Where `tool_choice` names the function
+ * it is `stop`, as with OpenAI.
+ */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
 interface Head<T extends string> {
@@ -186,10 +230,26 @@ export interface ChatCompletion extends Head<'chat.completion'> {
   usage: CompletionUsage;
 }
 
+/** A chat's whole answer, read. */
+export interface ParsedChatCompletion<T> extends Omit<ChatCompletion, 'choices'> {
+  /** The answers, as many as `n`. */
+  choices: (Omit<ChatCompletion['choices'][number], 'message'> & { message: ParsedMessage<T> })[];
+}
+
+/** What the model answers, read. */
+export interface ParsedMessage<T> extends Omit<AssistantMessage, 'tool_calls'> {
+  /** What the answer's JSON says; null where there is none, and where it was cut off (`finish_reason` is `length`). */
+  parsed: T | null;
+  /** Functions that it asks for. `parsed_arguments`: of those that are `strict`, else null, and where they were cut off. */
+  tool_calls?: (ChatToolCall & { function: { parsed_arguments: unknown } })[];
+}
+
 /** What is new in a piece of a streamed answer. */
 export interface ChatDelta {
   /** In the first piece of an answer. */
   role?: 'assistant';
+  /** In the first piece of an answer: always null. */
+  refusal?: null;
   /** The next piece of what it says. */
   content?: string;
   /** The next piece of what it thinks. Not among OpenAI's. */

@@ -68,7 +68,7 @@ impl Engine {
 
         let (mut constraint, grammar) = self.constraint(request, rendered.as_deref()).await?.unzip();
         let tokenizer = self.tokenizer.clone();
-        let reading = rendered.map(|prompt| Parser::new(self.formats.clone(), calls::tools(request.offered()), &prompt));
+        let reading = rendered.map(|prompt| Parser::new(self.read_as(request, constraint.is_some()), calls::tools(request.offered()), &prompt));
         let mut out = Output {
             reading,
             decoder: tokenizer.stream(),

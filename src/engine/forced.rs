@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::{Engine, Request};
 use crate::base::now_ms;
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::calls::grammar::{Choice, Wanted};
+use crate::text::calls::{self, Formats};
 use crate::grammar::{self, Compiled, Compiler, Constraint, Grammar, Vocabulary};
 
 /// Grammars that an engine keeps: a page's few, again and again.
@@ -25,16 +27,6 @@ impl Engine {
     /// Has grammars be compiled by this.
     pub fn compile_with(&mut self, compiler: Rc<dyn Compiler>) {
         self.grammars.compiler = Some(compiler);
-    }
-
-    /// Compiles a schema, which the next answer that is forced to satisfy it need not wait for.
-    ///
-    /// # Errors
-    /// [`ErrorKind::UnsupportedSchema`], [`ErrorKind::InvalidSchema`] and [`ErrorKind::GrammarTooLarge`].
-    pub async fn compile_schema(&mut self, schema: &Value, lenient: bool) -> Result<Compiled> {
-        self.vocabulary()?;
-        let (grammar, ms) = self.grammar(json!({ "schema": schema }), lenient).await?;
-        Ok(grammar.about(ms))
     }
 
     /// What the answer to a request has to be, where anything is asked of it; `rendered` is the text that a template has made of its messages.
@@ -61,8 +53,37 @@ impl Engine {
         if let (Some((one, _)), Some((other, _))) = (&root, asked.next()) {
             return Err(Error::bad_option(format!("{one} and {other}: an answer can be forced to be one of them; leave one out")));
         }
-        let _ = rendered;
-        Ok(root.map(|(_, root)| root))
+        let root = root.map(|(_, root)| root);
+        let tokenizer = &self.tokenizer;
+        let is_control = |text: &str| tokenizer.token_id(text).is_some_and(|id| tokenizer.special_name(id).is_some());
+        let choice = match request.tool_choice.as_str() {
+            "auto" => Choice::Auto,
+            "none" => Choice::None,
+            "required" => Choice::Required,
+            name => Choice::Named(name),
+        };
+        let Some(prompt) = rendered else {
+            // A plain text has no tools, and nothing opens a thought.
+            return match choice {
+                Choice::Required | Choice::Named(_) => Err(Error::bad_option("toolChoice goes with messages and tools")),
+                Choice::Auto | Choice::None => Ok(root),
+            };
+        };
+        let tools = calls::tools(request.offered());
+        let wanted = Wanted { tools: &tools, choice, parallel: request.parallel_tool_calls, prompt };
+        match (root, choice) {
+            (Some(_), Choice::Required | Choice::Named(_)) => {
+                Err(Error::bad_option("toolChoice: an answer that has to be a call cannot also be forced into another form; leave one of both out"))
+            }
+            (Some(root), Choice::Auto) if !tools.is_empty() => self.formats.calls_or_answer_grammar(&wanted, root, &is_control).map(Some),
+            (Some(root), _) => Ok(Some(self.formats.answer_grammar(root, prompt, &is_control))),
+            (None, _) => self.formats.calls_grammar(&wanted, &is_control),
+        }
+    }
+
+    /// How an answer's calls are read: where they are forced, in the form that they are forced into and in no other.
+    pub(super) fn read_as(&self, request: &Request, forced: bool) -> Formats {
+        if forced && request.offered().is_some() { self.formats.bound() } else { self.formats.clone() }
     }
 
     /// A grammar, and how long it took: 0 where it was at hand.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use millrace_grammar::{Automaton, Vocabulary, WALK_WORDS, Walk};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result, SchemaFault};
 use crate::text::Tokenizer;
 
 /// What of a schema is not enforced.
@@ -35,24 +35,6 @@ pub struct Grammar {
     /// How long it took, ms.
     pub ms: f64,
 }
-
-/// What of a schema the compiler stumbles over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// The same as in a [`Warning`], where it is a keyword that is to blame.
-    pub place: Option<Warning>,
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.place {
-            Some(Warning { pointer, keyword, reason }) => write!(f, "{keyword} at {pointer:?}: {reason}"),
-            None => f.write_str("the schema as a whole"),
-        }
-    }
-}
-
-impl std::error::Error for Fault {}
 
 /// What is told of a grammar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -150,6 +132,23 @@ impl Constraint {
     pub fn words(&self) -> Vec<u32> {
         self.walk.words()
     }
+}
+
+/// What a compiler says of a schema that it refuses, by its own code.
+pub fn refused(code: &str, place: Warning) -> Error {
+    let (kind, what_to_do) = match code {
+        "UNSUPPORTED_SCHEMA" | "AMBIGUOUS_GRAMMAR" => (ErrorKind::UnsupportedSchema, "leave it out, or give lenient, which leaves out what cannot be enforced"),
+        "GRAMMAR_TOO_LARGE" => (ErrorKind::GrammarTooLarge, "ask for less at once: fewer keys, shorter lists, smaller bounds"),
+        _ => (ErrorKind::InvalidSchema, "correct it"),
+    };
+    let Warning { pointer, keyword, reason } = place;
+    let at = match (keyword.is_empty(), pointer.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => format!("{pointer}: "),
+        (false, true) => format!("{keyword}: "),
+        (false, false) => format!("{keyword} at {pointer}: "),
+    };
+    Error::new(kind, format!("the grammar of the answer: {at}{reason}; {what_to_do}")).with_source(SchemaFault { pointer, keyword, reason })
 }
 
 /// Makes grammars: JSON in, arrays out. The description is that of `millrace_grammar::Grammar::from_json`.

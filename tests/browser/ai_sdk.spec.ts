@@ -1,10 +1,10 @@
 // The AI SDK's own functions over millrace/ai-sdk, on an engine that is told what to say. tests/package runs them in a page, on a real one.
 import { expect, test } from '@playwright/test';
-import { generateText, Output, stepCountIs, streamText, tool } from 'ai';
+import { generateObject, generateText, jsonSchema, Output, stepCountIs, streamObject, streamText, tool } from 'ai';
 import { z } from 'zod';
 import { millrace } from '../../npm/ai-sdk.ts';
 import { MillraceError } from '../../npm/errors.ts';
-import { callOf, fake, thought } from './fake.ts';
+import { callOf, fake, GRAMMAR, thought } from './fake.ts';
 
 const time = tool({
   description: 'The time in a zone',
@@ -110,6 +110,80 @@ test('a tool is called, and its result goes back to the model, whole and streame
   }
 });
 
+const Verdict = z.object({ good: z.boolean(), why: z.enum(['taste', 'price']) });
+const VERDICT = ['{"good":', 'true,', '"why":"taste"}'];
+const object = { good: true, why: 'taste' };
+
+test('objects by zod: whole, streamed, as output of texts; lists, choices, any JSON', async () => {
+  const list = ['{"elements":[', '{"good":true,"why":"taste"}', ']}'];
+  const { engine, asked } = fake([VERDICT, VERDICT, VERDICT, VERDICT, list, list, ['{"result":"no"}'], VERDICT]);
+  const ask = { model: millrace(engine), prompt: 'Is it good?' };
+  const whole = await generateObject({ ...ask, schema: Verdict, schemaName: 'verdict', schemaDescription: 'Of it.' });
+  expect(whole).toMatchObject({ object, finishReason: 'stop', warnings: [] });
+  expect(whole.providerMetadata).toMatchObject({ millrace: { grammar: GRAMMAR } });
+  const partial: unknown[] = [];
+  const streamed = streamObject({ ...ask, schema: Verdict });
+  for await (const one of streamed.partialObjectStream) partial.push(one);
+  expect(await streamed.object).toEqual(object);
+  expect(partial).toEqual([{}, { good: true }, object]);
+  const output = Output.object({ schema: Verdict });
+  expect((await generateText({ ...ask, output })).output).toEqual(object);
+  const text = streamText({ ...ask, output });
+  expect(await text.output).toEqual(object);
+  const elements = Output.array({ element: Verdict });
+  expect((await generateText({ ...ask, output: elements })).output).toEqual([object]);
+  const found: unknown[] = [];
+  for await (const one of streamText({ ...ask, output: elements }).elementStream) found.push(one);
+  expect(found).toEqual([object]);
+  expect((await generateText({ ...ask, output: Output.choice({ options: ['yes', 'no'] }) })).output).toBe('no');
+  expect((await generateText({ ...ask, output: Output.json() })).output).toEqual(object);
+  const schemas = asked.map(({ options }) => options.schema as { properties?: object });
+  for (const schema of schemas.slice(0, 4)) expect(Object.keys(schema.properties!)).toEqual(['good', 'why']);
+  expect(schemas[4]).toMatchObject({ properties: { elements: { type: 'array' } } });
+  expect(schemas[6]).toMatchObject({ properties: { result: { enum: ['yes', 'no'] } } });
+  expect(schemas[7]).toEqual({ type: 'object' });
+});
+
+test('a schema that cannot be enforced is an error; what lenient leaves out is a warning', async () => {
+  const { engine } = fake([VERDICT, VERDICT]);
+  const schema = jsonSchema<object>({ type: 'array', uniqueItems: true });
+  const ask = { model: millrace(engine), prompt: 'Is it good?', output: Output.object({ schema }) };
+  await expect(generateText(ask)).rejects.toMatchObject({
+    code: 'UNSUPPORTED_SCHEMA',
+    data: { keyword: 'uniqueItems' },
+  });
+  const lenient = { ...ask, providerOptions: { millrace: { lenient: true } } };
+  const warning = { type: 'unsupported', feature: 'schema: uniqueItems' };
+  expect((await generateText(lenient)).warnings).toMatchObject([warning]);
+  expect(await streamText(lenient).warnings).toMatchObject([warning]);
+});
+
+test('JSON that is cut off is no object, and says why', async () => {
+  const { engine } = fake([VERDICT.slice(0, 2)]);
+  const cut = generateObject({ model: millrace(engine), prompt: 'Hello', schema: Verdict, maxOutputTokens: 2 });
+  await expect(cut).rejects.toMatchObject({ name: 'AI_NoObjectGeneratedError', finishReason: 'length' });
+});
+
+test('a tool that is forced: any of them, one by name, strict', async () => {
+  const call = callOf('time', '{"zone":"UTC"}');
+  const { engine, asked } = fake([call, call, call]);
+  const strict = tool({ inputSchema: z.object({ zone: z.enum(['UTC']) }), strict: true });
+  const ask = { model: millrace(engine), prompt: 'What time is it?', tools: { time: strict } };
+  const any = await generateText({ ...ask, toolChoice: 'required' });
+  const named = await generateText({ ...ask, toolChoice: { type: 'tool', toolName: 'time' } });
+  const streamed = streamText({ ...ask, toolChoice: { type: 'tool', toolName: 'time' } });
+  for (const [finishReason, calls] of [
+    [any.finishReason, any.toolCalls],
+    [named.finishReason, named.toolCalls],
+    [await streamed.finishReason, await streamed.toolCalls],
+  ] as const) {
+    expect(finishReason).toBe('tool-calls');
+    expect(calls).toMatchObject([{ toolName: 'time', input: { zone: 'UTC' } }]);
+  }
+  expect(asked.map(({ options }) => options.toolChoice)).toEqual(['required', 'time', 'time']);
+  expect(asked[0]!.options.tools).toMatchObject([{ function: { name: 'time', strict: true } }]);
+});
+
 test('thinking is switched by the chat template, with a warning that there are no levels', async () => {
   const { engine, asked } = fake([['a'], ['b']]);
   const { warnings } = await generateText({ model: millrace(engine), prompt: 'Hello', reasoning: 'none' });
@@ -134,10 +208,9 @@ test('what cannot be honoured is an error that names it', async () => {
   const wrong: [string, () => PromiseLike<unknown>][] = [
     ['image/png', () => generateText({ model, messages: [{ role: 'user', content: [image] }] })],
     [
-      'response_format',
-      () => generateText({ model, prompt: 'Hello', output: Output.object({ schema: z.object({ a: z.string() }) }) }),
+      'response_format and tools',
+      () => generateText({ model, prompt: 'Hello', tools: { time }, output: Output.object({ schema: z.object({}) }) }),
     ],
-    ['tool_choice', () => generateText({ model, prompt: 'Hello', tools: { time }, toolChoice: 'required' })],
     [
       'providerOptions.millrace.stream',
       () => generateText({ model, prompt: 'Hello', providerOptions: { millrace: { stream: false } } }),

@@ -1,7 +1,8 @@
 // The chat page in every state, with a stand-in for the engine: what it shows, that nothing of what a model writes is trusted, and that no
 // sequence of clicks breaks it. The report has a screenshot of each state. demo.spec.ts talks to a real model.
 import type { LoadPlan } from '../../npm/index.ts';
-import { accessible, look } from './looks.ts';
+import { accessible, fits, look } from './looks.ts';
+import type { Locator } from '@playwright/test';
 import { expect, onlyLong, test, type Page } from './support.ts';
 import { type StandIn, withStandIn } from './stand_in.ts';
 
@@ -336,6 +337,113 @@ test('tools: calls run, are shown folded, and are kept with the conversation', a
     'calculate → {"result":42}',
   );
   expect(faults).toEqual([]);
+});
+
+const PERSON =
+  '{"name":"Ada <b>L.</b>","born":1815,"tags":["math",null],"home":{"city":"London","old":true,"at":{"x":{"y":1}}},"none":{}}';
+
+test('JSON mode: a schema is chosen, written, refused; the answer is a tree, and is kept', async ({ page, site }) => {
+  const faults = watch(page);
+  await open(page, site, { answers: { '': PERSON, cut: PERSON.slice(0, 30) }, piece: 5 });
+  await ready(page);
+  const mode = page.getByRole('button', { name: 'JSON mode' });
+  const panel = page.getByRole('region', { name: 'JSON mode' });
+  await expect(panel).toBeHidden();
+  // Its script comes when it is switched on.
+  const parts = () => new Set(site.hits.filter((path) => path.includes('part-'))).size;
+  const before = parts();
+  await mode.click();
+  await expect(mode).toHaveAttribute('aria-pressed', 'true');
+  await expect(panel).toContainText('Forced by a grammar of 1,243 states, 51.2 kB, compiled in 12 ms');
+  expect(parts()).toBeGreaterThan(before);
+  await look(page, 'JSON mode');
+  await accessible(page);
+
+  // By keyboard: the example, the editor, what is wrong with a schema.
+  await panel.getByLabel('Answers are').selectOption('A recipe');
+  await panel.getByText('Edit the schema').press('Enter');
+  const schema = panel.getByLabel('Schema', { exact: true });
+  await expect(schema).toHaveValue(/"ingredients"/);
+  await schema.fill('{"type":');
+  await expect(panel.getByRole('status')).toHaveText(/^The schema is no JSON: /);
+  await expect(panel.getByLabel('Answers are')).toHaveValue('A schema of your own');
+  await ask(page, 'Who is it?');
+  // Nothing was asked: the question is where it was.
+  await expect(schema).toBeFocused();
+  await expect(composer(page)).toHaveValue('Who is it?');
+  await schema.fill('{ "properties": { "a": { "uniqueItems": true } } }');
+  await expect(panel.getByRole('status')).toHaveText('/properties/a uniqueItems an automaton cannot compare items');
+  await look(page, 'a schema that cannot be enforced');
+  await accessible(page);
+  await composer(page).press('Enter');
+  await expect(answer(page).getByRole('alert')).toContainText('Part of the schema cannot be enforced');
+  await panel.getByLabel('Leave out what cannot be enforced').check();
+  await expect(panel.getByRole('status')).toContainText('Not enforced:');
+
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await ask(page, 'Who is it?');
+  await finished(page, 1);
+  await expect(answer(page).locator('.text')).toHaveText(PERSON);
+  const tree = answer(page).getByRole('list', { name: 'The answer as a tree' });
+  await expect(tree.locator('> li')).toHaveCount(5);
+  await expect(tree).toContainText('name Ada <b>L.</b>');
+  await expect(tree.locator('summary')).toHaveText([
+    'tags 2 items',
+    'home 3 keys',
+    'at 1 key',
+    'x 1 key',
+    'none 0 keys',
+  ]);
+  await expect(answer(page).locator('.forced')).toContainText('Not enforced:/properties/a uniqueItems an automaton');
+  // Folded by keyboard; what lies deeper is there once it is unfolded.
+  const [home, deepest] = [1, 3].map((index) => tree.locator('summary').nth(index)) as [Locator, Locator];
+  await home.press('Enter');
+  await expect(tree.getByText('London')).toBeHidden();
+  await home.press('Enter');
+  await expect(tree).not.toContainText('y 1');
+  await deepest.press('Enter');
+  await expect(tree).toContainText('y 1');
+  await look(page, 'JSON as a tree');
+  await accessible(page);
+
+  await ask(page, 'cut');
+  await finished(page, 2);
+  await expect(answer(page).locator('.tree')).toHaveCount(0);
+  await expect(answer(page).locator('.text')).toHaveText(PERSON.slice(0, 30));
+  await mode.click();
+  await expect(panel).toBeHidden();
+  await ask(page, 'Who is it?');
+  await finished(page, 3);
+  await expect(answer(page).locator('.forced')).toHaveCount(0);
+
+  // The answers are as they were, and so is the schema.
+  await page.reload();
+  await ready(page);
+  await expect(page.locator('#messages .tree')).toHaveCount(1);
+  await expect(page.locator('#messages .forced')).toHaveCount(2);
+  await mode.click();
+  await expect(panel.getByLabel('Leave out what cannot be enforced')).toBeChecked();
+  await expect(panel.getByLabel('Schema', { exact: true })).toHaveValue(/"uniqueItems"/);
+  expect(faults).toEqual([]);
+});
+
+test('JSON mode on a phone, dark and light', async ({ page, site }) => {
+  await page.setViewportSize({ width: 320, height: 640 });
+  await open(page, site, { answers: { '': PERSON } });
+  await ready(page);
+  await page.getByRole('button', { name: 'JSON mode' }).click();
+  await ask(page, 'Who is it?');
+  await finished(page, 1);
+  await expect(answer(page).locator('.tree')).toBeVisible();
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await look(page, `JSON on a phone, ${colorScheme}`);
+    await accessible(page);
+    await fits(page);
+  }
+  await page.getByText('Edit the schema').click();
+  await look(page, 'the schema on a phone');
+  await fits(page);
 });
 
 test('a timer rings on the page', async ({ page, site }) => {

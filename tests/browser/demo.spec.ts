@@ -49,6 +49,32 @@ test('answers from the model in the box, over several turns, and tells how fast 
   expect(problems).toEqual([]);
 });
 
+test('the JSON mode forces the model in the box, and says by what', async ({ chat }) => {
+  await newChat(chat);
+  const mode = chat.getByRole('button', { name: 'JSON mode' });
+  const panel = chat.getByRole('region', { name: 'JSON mode' });
+  await mode.click();
+  await panel.getByText('Edit the schema').click();
+  const schema = panel.getByLabel('Schema', { exact: true });
+  await schema.fill('{ "type": "array", "uniqueItems": true }');
+  await expect(panel.getByRole('status')).toContainText('uniqueItems an automaton cannot compare items');
+  const properties = { sky: { enum: ['blue', 'grey'] }, far: { type: 'boolean' } };
+  await schema.fill(
+    JSON.stringify({ type: 'object', properties, required: Object.keys(properties), additionalProperties: false }),
+  );
+  await expect(panel.getByRole('status')).toContainText(/Forced by a grammar of \d+ states/);
+  await ask(chat, 'What is the sky like?');
+  await finished(chat);
+  expect(JSON.parse(await answer(chat).locator('.text').innerText())).toEqual({
+    sky: expect.stringMatching(/^(blue|grey)$/),
+    far: expect.any(Boolean),
+  });
+  await expect(answer(chat).locator('.tree > li')).toHaveText([/^sky (blue|grey)$/, /^far (true|false)$/]);
+  await expect(answer(chat).locator('.forced')).toContainText(/Forced by a grammar of \d+ states/);
+  await mode.click();
+  await expect(panel).toBeHidden();
+});
+
 test('the model in the box uses a tool of the page', async ({ chat }) => {
   await newChat(chat);
   await chat.getByRole('button', { name: 'Set a timer for 1 minute.' }).click();

@@ -5,7 +5,14 @@ import { aborted, Generation } from '../../npm/generation.ts';
 import { ChatCompletions } from '../../npm/openai/create.ts';
 import { Assembled } from '../../npm/parts.ts';
 import { run, type RunOptions } from '../../npm/run.ts';
-import type { AnswerPart, GenerateOptions, GenerateResult, Input, TokenLogprobs } from '../../npm/types.ts';
+import type {
+  AnswerPart,
+  CompiledGrammar,
+  GenerateOptions,
+  GenerateResult,
+  Input,
+  TokenLogprobs,
+} from '../../npm/types.ts';
 
 /** A token of an answer: its text, or the parts that it makes known; no parts for one of which nothing is known yet. */
 type Said = string | AnswerPart[];
@@ -18,12 +25,22 @@ export const callOf = (name: string, ...text: string[]): AnswerPart[][] => [
   [{ type: 'tool_call_end', index: 0 }],
 ];
 
+/** What it is forced by, where it is. */
+export const GRAMMAR = { states: 12, bytes: 3456, ms: 7 };
+
 /** An engine that says what it is told to, piece by piece, and notes what it was asked. */
 export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) {
   const asked: { input: Input; options: GenerateOptions }[] = [];
   let stopped = 0;
   const engine = {
     info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
+    // What the tests' schemas say that cannot be enforced is `uniqueItems`.
+    async compileSchema(schema: Record<string, unknown>, { lenient = false } = {}): Promise<CompiledGrammar> {
+      const what = { pointer: '', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };
+      if ('uniqueItems' in schema && !lenient)
+        throw new MillraceError('UNSUPPORTED_SCHEMA', `${what.keyword}: ${what.reason}`, { data: what });
+      return { ...GRAMMAR, warnings: 'uniqueItems' in schema ? [what] : [] };
+    },
     generate(input: Input, options: GenerateOptions) {
       const answer = says[asked.length] ?? ['.'];
       asked.push({ input, options });
@@ -31,6 +48,8 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
         const halt = new AbortController();
         const result = (async (): Promise<GenerateResult> => {
           if (answer instanceof MillraceError) throw answer;
+          const { schema, lenient = false } = options;
+          const grammar = schema && (await engine.compileSchema(schema, { lenient }));
           let text = '';
           const said = new Assembled();
           const logprobs: TokenLogprobs[] = [];
@@ -62,6 +81,7 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
             ...(Array.isArray(input) ? { message: said.whole() } : {}),
             tokens: answer.map((_, i) => i),
             ...(options.logprobs === undefined ? {} : { logprobs }),
+            ...(grammar ? { grammar } : {}),
             prompt_tokens: 10,
             cached_tokens: 4,
             finish_reason: finish,

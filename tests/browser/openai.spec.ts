@@ -2,12 +2,24 @@
 import { expect, test as plain } from '@playwright/test';
 import OpenAI from 'openai';
 import type { Engine } from '../../npm/engine.ts';
+import type { AnswerPart } from '../../npm/types.ts';
 import { MillraceError } from '../../npm/errors.ts';
 import { ChatCompletions, Completions } from '../../npm/openai/create.ts';
 import { respondTo } from '../../npm/openai/fetch.ts';
-import type { ChatCompletionChunk, ChatCompletionParams } from '../../npm/openai/types.ts';
-import { callOf, fake, thought } from './fake.ts';
+import type { ChatCompletionChunk, ChatCompletionParams, ChatTool } from '../../npm/openai/types.ts';
+import { z } from 'zod';
+import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
+import { callOf, fake, GRAMMAR, thought } from './fake.ts';
 
+/** A `response_format`. */
+const jsonOf = (schema: object, more: object = {}) => ({
+  type: 'json_schema' as const,
+  json_schema: { name: 'answer', schema: schema as Record<string, unknown>, ...more },
+});
+const TOOLS: ChatTool[] = ['a', 'time', 'auto'].map((name) => ({
+  type: 'function',
+  function: { name, parameters: { type: 'object', properties: { zone: { type: 'string' } } } },
+}));
 const HELLO = { messages: [{ role: 'user', content: 'Hello' }] } satisfies ChatCompletionParams;
 
 plain('a chat, whole', async () => {
@@ -102,7 +114,7 @@ plain('a chat, streamed, with usage and tools', async () => {
   for await (const chunk of stream) chunks.push(chunk);
   expect(new Set(chunks.map(({ id }) => id)).size).toBe(1);
   expect(chunks.slice(0, -1).map(({ choices }) => choices[0]!.delta)).toEqual([
-    { role: 'assistant', content: '' },
+    { role: 'assistant', content: '', refusal: null },
     { tool_calls: [{ index: 0, id: 'c1', type: 'function', function: { name: 'time', arguments: '' } }] },
     { tool_calls: [{ index: 0, function: { arguments: '{"zone"' } }] },
     { tool_calls: [{ index: 0, function: { arguments: ':1}' } }] },
@@ -219,11 +231,24 @@ plain('what cannot be honoured is an error that names it', async () => {
   const wrong: [object, string][] = [
     [{ top_logprobs: 2 }, 'top_logprobs'],
     [{ logprobs: 3 }, 'logprobs'],
-    [{ response_format: { type: 'json_object' } }, 'response_format'],
+    [{ response_format: { type: 'xml' } }, 'response_format is of type "xml"'],
+    [{ response_format: 'json_object' }, 'response_format'],
+    [{ response_format: { type: 'json_object', schema: {} } }, 'response_format.schema'],
+    [{ response_format: { type: 'json_schema' } }, 'response_format.json_schema'],
+    [{ response_format: { type: 'json_schema', json_schema: { name: 'a' } } }, 'json_schema.schema is missing'],
+    [{ response_format: jsonOf({}, { strict: 'yes' }) }, 'json_schema.strict'],
+    [{ response_format: jsonOf({}, { name: 7 }) }, 'json_schema.name'],
+    [{ response_format: jsonOf({}, { examples: [] }) }, 'json_schema.examples'],
+    [{ response_format: { type: 'json_object' }, schema: {} }, 'response_format and schema'],
+    [{ response_format: { type: 'json_object' }, tools: TOOLS }, 'response_format and tools'],
     [{ n: 0 }, 'n must'],
     [{ stream_options: { include_usage: true } }, 'stream_options'],
-    [{ tools: [{ type: 'function', function: { name: 'a' } }], tool_choice: 'required' }, 'tool_choice'],
-    [{ parallel_tool_calls: false }, 'parallel_tool_calls'],
+    [{ tool_choice: 'required' }, 'tool_choice goes with tools'],
+    [{ tools: TOOLS, tool_choice: 'always' }, 'tool_choice is "always"'],
+    [{ tools: TOOLS, tool_choice: { type: 'function', function: { name: 'b' } } }, 'tool_choice names "b"'],
+    [{ tools: TOOLS, tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [] } } }, 'empty'],
+    [{ tools: TOOLS, tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'all', tools: TOOLS } } }, 'mode'],
+    [{ parallel_tool_calls: 1 }, 'parallel_tool_calls'],
     [{ audio: {} }, 'audio'],
     [{ max_tokens: 1, max_completion_tokens: 2 }, 'max_tokens'],
     [{ messages: [] }, 'messages'],
@@ -242,6 +267,122 @@ plain('what cannot be honoured is an error that names it', async () => {
     message: expect.stringContaining('Test 1B'),
   });
   expect(asked).toEqual([]);
+});
+
+plain('JSON: what response_format asks for is what the engine is asked for, strict or not', async () => {
+  const { engine, asked } = fake([]);
+  const chat = new ChatCompletions(engine);
+  const schema = { type: 'object', properties: { b: { type: 'boolean' }, a: { enum: [1, 2] } } };
+  const formats = [
+    { type: 'json_object' as const },
+    jsonOf(schema),
+    jsonOf(schema, { strict: false, description: 'What it is for.' }),
+    jsonOf(schema, { strict: true }),
+    { type: 'text' as const },
+  ];
+  for (const response_format of formats) await chat.create({ ...HELLO, response_format });
+  expect(asked.map(({ options }) => options.schema)).toEqual([{ type: 'object' }, schema, schema, schema, undefined]);
+  // In the order in which they were written.
+  expect(JSON.stringify(asked[1]!.options.schema)).toBe(JSON.stringify(schema));
+  await chat.create({ ...HELLO, regex: '[a-z]+' });
+  await new Completions(engine).create({ prompt: 'It is ', choice: ['yes', 'no'] });
+  await new Completions(engine).create({ prompt: 'It is ', schema, lenient: true });
+  expect(
+    asked.slice(5).map(({ options: { regex, choice, schema, lenient } }) => [regex, choice, schema, lenient]),
+  ).toEqual([
+    ['[a-z]+', undefined, undefined, undefined],
+    [undefined, ['yes', 'no'], undefined, undefined],
+    [undefined, undefined, schema, true],
+  ]);
+});
+
+plain('JSON that is cut off ends by length, and what was forced is told', async () => {
+  const { engine } = fake([
+    ['{"a":', 'tr'],
+    ['{"a":', 'true}'],
+    ['{"a":', 'true}'],
+  ]);
+  const chat = new ChatCompletions(engine);
+  const params = { ...HELLO, response_format: jsonOf({ uniqueItems: true }), lenient: true };
+  const cut = await chat.parse({ ...params, max_tokens: 2 });
+  expect(cut.choices[0]).toMatchObject({
+    finish_reason: 'length',
+    message: { content: '{"a":tr', parsed: null, refusal: null },
+  });
+  const whole = await chat.parse<{ a: boolean }>(params);
+  expect(whole.choices[0]!.message.parsed).toEqual({ a: true });
+  expect(whole.usage.grammar).toMatchObject({ ...GRAMMAR, warnings: [{ keyword: 'uniqueItems' }] });
+  const last: unknown[] = [];
+  const stream = await chat.create({ ...params, stream: true, stream_options: { include_usage: true } });
+  for await (const { usage } of stream) last.push(usage?.grammar);
+  expect(last.at(-1)).toMatchObject(GRAMMAR);
+});
+
+plain('parse reads answers and the arguments of strict tools, by the schemas of OpenAI’s helpers too', async () => {
+  const call = callOf('time', '{"zone"', ':"UTC"}');
+  const { engine } = fake([['{"at":"2026-11-24"}'], ['{"at":1}'], ['Hi'], call, call, call.slice(0, 2)]);
+  const chat = new ChatCompletions(engine);
+  const response_format = zodResponseFormat(z.object({ at: z.iso.date() }), 'at');
+  const parsed = async (params: object) => (await chat.parse({ ...HELLO, ...params })).choices[0]!.message;
+  expect((await parsed({ response_format })).parsed).toEqual({ at: '2026-11-24' });
+  // What does not satisfy it is the helper's error.
+  await expect(parsed({ response_format })).rejects.toThrow(/invalid_type/);
+  expect((await parsed({})).parsed).toBeNull();
+  const strict = zodFunction({ name: 'time', parameters: z.object({ zone: z.string() }) });
+  const args = async (params: object) => (await parsed(params)).tool_calls![0]!.function.parsed_arguments;
+  expect(await args({ tools: [strict] })).toEqual({ zone: 'UTC' });
+  expect(await args({ tools: TOOLS })).toBeNull();
+  expect(await args({ tools: [strict], max_tokens: 2 })).toBeNull();
+});
+
+plain('calls that are forced: all of tool_choice, and how their answers end', async () => {
+  const call = callOf('time', '{"zone"', ':1}');
+  const { engine, asked } = fake(Array.from({ length: 7 }, () => call));
+  const chat = new ChatCompletions(engine);
+  const some = (mode: 'auto' | 'required') => ({
+    type: 'allowed_tools' as const,
+    allowed_tools: { mode, tools: [{ type: 'function' as const, function: { name: 'time' } }] },
+  });
+  const named = { type: 'function' as const, function: { name: 'time' } };
+  const ends: string[] = [];
+  for (const tool_choice of ['auto', 'none', 'required', named, some('auto'), some('required')] as const)
+    ends.push((await chat.create({ ...HELLO, tools: TOOLS, tool_choice })).choices[0]!.finish_reason);
+  // Where the function was named it is `stop`, as OpenAI documents.
+  expect(ends).toEqual(['tool_calls', 'tool_calls', 'tool_calls', 'stop', 'tool_calls', 'tool_calls']);
+  const names = (tools: readonly object[] | undefined) => tools?.map((tool) => (tool as ChatTool).function.name);
+  expect(asked.map(({ options: { toolChoice, tools } }) => [toolChoice, names(tools)])).toEqual([
+    [undefined, ['a', 'time', 'auto']],
+    [undefined, undefined],
+    ['required', ['a', 'time', 'auto']],
+    ['time', ['a', 'time', 'auto']],
+    [undefined, ['time']],
+    ['required', ['time']],
+  ]);
+  const cut = await chat.create({ ...HELLO, tools: TOOLS, tool_choice: 'required', max_tokens: call.length });
+  expect(cut.choices[0]!.finish_reason).toBe('length');
+  // The engine knows words for it, which no tool may then be called by.
+  await expect(
+    chat.create({ ...HELLO, tools: TOOLS, tool_choice: { type: 'function', function: { name: 'auto' } } }),
+  ).rejects.toMatchObject({ code: 'BAD_OPTION', data: { option: 'tool_choice' } });
+});
+
+plain('without parallel calls the first is the last', async () => {
+  const two: AnswerPart[][] = [
+    ...callOf('time', '{}'),
+    [{ type: 'tool_call', index: 1, id: 'c2', name: 'time' }],
+    [{ type: 'arguments', index: 1, text: '{}' }],
+  ];
+  const { engine, asked, stopped } = fake([two, two, two]);
+  const chat = new ChatCompletions(engine);
+  const params = { ...HELLO, tools: TOOLS, parallel_tool_calls: false };
+  const { message, finish_reason } = (await chat.create(params)).choices[0]!;
+  expect([message.tool_calls!.length, finish_reason, stopped()]).toEqual([1, 'tool_calls', 1]);
+  const seen: unknown[] = [];
+  for await (const { choices } of await chat.create({ ...params, stream: true }))
+    seen.push(...(choices[0]?.delta.tool_calls ?? []).map(({ index }) => index), choices[0]?.finish_reason);
+  expect(new Set(seen)).toEqual(new Set([null, 0, 'tool_calls']));
+  expect(asked.map(({ options }) => options.parallelToolCalls)).toEqual([false, false]);
+  expect((await chat.create({ ...params, parallel_tool_calls: true })).choices[0]!.message.tool_calls).toHaveLength(2);
 });
 
 plain('leaving the loop, its controller and a signal stop the generation', async () => {
@@ -295,11 +436,66 @@ plain('the official client: chats, streams, completions, models, errors', async 
     status: 404,
     code: 'model_not_found',
   });
-  await expect(openai.chat.completions.create({ model, messages, parallel_tool_calls: false })).rejects.toMatchObject({
+  await expect(openai.chat.completions.create({ model, messages, n: 0 })).rejects.toMatchObject({
     status: 400,
-    param: 'parallel_tool_calls',
+    param: 'n',
   });
   expect((await openai.models.list()).data.map(({ id }) => id)).toEqual([model]);
   expect((await openai.models.retrieve(model)).id).toBe(model);
   await expect(openai.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({ status: 404 });
+});
+
+plain('the official client parses: whole, streamed, tools by zod, cut off, a schema that is refused', async () => {
+  const answer = ['{"b":', 'true,', '"a":"x"}'];
+  const call = callOf('time', '{"zone"', ':"UTC"}');
+  const { engine, asked } = fake([answer, answer, call, call, answer]);
+  const openai = client(engine);
+  const ask = { model: 'Test 1B', messages: [{ role: 'user' as const, content: 'Hello' }] };
+  const Answer = z.object({ b: z.boolean(), a: z.enum(['x', 'y']) });
+  const response_format = zodResponseFormat(Answer, 'answer');
+  const { message } = (await openai.chat.completions.parse({ ...ask, response_format })).choices[0]!;
+  expect(message).toMatchObject({ parsed: { b: true, a: 'x' }, refusal: null });
+  expect(Object.keys(asked[0]!.options.schema!.properties as object)).toEqual(['b', 'a']);
+
+  const deltas: string[] = [];
+  const partial: unknown[] = [];
+  const stream = openai.chat.completions.stream({ ...ask, response_format });
+  stream.on('content.delta', ({ delta, parsed }) => {
+    deltas.push(delta);
+    partial.push(structuredClone(parsed));
+  });
+  const done: unknown[] = [];
+  stream.on('content.done', ({ parsed }) => void done.push(parsed));
+  expect((await stream.finalChatCompletion()).choices[0]!.message.parsed).toEqual({ b: true, a: 'x' });
+  expect({ deltas, partial, done }).toEqual({
+    deltas: answer,
+    partial: [{}, { b: true }, { b: true, a: 'x' }],
+    done: [{ b: true, a: 'x' }],
+  });
+
+  const tools = [zodFunction({ name: 'time', parameters: z.object({ zone: z.enum(['UTC', 'CET']) }) })];
+  const called = await openai.chat.completions.parse({ ...ask, tools, tool_choice: 'required' });
+  expect(called.choices[0]!.message.tool_calls![0]!.function.parsed_arguments).toEqual({ zone: 'UTC' });
+  expect(asked[2]!.options).toMatchObject({ toolChoice: 'required', tools: [{ function: { strict: true } }] });
+  const streamed = openai.chat.completions.stream({ ...ask, tools });
+  const args: unknown[] = [];
+  streamed.on('tool_calls.function.arguments.done', ({ parsed_arguments }) => void args.push(parsed_arguments));
+  await streamed.finalChatCompletion();
+  expect(args).toEqual([{ zone: 'UTC' }]);
+  await expect(openai.chat.completions.parse({ ...ask, response_format, max_tokens: 3 })).rejects.toThrow(/length/);
+
+  for (const [code, params, param] of [
+    ['UNSUPPORTED_SCHEMA', { response_format: jsonOf({ uniqueItems: true }) }, 'response_format'],
+    ['INVALID_SCHEMA', { tools, tool_choice: 'required' as const }, 'tools'],
+    ['GRAMMAR_TOO_LARGE', { response_format: jsonOf({}) }, 'response_format'],
+  ] as const) {
+    const data = { pointer: '/items', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };
+    const refused = client(fake([new MillraceError(code, 'no', { data })]).engine);
+    await expect(refused.chat.completions.create({ ...ask, ...params })).rejects.toMatchObject({
+      status: 400,
+      code: code.toLowerCase(),
+      param,
+      error: data,
+    });
+  }
 });

@@ -201,6 +201,21 @@ test('leaving the loop, and stop(), end it with what there is', async () => {
   expect((await second).finish_reason).toBe('abort');
 });
 
+test('calls are forced in the first round alone', async () => {
+  for (const [given, then] of [
+    ['required', 'auto'],
+    ['time', 'auto'],
+    ['none', 'none'],
+    ['auto', 'auto'],
+    [undefined, undefined],
+  ] as const) {
+    const { engine, asked } = fake([callOf('time', '{}'), callOf('time', '{}'), ['Late.']]);
+    const { text } = await engine.run({ ...OPTIONS, ...(given ? { toolChoice: given } : {}) });
+    expect(text).toBe('Late.');
+    expect(asked.map(({ options }) => options.toolChoice)).toEqual([given, then, then]);
+  }
+});
+
 test('wrong options are errors by name, before the model is asked', async () => {
   const { engine, asked } = fake([]);
   const wrong: [unknown, string][] = [

@@ -69,6 +69,12 @@ export class Engine extends EventTarget {
     adapter: { vendor: 'test', name: 'Test GPU', features: [], subgroup: [32, 32], software: false },
     memory: { weights: 8e8, kv: 1e8, kv_full: 2e8, activations: 5e7, total: 9.5e8, peak: 9.5e8, wasm: 3e7 }, storage: { kind: 'opfs', cached: true },
   };
+  async compileSchema(schema, { lenient }) {
+    const what = { pointer: '/properties/a', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };
+    const odd = JSON.stringify(schema).includes('"uniqueItems"');
+    if (odd && !lenient) throw new MillraceError('UNSUPPORTED_SCHEMA', what.reason, { data: what });
+    return { states: 1243, bytes: 51200, ms: 12.3, warnings: odd ? [what] : [] };
+  }
   run(options) { return Real.prototype.run.call(this, options); }
   generate(messages, options) {
     const question = messages.at(-1).content;
@@ -80,6 +86,7 @@ export class Engine extends EventTarget {
         refuse(standIn.generating);
         if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
         options.onProgress?.({ phase: 'prompt', loaded: 10, total: 10, cached: false });
+        const grammar = options.schema && (await this.compileSchema(options.schema, options));
         let said = '';
         let tokens = 0;
         // What stands before the end of a thought is one.
@@ -108,7 +115,7 @@ export class Engine extends EventTarget {
           await wait(standIn.pause);
           if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
         }
-        return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
+        return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, ...(grammar ? { grammar } : {}), tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
       })();
       return { result, stop: () => halt.abort() };
     });

@@ -227,14 +227,247 @@ test('tools, two of them in two rounds each: the official client, streamed, and 
   });
 });
 
-for (const [section, said] of [
+/** What the small model makes of it is nonsense, but nonsense of this form. */
+const VERDICT = {
+  type: 'object',
+  properties: {
+    zeal: { type: 'boolean' },
+    kind: { enum: ['rain', 'sun'] },
+    marks: { type: 'array', items: { type: 'integer', minimum: 1, maximum: 9 }, maxItems: 2 },
+    also: { type: 'string', maxLength: 3 },
+  },
+  required: ['zeal', 'kind', 'marks', 'also'],
+  additionalProperties: false,
+};
+const verdict = {
+  zeal: expect.any(Boolean),
+  kind: expect.stringMatching(/^(rain|sun)$/),
+  marks: expect.any(Array),
+  also: expect.any(String),
+};
+
+test('structured output: the official client parses, as it streams too; what is refused, what is cut off', async ({
+  box,
+}) => {
+  const seen = await box.evaluate(async (schema) => {
+    const client = new OpenAI({
+      apiKey: 'none',
+      baseURL: 'http://millrace/v1',
+      fetch: engine.fetch,
+      dangerouslyAllowBrowser: true,
+    });
+    const ask = { model: engine.modelName, messages: [{ role: 'user' as const, content: 'What is the weather?' }] };
+    const format = (schema: object, strict?: boolean) => ({
+      type: 'json_schema' as const,
+      json_schema: { name: 'verdict', schema: schema as Record<string, unknown>, ...(strict ? { strict } : {}) },
+    });
+    const parsed: unknown[] = [];
+    const ends: string[] = [];
+    for (const [seed, temperature] of [
+      [1, 0],
+      [2, 2],
+    ] as const) {
+      const { choices } = await client.chat.completions.create({
+        ...ask,
+        seed,
+        temperature,
+        max_tokens: 200,
+        response_format: format(schema, seed === 1),
+      });
+      parsed.push(JSON.parse(choices[0]!.message.content!));
+      ends.push(choices[0]!.finish_reason);
+    }
+    const whole = await engine.chat.completions.parse<object>({
+      ...ask,
+      seed: 2,
+      temperature: 2,
+      max_tokens: 200,
+      response_format: format(schema),
+    });
+    const stream = client.chat.completions.stream({
+      ...ask,
+      seed: 2,
+      temperature: 2,
+      max_tokens: 200,
+      response_format: format(schema),
+    });
+    let text = '';
+    stream.on('content.delta', ({ delta }) => void (text += delta));
+    const streamed = (await stream.finalChatCompletion()).choices[0]!.message;
+    const object = await client.chat.completions.create({
+      ...ask,
+      max_tokens: 4,
+      response_format: { type: 'json_object' },
+    });
+    const refusal = (error: { status: number; code: string; param: string; error: object }) => {
+      const { pointer, keyword } = error.error as { pointer: string; keyword: string };
+      return { status: error.status, code: error.code, param: error.param, pointer, keyword };
+    };
+    const odd = { type: 'object', properties: { list: { type: 'array', uniqueItems: true } } };
+    const refused = await client.chat.completions
+      .create({ ...ask, response_format: format(odd) })
+      .then(() => null, refusal);
+    const broken = await client.chat.completions
+      .create({ ...ask, response_format: format({ type: 'number', minimum: 'one' }) })
+      .then(() => null, refusal);
+    const pattern = await engine.completions.create({
+      prompt: 'The code is ',
+      regex: '[A-C]{2}-[0-9]{2}',
+      max_tokens: 20,
+    });
+    const choice = await engine.completions.create({ prompt: 'It is ', choice: ['rain', 'sun'], max_tokens: 20 });
+    return {
+      parsed,
+      ends,
+      order: parsed.map((one) => Object.keys(one as object)),
+      same: JSON.stringify(whole.choices[0]!.message.parsed) === JSON.stringify(parsed[1]),
+      grammar: whole.usage.grammar,
+      streamed: { text, content: streamed.content, refusal: streamed.refusal },
+      object: [object.choices[0]!.message.content, object.choices[0]!.finish_reason],
+      refused,
+      broken,
+      pattern: pattern.choices[0]!.text,
+      choice: choice.choices[0]!.text,
+    };
+  }, VERDICT);
+  expect(seen.parsed).toEqual([verdict, verdict]);
+  expect(seen.ends).toEqual(['stop', 'stop']);
+  // In the schema's order, and not in that of the alphabet.
+  for (const keys of seen.order) expect(keys).toEqual(Object.keys(VERDICT.properties));
+  expect(seen.same).toBe(true);
+  expect(seen.grammar).toMatchObject({ states: expect.any(Number), bytes: expect.any(Number), warnings: [] });
+  expect(seen.streamed).toEqual({ text: seen.streamed.content, content: expect.any(String), refusal: null });
+  expect(JSON.parse(seen.streamed.text)).toEqual(seen.parsed[1]);
+  expect(seen.object).toEqual([expect.stringMatching(/^\{/), 'length']);
+  const where = { status: 400, param: 'response_format' };
+  expect(seen.refused).toEqual({
+    ...where,
+    code: 'unsupported_schema',
+    pointer: '/properties/list',
+    keyword: 'uniqueItems',
+  });
+  expect(seen.broken).toEqual({ ...where, code: 'invalid_schema', pointer: '', keyword: 'minimum' });
+  expect(seen.pattern).toMatch(/^[A-C]{2}-[0-9]{2}$/);
+  expect(seen.choice).toMatch(/^(rain|sun)$/);
+});
+
+test('structured output: forced and strict tools, in a run too', async ({ box }) => {
+  const seen = await box.evaluate(async (tools) => {
+    const client = new OpenAI({
+      apiKey: 'none',
+      baseURL: 'http://millrace/v1',
+      fetch: engine.fetch,
+      dangerouslyAllowBrowser: true,
+    });
+    // Nothing that it would call a tool for.
+    const messages = [{ role: 'user' as const, content: 'Who are you?' }];
+    const parameters = {
+      type: 'object',
+      properties: { minutes: { enum: [3, 4] } },
+      required: ['minutes'],
+      additionalProperties: false,
+    };
+    const strict = tools.map((tool) => ({ ...tool, function: { ...tool.function, strict: true, parameters } }));
+    const ask = { model: engine.modelName, messages, temperature: 0, max_tokens: 80, parallel_tool_calls: false };
+    const named = { type: 'function' as const, function: { name: 'set_timer' } };
+    const answers: unknown[] = [];
+    for (const tool_choice of ['required', named, 'none'] as const) {
+      const { message, finish_reason } = (await client.chat.completions.create({ ...ask, tools: strict, tool_choice }))
+        .choices[0]!;
+      const calls = (message.tool_calls ?? []).map((call) =>
+        call.type === 'function' ? [call.function.name, JSON.parse(call.function.arguments)] : [],
+      );
+      answers.push([finish_reason, calls.length, ...calls.flat()]);
+    }
+    const got: unknown[] = [];
+    const run = await engine.run({
+      messages,
+      tools: strict,
+      execute: { get_weather: () => null, set_timer: (args: object) => void got.push(args) },
+      toolChoice: 'set_timer',
+      parallelToolCalls: false,
+      temperature: 0,
+      maxTokens: 80,
+      maxRounds: 3,
+    });
+    return { answers, got: got.slice(0, 1), first: run.messages[0]!.tool_calls?.[0]?.function.name };
+  }, TOOLS);
+  const args = { minutes: expect.any(Number) };
+  expect(seen.answers).toEqual([
+    ['tool_calls', 1, expect.stringMatching(/^(get_weather|set_timer)$/), args],
+    ['stop', 1, 'set_timer', args],
+    ['stop', 0],
+  ]);
+  expect([seen.first, seen.got]).toEqual(['set_timer', [args]]);
+});
+
+test('structured output: the AI SDK’s objects, whole and streamed, and tools that are forced', async ({ box }) => {
+  const seen = await box.evaluate(
+    async ({ schema, tools }) => {
+      const model = millrace(engine);
+      const ask = { model, prompt: 'What is the weather?', temperature: 0, maxOutputTokens: 200 };
+      const output = ai.Output.object({ schema: ai.jsonSchema<object>(schema as never) });
+      const whole = await ai.generateText({ ...ask, output });
+      const stream = ai.streamText({ ...ask, output });
+      let partial: unknown;
+      for await (const part of stream.partialOutputStream) partial = part;
+      const choice = await ai.generateText({ ...ask, output: ai.Output.choice({ options: ['rain', 'sun'] }) });
+      const odd = { type: 'object', properties: { list: { type: 'boolean', uniqueItems: true } }, required: ['list'] };
+      const lenient = ai.streamText({
+        ...ask,
+        output: ai.Output.object({ schema: ai.jsonSchema<object>(odd as never) }),
+        providerOptions: { millrace: { lenient: true } },
+      });
+      const set = Object.fromEntries(
+        tools.map(({ function: { name } }) => [
+          name,
+          ai.tool({ inputSchema: ai.jsonSchema({ type: 'object', properties: {}, additionalProperties: false }) }),
+        ]),
+      );
+      const forced = await ai.generateText({
+        ...ask,
+        tools: set,
+        toolChoice: { type: 'tool', toolName: 'set_timer' },
+      });
+      return {
+        whole: whole.output,
+        metadata: whole.providerMetadata?.millrace,
+        partial,
+        streamed: await stream.output,
+        choice: choice.output,
+        lenient: await lenient.output,
+        warnings: await lenient.warnings,
+        forced: forced.toolCalls.map(({ toolName, input }) => [toolName, input])[0],
+        finish: forced.finishReason,
+      };
+    },
+    { schema: VERDICT, tools: TOOLS },
+  );
+  expect(seen.whole).toEqual(verdict);
+  expect([seen.partial, seen.streamed]).toEqual([seen.whole, seen.whole]);
+  expect(seen.metadata).toMatchObject({ grammar: { states: expect.any(Number) } });
+  expect(seen.choice).toMatch(/^(rain|sun)$/);
+  expect(seen.lenient).toEqual({ list: expect.any(Boolean) });
+  expect(seen.warnings).toMatchObject([{ type: 'unsupported', feature: 'schema: uniqueItems' }]);
+  expect([seen.forced, seen.finish]).toEqual([['set_timer', {}], 'tool-calls']);
+});
+
+for (const [section, said, index = 0] of [
   ['OpenAI client', '42'],
   ['AI SDK', '42'],
   ['Tools', 'It is 12 degrees and cloudy in Paris.'],
-] as const) {
-  test(`docs/GUIDE.md, ${section}`, async ({ box, site }) => {
-    const name = `/suite/${section.replace(' ', '-')}.js`;
-    site.routes.set(name, javascript(await bundled(`const { engine } = globalThis;\n${block(section, 'js')}`)));
+  ['Structured output', /^(yes|no|undefined) (true|false|undefined): \d+ states$/],
+  ['Structured output', /^(yes|no)$/, 1],
+  ['Structured output', /^(yes|no)$/, 2],
+] as [section: string, said: string | RegExp, index?: number][]) {
+  test(`docs/GUIDE.md, ${section}${index > 0 ? `, ${index + 1}` : ''}`, async ({ box, site }) => {
+    const name = `/suite/${section.replace(' ', '-')}-${index}.js`;
+    // What the sections before it have made.
+    const made = `const { engine } = globalThis;
+      const client = new OpenAI({ apiKey: 'none', baseURL: 'http://millrace/v1', fetch: engine.fetch, dangerouslyAllowBrowser: true });`;
+    const code = block(section, 'js', index);
+    const own = code.includes('const client') ? made.slice(0, made.indexOf('\n')) : made;
+    site.routes.set(name, javascript(await bundled(`${own}\n${code}`)));
     await box.evaluate(async (name) => {
       document.querySelector('#answer')?.remove();
       document.body.append(Object.assign(document.createElement('p'), { id: 'answer' }));

@@ -331,7 +331,9 @@ test('a real engine in StrictMode: one Worker, an answer that streams, one that 
   await expect.poll(() => workers, { timeout: 60_000 }).toBe(0);
 });
 
-test('a real engine calls two tools in two rounds; what it called is in the conversation', async ({ blank }) => {
+test('a real engine calls two tools in two rounds; what it called is in the conversation; it satisfies a schema', async ({
+  blank,
+}) => {
   const seen = await blank.evaluate(
     async ({ model, tools, answers }) => {
       const ran: unknown[] = [];
@@ -357,8 +359,18 @@ test('a real engine calls two tools in two rounds; what it called is in the conv
       const asked = chat.messages.at(-1)!.role;
       await until(() => chat.status === 'ready');
       const again = chat.messages;
+      // The same engine, other options.
+      const before = chat;
+      const sky = { enum: ['blue', 'grey'] };
+      const schema = { type: 'object', properties: { sky }, required: ['sky'], additionalProperties: false };
+      mount({ model, generate: { temperature: 0, maxTokens: 80, schema } });
+      await until(() => chat !== before);
+      chat.send('What is the sky like?');
+      await until(() => chat.status === 'generating');
+      await until(() => chat.status === 'ready');
+      const forced: unknown = JSON.parse(chat.messages.at(-1)!.content!);
       unmount();
-      return { ran, messages, again, asked };
+      return { ran, messages, again, asked, forced };
     },
     { model: BOX, tools: TOOLS, answers: EXECUTE },
   );
@@ -381,4 +393,5 @@ test('a real engine calls two tools in two rounds; what it called is in the conv
     ['set_timer', { minutes: 5 }],
     ['set_timer', { minutes: 5 }],
   ]);
+  expect(seen.forced).toEqual({ sky: expect.stringMatching(/^(blue|grey)$/) });
 });

@@ -37,12 +37,13 @@ export async function bundled(contents: string, loader: 'ts' | 'jsx' = 'ts'): Pr
   return outputFiles[0]!.text;
 }
 
-/** The code block of a section of README.md or of docs/GUIDE.md. */
-export function block(section: string, language: string): string {
+/** The code block of a section of README.md or of docs/GUIDE.md, the first or one behind it. */
+export function block(section: string, language: string, index = 0): string {
   const text = ['README.md', join('docs', 'GUIDE.md')]
     .flatMap((name) => readFileSync(join(root, name), 'utf8').split(/^## /m))
     .find((part) => part.startsWith(`${section}\n`));
-  const code = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(text ?? '')?.[1];
+  const blocks = [...(text ?? '').matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))];
+  const code = blocks[index]?.[1];
   if (!code) throw new Error(`README.md and docs/GUIDE.md have no code block in ${language} under "${section}"`);
   return code;
 }

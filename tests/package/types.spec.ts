@@ -7,7 +7,7 @@ import { run } from '../../scripts/lib/env.mjs';
 import { consumer, installed } from '../../scripts/package.mjs';
 
 const CODE = `
-import { type ChatCompletionChunk, CompletionStream, type Conversation, DownloadControl, Engine, type EngineInfo, type ErrorCode, type GenerateResult, Generation, type LoadPlan, MillraceError, models, type StoredModel } from 'millrace';
+import { type ChatCompletionChunk, type CompiledGrammar, CompletionStream, type Conversation, DownloadControl, Engine, type EngineInfo, type ErrorCode, type GenerateResult, Generation, type LoadPlan, MillraceError, models, type StoredModel } from 'millrace';
 import { millrace } from 'millrace/ai-sdk';
 import { useChat, type ChatStatus, type UseChat } from 'millrace/react';
 import { generateText, streamText } from 'ai';
@@ -23,6 +23,11 @@ export async function use(): Promise<void> {
   const stream: CompletionStream<ChatCompletionChunk> = await engine.chat.completions.create({ messages: [{ role: 'user', content: 'Hello' }], stream: true });
   for await (const { choices } of stream) console.log(choices[0]?.delta.content?.length);
   const whole = await engine.chat.completions.create({ messages: [{ role: 'user', content: 'Hello' }] });
+  const schema = { type: 'object', properties: { sky: { enum: ['blue', 'grey'] } } };
+  const forced: GenerateResult = await engine.generate('The sky is', { schema, lenient: true });
+  const grammar: CompiledGrammar = forced.grammar ?? (await engine.compileSchema(schema, { lenient: true }));
+  const parsed = await engine.chat.completions.parse<{ sky: string }>({ messages: [{ role: 'user', content: 'Hello' }], response_format: { type: 'json_schema', json_schema: { name: 'sky', schema } } });
+  console.log(parsed.choices[0]?.message.parsed?.sky.length, grammar.warnings.map(({ pointer, keyword, reason }) => pointer + keyword + reason));
   const usage: number = whole.usage!.total_tokens;
   const text: string = (await engine.completions.create({ prompt: 'Once' })).choices[0]!.text;
   const conversation: Conversation = await engine.fork();

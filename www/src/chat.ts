@@ -34,13 +34,18 @@ let answering: Answering | null = null;
 let ended: Promise<void> = Promise.resolve();
 /** What is measured of the answer at hand, or of the one before. */
 let live: { tokens: number; first: number; last: number; ttft: number; used: number } | null = null;
+/** The JSON mode, once it was switched on. */
+let json: typeof import('./chat/json.ts') | null = null;
 /** Bytes that this site stores; null until the browser has counted them. */
 let stored: number | null = null;
 
 const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
   stage.show(state);
   settings.showTemperature(defaultTemperature());
-  if (state.phase === 'ready') void count();
+  if (state.phase === 'ready') {
+    void count();
+    void json?.check();
+  }
   controls();
   showFacts();
 });
@@ -82,6 +87,7 @@ for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions 
     if (tool) settings.switchOn(tool as settings.ToolName);
     ask(button.textContent!);
   });
+get('json-mode').addEventListener('click', () => void switchJson());
 get('timer-close').addEventListener('click', () => (get('timer-note').hidden = true));
 get('open-settings').addEventListener('click', () => {
   stage.describe(loader);
@@ -119,7 +125,7 @@ function defaultTemperature(): number {
 
 function ask(text: string): void {
   const content = text.trim();
-  if (content === '' || answering) return;
+  if (content === '' || answering || json?.ready() === false) return;
   // A question to nobody would be lost: what is to be decided first is on the page.
   if (loader.state.phase === 'plan' || loader.state.phase === 'failed') {
     get(loader.state.phase === 'plan' ? 'plan-go' : 'problem-retry').focus();
@@ -143,11 +149,12 @@ async function answer(): Promise<void> {
   const mine: Answering = { run: null, stopped: false, dropped: false };
   answering = mine;
   const asked = conversation;
-  const shown = new transcript.AnswerView().start();
+  const form = json?.options();
+  const shown = new transcript.AnswerView({ json: Boolean(form) }).start();
   live = null;
   controls();
   keep(asked);
-  const said: Saying = { role: 'assistant', content: '', reasoning: '', steps: [] };
+  const said: Saying = { role: 'assistant', content: '', reasoning: '', steps: [], json: Boolean(form) };
   /** The calls of the answer at hand, by their number. */
   let calls: string[] = [];
   const began = performance.now();
@@ -155,7 +162,8 @@ async function answer(): Promise<void> {
   try {
     const engine = loader.engine ?? (await loader.ready);
     if (!engine) throw new MillraceError('DISPOSED', 'no model is loaded');
-    const on = settings.tools();
+    // An answer is JSON or calls tools.
+    const on = form ? [] : settings.tools();
     const tools = on.length > 0 ? (await import('./chat/tools.ts')).chosen(on) : { tools: [], execute: {} };
     if (mine.stopped) throw new MillraceError('ABORTED', 'stopped before the model was loaded');
     const take = (event: RunEvent): void => {
@@ -181,6 +189,7 @@ async function answer(): Promise<void> {
       messages: messagesOf(asked),
       ...tools,
       ...settings.generateOptions(defaultTemperature()),
+      ...form,
       overflow: 'shift',
       onProgress: ({ phase, loaded, total }) => phase === 'prompt' && shown.reading(loaded, total),
       onTokens: ({ tokens }) => {
@@ -211,6 +220,7 @@ async function answer(): Promise<void> {
       decode_tok_s: timings.decode_tok_s,
       ttft_ms: results[0]!.timings.ttft_ms,
       finish_reason,
+      ...(result.grammar ? { grammar: result.grammar } : {}),
     };
     if (!mine.dropped) {
       asked.messages.push({ ...clean(said), figures });
@@ -255,10 +265,26 @@ interface Saying {
   content: string;
   reasoning: string;
   steps: Message[];
+  json: boolean;
 }
 
-function clean({ role, content, reasoning, steps }: Saying): conversations.Said {
-  return { role, content, ...(reasoning ? { reasoning } : {}), ...(steps.length > 0 ? { steps: [...steps] } : {}) };
+function clean({ role, content, reasoning, steps, json }: Saying): conversations.Said {
+  return {
+    role,
+    content,
+    ...(reasoning ? { reasoning } : {}),
+    ...(steps.length > 0 ? { steps: [...steps] } : {}),
+    ...(json ? { json } : {}),
+  };
+}
+
+/** Switches the JSON mode on or off. */
+async function switchJson(): Promise<void> {
+  if (!json) {
+    json = await import('./chat/json.ts');
+    json.setUp(() => loader.engine);
+  }
+  get('json-mode').setAttribute('aria-pressed', String(json.toggle()));
 }
 
 function keep(what: Conversation): void {
@@ -267,7 +293,7 @@ function keep(what: Conversation): void {
 
 /** Answers the last question anew. */
 function regenerate(): void {
-  if (answering) return;
+  if (answering || json?.ready() === false) return;
   if (conversation.messages.at(-1)?.role === 'assistant') conversation.messages.pop();
   if (conversation.messages.length === 0) return;
   transcript.cut(conversation.messages.length);

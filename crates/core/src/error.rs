@@ -141,6 +141,26 @@ impl std::error::Error for Error {
     }
 }
 
+/// What of a schema is to blame: the cause of [`ErrorKind::UnsupportedSchema`] and [`ErrorKind::InvalidSchema`], where it is one keyword.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaFault {
+    /// Where in the schema, as a JSON pointer.
+    pub pointer: String,
+    /// The keyword.
+    pub keyword: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for SchemaFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pointer, keyword, reason } = self;
+        write!(f, "{keyword} at {pointer:?}: {reason}")
+    }
+}
+
+impl std::error::Error for SchemaFault {}
+
 macro_rules! constructors {
     ($($(#[$doc:meta])* $name:ident => $kind:ident),* $(,)?) => {
         impl Error {

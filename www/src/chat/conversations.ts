@@ -1,5 +1,5 @@
 // The conversations that this browser keeps, in IndexedDB. Where there is none (private windows, blocked storage) they last as long as the page.
-import type { GenerateResult, Message } from 'millrace';
+import type { CompiledGrammar, GenerateResult, Message } from 'millrace';
 import { download } from '../shared/dom.ts';
 import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
 
@@ -11,6 +11,8 @@ export interface Said {
   reasoning?: string;
   /** What came before an answer: the model's calls of tools, and their results. */
   steps?: Message[];
+  /** Whether the answer was forced to be JSON. */
+  json?: boolean;
   /** How an answer came about. */
   figures?: Figures;
 }
@@ -22,6 +24,8 @@ export interface Figures {
   decode_tok_s: number;
   ttft_ms: number;
   finish_reason: GenerateResult['finish_reason'] | 'rounds';
+  /** What forced it. */
+  grammar?: CompiledGrammar;
 }
 
 export interface Conversation {
@@ -100,14 +104,15 @@ export function titleOf(text: string): string {
 
 /** For reading and passing on. */
 export function toMarkdown({ title, created, messages }: Conversation): string {
-  const parts = messages.map(({ role, content, reasoning, steps = [], figures }) => {
+  const parts = messages.map(({ role, content, reasoning, json, steps = [], figures }) => {
     const called = steps.flatMap(({ tool_calls: calls = [], role, name, content }) => [
       ...calls.map(({ function: { name, arguments: args } }) => `> \`${name}(${args})\`\n\n`),
       ...(role === 'tool' ? [`> ${name}: ${(content ?? '').replaceAll('\n', '\n> ')}\n\n`] : []),
     ]);
     const who = role === 'user' ? '**You**' : `**${figures?.model ?? 'Millrace'}**`;
     const thought = reasoning ? `> ${reasoning.trim().replaceAll('\n', '\n> ')}\n\n` : '';
-    return `${who}\n\n${called.join('')}${thought}${content.trim()}\n`;
+    const said = json ? `\`\`\`json\n${content.trim()}\n\`\`\`` : content.trim();
+    return `${who}\n\n${called.join('')}${thought}${said}\n`;
   });
   return `# ${title}\n\n${new Date(created).toISOString().slice(0, 10)}\n\n${parts.join('\n')}`;
 }

@@ -31,7 +31,7 @@ export function show(messages: readonly Said[]): void {
   list.replaceChildren();
   messages.forEach((said, index) => {
     if (said.role === 'user') addQuestion(said.content, index);
-    else new AnswerView().restore(said);
+    else new AnswerView(said).restore(said);
   });
   follow();
 }
@@ -118,8 +118,11 @@ export class AnswerView {
   #frame = 0;
   #next = 0;
   #markdown: MarkdownView | null = null;
+  /** Whether it is JSON: shown as it is written, and then as a tree. */
+  readonly #json: boolean;
 
-  constructor() {
+  constructor({ json = false }: { json?: boolean } = {}) {
+    this.#json = json;
     const { item, text } = addItem('assistant', 'Millrace');
     this.#item = item;
     this.#text = text;
@@ -146,6 +149,7 @@ export class AnswerView {
     this.#restore(said.content, said.reasoning);
     this.#paint(true);
     this.#foot(said.figures ? figuresText(said.figures) : '');
+    this.#tree(said.figures);
   }
 
   #restore(content: string, reasoning: string | undefined): void {
@@ -242,6 +246,7 @@ export class AnswerView {
     this.#paint(true);
     if ('error' in outcome) this.#item.append(errorNote(outcome.error));
     this.#foot(figures ? figuresText(figures) : '');
+    this.#tree(figures);
     for (const call of this.#calls.values()) call.end();
     // Screen readers hear the answer once, when it is whole: token by token they would stammer.
     announce.textContent = 'text' in outcome ? `Millrace: ${this.#whole()}` : '';
@@ -251,6 +256,19 @@ export class AnswerView {
   /** All that was said. */
   #whole(): string {
     return [this.#before, this.#content].filter((text) => text !== '').join('\n\n');
+  }
+
+  /** JSON that is whole, folding, and what forced it. */
+  #tree(figures: Figures | null | undefined): void {
+    if (!this.#json) return;
+    const [text, content] = [this.#text, this.#content];
+    void loadTree().then((tree) => {
+      const view = tree?.viewOf(content, figures?.grammar);
+      if (!view) return;
+      const following = atEnd();
+      text.after(view);
+      if (following) follow();
+    });
   }
 
   /** Only the last answer can be asked for again. */
@@ -290,6 +308,11 @@ export class AnswerView {
 
   #paint(whole: boolean): void {
     if (this.#thought) this.#thought.lastElementChild!.textContent = this.#reasoning.trim();
+    if (this.#json) {
+      this.#text.classList.add('json');
+      this.#text.textContent = this.#content;
+      return;
+    }
     if (this.#markdown) {
       this.#markdown.show(this.#content, whole);
       return;
@@ -373,6 +396,13 @@ function loadMarkdown(): Promise<typeof MarkdownView | null> {
     () => null,
   );
   return loading;
+}
+
+let growing: Promise<typeof import('./tree.ts') | null> | null = null;
+
+function loadTree(): NonNullable<typeof growing> {
+  growing ??= import('./tree.ts').catch(() => null);
+  return growing;
 }
 
 export function say(text: string): void {

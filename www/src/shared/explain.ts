@@ -40,6 +40,12 @@ const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
   ],
   UNKNOWN_KERNEL: ['There is no such kernel', 'Correct the name of the kernel variant.'],
   CONTEXT_FULL: ['The conversation is too long', 'Start a new chat, or allow a larger context in the settings.'],
+  UNSUPPORTED_SCHEMA: [
+    'Part of the schema cannot be enforced',
+    'Write it without that part, or allow in the JSON mode that such parts are left out.',
+  ],
+  INVALID_SCHEMA: ['The schema is not valid', 'Correct it in the JSON mode.'],
+  GRAMMAR_TOO_LARGE: ['The schema is too large', 'Ask for less at once: fewer or shorter lists and texts.'],
   ABORTED: ['Cancelled', ''],
   TOKENIZER: ['The tokenizer does not work', 'Choose another model, or report this one.'],
   TEMPLATE: ['The chat template does not work', 'Choose another model: this one may not be made for chat.'],

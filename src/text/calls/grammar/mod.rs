@@ -26,7 +26,7 @@ pub(super) use self::writer::Writer;
 use super::Formats;
 use super::formats::{self, Format, Shown};
 use super::reader::Tool;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Whether an answer has to call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,20 @@ impl Formats {
         let writer = Writer::new(self, format, which, tools, choice != Choice::Auto, parallel, prompt, is_control);
         let root = (format.write)(&writer)?;
         Ok(Some(if format.sections { root } else { thoughts::before(&writer, self.bound().ends_thoughts(format), root) }))
+    }
+
+    /// The grammar of an answer that is `root` or calls, as the model likes.
+    ///
+    /// # Errors
+    /// As [`Formats::calls_grammar`]; `UNSUPPORTED_SCHEMA` where the model's calls stand in sections of their own beside answers.
+    pub fn calls_or_answer_grammar(&self, wanted: &Wanted<'_>, root: Value, is_control: &dyn Fn(&str) -> bool) -> Result<Value> {
+        let (format, which) = self.written();
+        if format.sections {
+            return Err(Error::new(ErrorKind::UnsupportedSchema, "this model's answers and calls stand in sections: ask for a form or offer tools, not both"));
+        }
+        let writer = Writer::new(self, format, which, wanted.tools.iter().collect(), true, wanted.parallel, wanted.prompt, is_control);
+        let either = json!({ "union": [(format.write)(&writer)?, { "sequence": [writer::space(), root] }] });
+        Ok(thoughts::before(&writer, format.ends_thoughts, either))
     }
 
     /// The grammar of an answer that is `root` (the description of a schema, an expression or choices), perhaps behind a thought.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::reader::Tool;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, SchemaFault};
 
 /// References one behind the other.
 const MOST_REFERENCES: usize = 16;
@@ -58,7 +58,8 @@ const ASSERTIONS: &[&str] = &[
 /// A schema that cannot be kept to.
 pub fn refuse(tool: &Tool, pointer: &str, keyword: &str, reason: &str) -> Error {
     let place = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
-    Error::new(ErrorKind::UnsupportedSchema, format!("the tool {:?}: {keyword}{place}: {reason}", tool.name))
+    let fault = SchemaFault { pointer: pointer.to_owned(), keyword: keyword.to_owned(), reason: reason.to_owned() };
+    Error::new(ErrorKind::UnsupportedSchema, format!("the tool {:?}: {keyword}{place}: {reason}", tool.name)).with_source(fault)
 }
 
 /// The first keyword of these that asks something.
