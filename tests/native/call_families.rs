@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use millrace::text::calls::grammar::{Choice, Wanted};
 use millrace::text::calls::{Formats, Parser, Tool};
 use millrace_grammar::{Automaton, Grammar, Options, Walk, compile};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::call_grammars::{looks_special, made, taken, tools};
 use crate::calls::{Call, Message, message, random};
@@ -174,6 +174,22 @@ fn every_family_has_calls_of_its_own_accord() {
                             continue;
                         }
                     };
+                    if choice == Choice::Required && !sections {
+                        // An answer in a form may stand in place of calls, unless calls begin as JSON does.
+                        let (is_control, root) = (|mark: &str| special && looks_special(mark), json!({ "schema": { "type": "integer" } }));
+                        for description in
+                            [formats.answer_grammar(root.clone(), opened, &is_control), formats.calls_or_answer_grammar(&wanted, root, &is_control).unwrap()]
+                        {
+                            let grammar = Grammar::from_json(&description.to_string()).unwrap();
+                            let thought = if opened.trim_end() == "<think>" { "I { see.</think>" } else { "" };
+                            let text = format!("{thought}12");
+                            match compile(&grammar, &Options::default()) {
+                                Ok((automaton, _)) if taken(&automaton, text.as_bytes()).1 && !taken(&automaton, b"I see.</think>{}").1 => (),
+                                Ok(_) => wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}: an answer")),
+                                Err(error) => wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}: an answer: {error}")),
+                            }
+                        }
+                    }
                     let thought = if opened.trim_end() == "<think>" { "I see.</think>\n" } else { "" };
                     let (_, accepted) = taken(&automaton, format!("{thought}Hello, all of you.").as_bytes());
                     if !sections && accepted != (choice == Choice::Auto) {
