@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::{Engine, Request};
 use crate::base::now_ms;
 use crate::error::{Error, ErrorKind, Result};
+use crate::grammar::{self, Compiled, Compiler, Constraint, Grammar, Vocabulary};
 use crate::text::calls::grammar::{Choice, Wanted};
 use crate::text::calls::{self, Formats};
-use crate::grammar::{self, Compiled, Compiler, Constraint, Grammar, Vocabulary};
 
 /// Grammars that an engine keeps: a page's few, again and again.
 const KEPT: usize = 16;

@@ -7,56 +7,56 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
-struct Vectors {
-    tools: BTreeMap<String, Offered>,
-    templates: BTreeMap<String, Template>,
+pub struct Vectors {
+    pub tools: BTreeMap<String, Offered>,
+    pub templates: BTreeMap<String, Template>,
 }
 
 #[derive(Deserialize)]
-struct Offered {
-    name: String,
-    parameters: Value,
+pub struct Offered {
+    pub name: String,
+    pub parameters: Value,
 }
 
 #[derive(Deserialize)]
-struct Template {
-    marks: Vec<String>,
-    cases: Vec<Case>,
+pub struct Template {
+    pub marks: Vec<String>,
+    pub cases: Vec<Case>,
 }
 
 #[derive(Deserialize)]
-struct Case {
-    text: String,
-    tools: Vec<String>,
+pub struct Case {
+    pub text: String,
+    pub tools: Vec<String>,
     /// Whether llama.cpp was asked to tell thoughts apart; we always do.
-    thoughts: bool,
-    partial: bool,
+    pub thoughts: bool,
+    pub partial: bool,
     /// Whether the answer was bound to a schema, where llama.cpp drops a fence around it.
-    schema: bool,
-    expect: Message,
-    prompt: String,
+    pub schema: bool,
+    pub expect: Message,
+    pub prompt: String,
 }
 
 #[derive(Deserialize, Debug, Default, Clone, PartialEq)]
-struct Message {
-    content: String,
-    reasoning: String,
-    calls: Vec<Call>,
+pub struct Message {
+    pub content: String,
+    pub reasoning: String,
+    pub calls: Vec<Call>,
 }
 
 #[derive(Deserialize, Debug, Default, Clone, PartialEq)]
-struct Call {
-    name: String,
-    arguments: String,
-    id: Option<String>,
+pub struct Call {
+    pub name: String,
+    pub arguments: String,
+    pub id: Option<String>,
 }
 
-fn vectors() -> Vectors {
+pub fn vectors() -> Vectors {
     serde_json::from_str(include_str!("../data/calls/vectors.json")).unwrap()
 }
 
 /// The parts put together. Calls begin in order, grow, and end once.
-fn message(parts: &[Part]) -> Message {
+pub fn message(parts: &[Part]) -> Message {
     let mut message = Message::default();
     let mut ended = Vec::new();
     for part in parts {
@@ -105,7 +105,7 @@ fn pieces(text: &str, mut length: impl FnMut() -> usize) -> Vec<&str> {
     out
 }
 
-fn random(seed: u64) -> impl FnMut() -> u64 {
+pub fn random(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     move || {
         state ^= state << 13;
@@ -116,7 +116,7 @@ fn random(seed: u64) -> impl FnMut() -> u64 {
 }
 
 /// Where we say something else than llama.cpp, and why.
-fn differs(template: &str, case: &Case) -> Option<&'static str> {
+pub fn differs(template: &str, case: &Case) -> Option<&'static str> {
     let text = &case.text;
     match template {
         _ if !case.thoughts && (case.expect.content.contains("think") || case.expect.content.contains("THINK") || case.expect.content.contains("analysis")) => {
@@ -147,8 +147,12 @@ fn published_outputs_are_told_apart_however_they_are_cut() {
             }
             cases += 1;
             calls += usize::from(!case.expect.calls.is_empty());
-            let offered: Vec<Tool> =
-                case.tools.iter().map(|tool| &tools[tool]).map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone(), strict: false }).collect();
+            let offered: Vec<Tool> = case
+                .tools
+                .iter()
+                .map(|tool| &tools[tool])
+                .map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone(), strict: false })
+                .collect();
             let parser = || Parser::new(formats.clone(), offered.clone(), &case.prompt);
             let whole = parse(&mut parser(), [case.text.as_str()].into_iter());
             let single = parse(&mut parser(), pieces(&case.text, || 1).into_iter());
@@ -290,6 +294,18 @@ fn thoughts_follow_from_the_prompt() {
     ];
     for (marks, prompt, text, content, reasoning) in cases {
         assert_eq!(said(marks, prompt, text), (content.to_owned(), reasoning.to_owned(), Vec::new()), "{text:?} after {prompt:?}");
+    }
+}
+
+/// A closing tag within a string of JSON is of the string.
+#[test]
+fn json_in_tags_may_hold_the_closing_tag() {
+    let lists = vec![tool("f", json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "type": "string" } } } }))];
+    let text = "<tool_call><function=f><parameter=a>[\"</parameter>\", \"b\"]</parameter></function></tool_call>";
+    for length in [1, 5, 500] {
+        let mut parser = Parser::new(Formats::of("<tool_call>", []), lists.clone(), "");
+        let message = normal(&parse(&mut parser, pieces(text, || length).into_iter()));
+        assert_eq!(message.calls[0].arguments, r#"{"a":["</parameter>","b"]}"#);
     }
 }
 

@@ -4,6 +4,8 @@ mod bench;
 mod bisect;
 mod box_model;
 mod builder;
+mod call_families;
+mod call_grammars;
 mod calls;
 mod common;
 mod conversation;

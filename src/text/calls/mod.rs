@@ -70,12 +70,20 @@ impl Formats {
         format.opens.iter().copied().enumerate().filter(move |(i, _)| only.is_none_or(|only| only.contains(i)))
     }
 
+    /// What follows a format's opening where a call ends a thought. An answer that is bound to a way of writing calls that has no such thing has none.
+    fn ends_thoughts(&self, format: &'static Format) -> Option<&'static str> {
+        format.ends_thoughts.filter(|follows| self.only.is_none() || self.shows_part(follows))
+    }
+
+    /// Whether the template or a special token has this in it.
+    fn shows_part(&self, part: &str) -> bool {
+        self.template.contains(part) || self.specials.iter().any(|name| name.contains(part))
+    }
+
     /// The thought that a prompt has begun.
     fn open_thought(&self, prompt: &str) -> Option<&'static Thought> {
         let end = prompt.trim_end();
-        let opens = |thought: &&&'static Thought| {
-            thought.prompts.iter().chain([&thought.open]).any(|open| !open.is_empty() && end.ends_with(open.trim_end()))
-        };
+        let opens = |thought: &&&'static Thought| thought.prompts.iter().chain([&thought.open]).any(|open| !open.is_empty() && end.ends_with(open.trim_end()));
         self.thoughts.iter().find(opens).copied()
     }
 }
@@ -308,7 +316,7 @@ impl Parser {
 
     /// Formats whose calls end a thought.
     fn thoughtless(&self) -> impl Iterator<Item = &'static Format> {
-        self.formats.active.iter().copied().filter(|format| format.ends_thoughts.is_some() && !self.tools.is_empty())
+        self.formats.active.iter().copied().filter(|format| self.formats.ends_thoughts(format).is_some() && !self.tools.is_empty())
     }
 
     /// The first place in a thought at which a call may begin.

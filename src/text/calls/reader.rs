@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::grammar::schema::{Kinds, kinds};
+use super::grammar::schema::{Kinds, is_free, kinds};
 
 /// Why reading ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -334,7 +334,8 @@ impl<'a> Reader<'a> {
     /// An argument that stands as plain text before `close`, which is taken too: a string where the schema says so, else JSON, else a string all
     /// the same. A line's end after the opening tag belongs to the tags, and then one before the closing one, too. `string`: what the model says itself.
     pub fn plain(&mut self, name: &str, close: &str, string: Option<bool>) -> Read {
-        let kinds = self.kinds(self.schema(name));
+        let schema = self.schema(name);
+        let kinds = self.kinds(schema);
         let text = kinds.string && string != Some(false) || string == Some(true);
         // Whether it is null shows when it is whole.
         let streams = text && !kinds.null;
@@ -344,7 +345,14 @@ impl<'a> Reader<'a> {
             Some(b'\n') => 1,
             _ => 0,
         };
-        match rest.find(close) {
+        let json = string == Some(false) || !text && schema.is_some_and(|schema| !is_free(schema));
+        let mut closed = rest.find(close);
+        // A string within JSON may hold the tag.
+        while let Some(end) = closed.filter(|end| json && is_cut_in_string(&rest[lead.min(*end)..*end])) {
+            let next = rest[end + close.len()..].find(close).map(|at| end + close.len() + at);
+            closed = if next.is_none() && self.done { break } else { next };
+        }
+        match closed {
             Some(end) => {
                 let value = &rest[lead.min(end)..end];
                 let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
@@ -376,6 +384,11 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+/// Whether this is the beginning of JSON that ends within a string.
+fn is_cut_in_string(text: &str) -> bool {
+    serde_json::from_str::<Value>(text.trim_start()).is_err_and(|error| error.to_string().starts_with("EOF while parsing a string"))
 }
 
 /// A character of a JSON string.

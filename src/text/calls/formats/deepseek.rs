@@ -67,14 +67,20 @@ pub static DSML: Format = Format {
     marks: &["｜DSML｜"],
     ends_thoughts: Some(""),
     read: |r, which, _| tags::all(r, DSML_ENDS[which], |r| tags::invoke(r, "｜DSML｜")),
-    written: |shown| if shown("｜DSML｜tool_calls") { &[1] } else { &[0] },
+    written: |shown| match (shown("function_calls>"), shown("tool_calls>")) {
+        (true, false) => &[0],
+        (false, true) => &[1],
+        // Of two versions that the template does not tell apart.
+        _ => &[0, 1],
+    },
     write: |w| {
         const TAGS: Tags = Tags { open: ("<｜DSML｜parameter name=\"", "\">"), value: "", close: "</｜DSML｜parameter>", says: true, quote: None };
         let call = w.each(|tool| {
             let open = w.text(&format!("<｜DSML｜invoke name=\"{}\">", tool.name));
             Ok(sequence([space(), open, TAGS.arguments(w, tool)?, space(), w.text("</｜DSML｜invoke>")]))
         })?;
-        Ok(w.calls([sequence([w.several(call, ""), space(), w.text(DSML_ENDS[w.opening()])])], false))
+        let calls = w.several(call, "");
+        Ok(w.calls(w.openings().iter().map(|i| sequence([calls.clone(), space(), w.text(DSML_ENDS[*i])])), false))
     },
     ..Format::PLAIN
 };

@@ -19,6 +19,7 @@ pub static FORMAT: Format = Format {
     marks: &["<|start|>", "<|channel|>", "<|constrain|>", MESSAGE, "<|end|>", "<|return|>", "<|call|>"],
     sections: true,
     read,
+    written: |_| &[0, 1, 2, 3, 4, 5],
     write,
     answer: Some(answer),
     ..Format::PLAIN

@@ -92,6 +92,7 @@ fn write(w: &Writer<'_>) -> Result<Value> {
 
 /// `[{"name": {…}}]`: the name is the key.
 fn named(r: &mut Reader) -> Read {
+    r.space();
     r.expect("[")?;
     loop {
         r.space();

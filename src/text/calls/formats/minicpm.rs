@@ -31,8 +31,7 @@ pub static FORMAT: Format = Format {
         Ok(())
     },
     write: |w| {
-        const TAGS: Tags =
-            Tags { open: ("<param name=\"", "\">"), value: "", close: "</param>", says: false, quote: Some(("<![CDATA[", "]]>")) };
+        const TAGS: Tags = Tags { open: ("<param name=\"", "\">"), value: "", close: "</param>", says: false, quote: Some(("<![CDATA[", "]]>")) };
         let call = w.each(|tool| Ok(sequence([literal(&format!("{}\">", tool.name)), TAGS.arguments(w, tool)?, space(), w.text("</function>")])))?;
         Ok(w.calls([call], true))
     },

@@ -27,6 +27,9 @@ use crate::error::{Error, Result};
 /// What any model can be asked for.
 pub use bare::JSON as PLAIN_JSON;
 
+/// Whether a template or a vocabulary shows a mark.
+pub type Shown<'s> = &'s dyn Fn(&str) -> bool;
+
 /// A way of writing calls.
 #[derive(Debug)]
 pub struct Format {
@@ -47,7 +50,7 @@ pub struct Format {
     pub read: fn(&mut Reader, usize, &mut Section) -> Read,
     /// Which of its openings a model writes whose template or vocabulary shows what the function is asked for: one, or the usual one first. None where it
     /// writes otherwise.
-    pub written: fn(&dyn Fn(&str) -> bool) -> &'static [usize],
+    pub written: fn(Shown<'_>) -> &'static [usize],
     /// The grammar of an answer with calls.
     pub write: fn(&Writer<'_>) -> Result<Value>,
     /// Where it has sections: the grammar of an answer that is another one.

@@ -85,8 +85,7 @@ impl<'s> Fields<'s> {
     /// One behind the other with `separator` between them.
     pub fn separated(&self, separator: &str, write: impl Fn(&Field<'s>) -> Result<Value>) -> Result<Value> {
         let order = |fields: Vec<&Field<'s>>| {
-            let written: Vec<(Value, bool)> =
-                fields.into_iter().map(|field| Ok((write(field)?, field.required))).collect::<Result<Vec<_>>>()?;
+            let written: Vec<(Value, bool)> = fields.into_iter().map(|field| Ok((write(field)?, field.required))).collect::<Result<Vec<_>>>()?;
             // Those after the first one, each with what separates it.
             let rest = |from: usize| {
                 sequence(written[from..].iter().map(|(field, required)| {

@@ -124,9 +124,8 @@ impl Notation {
             "boolean" => Some(json!({ "choice": [yes, no] })),
             "null" => Some(literal(null)),
             "array" => {
-                const NOT: &[&str] = &[
-                    "prefixItems", "additionalItems", "contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems", "$recursiveRef",
-                ];
+                const NOT: &[&str] =
+                    &["prefixItems", "additionalItems", "contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems", "$recursiveRef"];
                 let items = schema.get("items").unwrap_or(&Value::Bool(true));
                 if NOT.iter().any(|name| asks(name)) || items.is_array() || *items == Value::Bool(false) {
                     return None;
@@ -149,8 +148,7 @@ impl Notation {
                     return Some(sequence([literal("{"), self.any_members(writer, FREE_LEVELS - 1), literal("}")]));
                 }
                 let keys: Option<Vec<Value>> = fields.all.iter().map(|field| (self.key)(writer, field.name)).collect();
-                let values: Option<Vec<Value>> =
-                    fields.all.iter().map(|field| self.written(writer, tool, field.schema, &field.pointer, levels)).collect();
+                let values: Option<Vec<Value>> = fields.all.iter().map(|field| self.written(writer, tool, field.schema, &field.pointer, levels)).collect();
                 let (keys, values) = (keys?, values?);
                 let member = |field: &Field<'_>| {
                     let i = fields.all.iter().position(|other| std::ptr::eq(other, field)).unwrap_or(0);
@@ -165,9 +163,7 @@ impl Notation {
     /// The arguments of a tool, each as `name`, `equals` and its value.
     pub fn named(&self, writer: &Writer<'_>, tool: &Tool, name: impl Fn(&Field<'_>) -> Result<Value>, equals: &str) -> Result<Value> {
         let fields = Fields::of(tool)?;
-        fields.separated(self.comma, |field| {
-            Ok(sequence([name(field)?, literal(equals), self.value(writer, tool, field.schema, &field.pointer)]))
-        })
+        fields.separated(self.comma, |field| Ok(sequence([name(field)?, literal(equals), self.value(writer, tool, field.schema, &field.pointer)])))
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) use self::schema::refuse;
 pub(super) use self::tags::Tags;
 pub(super) use self::writer::Writer;
 use super::Formats;
-use super::formats::{self, Format};
+use super::formats::{self, Format, Shown};
 use super::reader::Tool;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -85,7 +85,7 @@ impl Formats {
         let (format, which) = self.written();
         let writer = Writer::new(self, format, which, tools, choice != Choice::Auto, parallel, prompt, is_control);
         let root = (format.write)(&writer)?;
-        Ok(Some(if format.sections { root } else { thoughts::before(&writer, format.ends_thoughts, root) }))
+        Ok(Some(if format.sections { root } else { thoughts::before(&writer, self.bound().ends_thoughts(format), false, root) }))
     }
 
     /// The grammar of an answer that is `root` or calls, as the model likes.
@@ -99,7 +99,7 @@ impl Formats {
         }
         let writer = Writer::new(self, format, which, wanted.tools.iter().collect(), true, wanted.parallel, wanted.prompt, is_control);
         let either = json!({ "union": [(format.write)(&writer)?, { "sequence": [writer::space(), root] }] });
-        Ok(thoughts::before(&writer, format.ends_thoughts, either))
+        Ok(thoughts::before(&writer, self.bound().ends_thoughts(format), true, either))
     }
 
     /// The grammar of an answer that is `root` (the description of a schema, an expression or choices), perhaps behind a thought.
@@ -108,7 +108,7 @@ impl Formats {
         let writer = Writer::new(self, format, which, Vec::new(), true, false, prompt, is_control);
         match format.answer {
             Some(answer) => answer(&writer, root),
-            None => thoughts::before(&writer, None, json!({ "sequence": [writer::space(), root] })),
+            None => thoughts::before(&writer, None, true, json!({ "sequence": [writer::space(), root] })),
         }
     }
 
@@ -122,7 +122,7 @@ impl Formats {
 
     /// The format that the model writes, and which of its openings: what a template shows comes before what only the vocabulary does.
     fn written(&self) -> (&'static Format, &'static [usize]) {
-        let by = |shown: &dyn Fn(&str) -> bool| {
+        let by = |shown: Shown<'_>| {
             let shows = |format: &&Format| format.shown_by.is_empty() || format.shown_by.iter().any(|mark| shown(mark));
             let all = self.active.iter().copied().filter(shows);
             all.map(|format| (format, (format.written)(shown))).find(|(format, which)| !which.is_empty() && !format.bare)

@@ -16,7 +16,11 @@ pub enum Plain {
     Any,
     One(String),
     /// Any whose number of characters is between these, which an expression finds something in.
-    Like { patterns: Vec<String>, min: u64, max: Option<u64> },
+    Like {
+        patterns: Vec<String>,
+        min: u64,
+        max: Option<u64>,
+    },
 }
 
 impl Plain {

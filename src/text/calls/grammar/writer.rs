@@ -121,9 +121,23 @@ impl<'a> Writer<'a> {
         self.which.iter().map(|i| self.format.opens[*i]).collect()
     }
 
-    /// The number of the opening in use.
+    /// Their numbers.
+    pub fn openings(&self) -> &'static [usize] {
+        self.which
+    }
+
+    /// The number of the usual one.
     pub fn opening(&self) -> usize {
         self.which[0]
+    }
+
+    /// The thoughts that the template or the vocabulary knows; `<think>` is read with any.
+    pub fn thoughts(&self) -> Vec<&'static Thought> {
+        let shown = |thought: &&'static Thought| {
+            let mut ends = thought.ends.iter().filter(|(_, taken)| *taken);
+            !thought.ends.is_empty() && (!thought.open.is_empty() && self.shown(thought.open) || ends.any(|(end, _)| self.shown(end)))
+        };
+        self.formats.thoughts.iter().copied().filter(shown).collect()
     }
 
     fn pieces<'t>(&self, text: &'t str) -> Vec<Piece<'t>> {
@@ -209,16 +223,29 @@ impl<'a> Writer<'a> {
             let one = sequence([space(), union(ways.iter().map(whole))]);
             return sequence([if repeated { self.several(one, "") } else { one }, space()]);
         }
+        // A thought is told apart before the text that it stands before.
+        let thoughts = self.thoughts().into_iter().map(|thought| thought.open);
+        let thoughts: Vec<&str> = thoughts.filter(|open| !open.is_empty() && self.is_text(open)).collect();
         if !self.parallel {
-            let before = without(ways.iter().map(|(open, _)| *open).filter(|open| self.is_text(open)));
+            let before = without(ways.iter().map(|(open, _)| *open).filter(|open| self.is_text(open)).chain(thoughts));
             return sequence([before, optional(sequence([union(ways.iter().map(whole)), space()]))]);
         }
-        let triggers: Vec<Value> = ways.into_iter().map(|(open, then)| self.trigger(open, then)).collect();
+        let never = |open: &str| json!({ "trigger": open, "then": { "schema": false } });
+        // Two that begin with the same token are one.
+        let mut merged: Vec<(Value, Vec<Value>)> = Vec::new();
+        for (trigger, then) in ways.into_iter().map(|(open, then)| self.trigger(open, then)) {
+            match merged.iter_mut().find(|(known, _)| *known == trigger) {
+                Some((_, thens)) => thens.push(then),
+                None => merged.push((trigger, vec![then])),
+            }
+        }
+        let mut triggers: Vec<Value> = merged.into_iter().map(|(trigger, thens)| json!({ "trigger": trigger, "then": union(thens) })).collect();
+        triggers.extend(thoughts.into_iter().map(never));
         json!({ "free_text": triggers })
     }
 
     /// Free text sees a text or a token; of an opening with both the first token says it.
-    fn trigger(&self, open: &str, then: Value) -> Value {
+    fn trigger(&self, open: &str, then: Value) -> (Value, Value) {
         let pieces = self.pieces(open);
         let at = pieces.iter().position(|piece| matches!(piece, Piece::Token(_))).unwrap_or(0);
         let trigger = match pieces.get(at) {
@@ -226,7 +253,7 @@ impl<'a> Writer<'a> {
             _ => json!(open),
         };
         let rest = pieces.iter().skip(at + 1).map(|piece| piece.described());
-        json!({ "trigger": trigger, "then": sequence(rest.chain([then])) })
+        (trigger, sequence(rest.chain([then])))
     }
 
     /// Calls without marks, of which the first character is `first`: an answer that begins so is one.
@@ -235,7 +262,11 @@ impl<'a> Writer<'a> {
         if self.forced {
             return calls;
         }
-        union([calls, json!({ "regex": format!("(?:\\s*[^\\s{}]{ANY})?", escape(&first.to_string())) })])
+        // A thought is told apart before.
+        let marks = |thought: &'static Thought| thought.ends.iter().map(|(end, _)| *end).chain([thought.open]);
+        let thoughts = self.thoughts().into_iter().flat_map(marks).filter(|mark| !mark.is_empty() && self.is_text(mark));
+        let thoughts: String = thoughts.map(|mark| format!(r"(?!\s*{})", escape(mark))).collect();
+        union([calls, json!({ "regex": format!(r"^{thoughts}(?:\s*[^\s{}]{ANY})?$", escape(&first.to_string())) })])
     }
 }
 
