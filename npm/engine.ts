@@ -9,9 +9,10 @@ import { call, models } from './models.ts';
 import { resolveHub } from './hub.ts';
 import { ChatCompletions, Completions, modelName } from './openai/create.ts';
 import { respondTo } from './openai/fetch.ts';
-import { checkGenerate, checkIds, checkLoad, checkName, checkPlan, checkTokenize } from './options.ts';
+import { checkGenerate, checkIds, checkLoad, checkName, checkPlan, checkSchema, checkTokenize } from './options.ts';
 import type { EngineNews } from './protocol.ts';
 import type {
+  CompiledGrammar,
   CustomFetch,
   DeviceLost,
   DeviceRestored,
@@ -253,6 +254,21 @@ export class Engine extends EventTarget {
   /** How many tokens that are. */
   async countTokens(input: Input, options: TokenizeOptions = {}): Promise<number> {
     return (await this.tokenize(input, options)).length;
+  }
+
+  /**
+   * What a JSON Schema becomes when an answer is forced to satisfy it ({@link GenerateOptions.schema}): for looking at a schema before it is used. Answers
+   * also while the engine is at work. Rejects with UNSUPPORTED_SCHEMA, INVALID_SCHEMA or GRAMMAR_TOO_LARGE; `lenient` leaves out what cannot be enforced
+   * and lists it in `warnings`.
+   */
+  async compileSchema(
+    schema: Record<string, unknown>,
+    { lenient = false }: { lenient?: boolean } = {},
+  ): Promise<CompiledGrammar> {
+    const text = checkSchema('engine.compileSchema', schema);
+    if (this.#disposed) throw disposed();
+    const asked = this.#link.request<'answer'>({ type: 'compile', schema: text, lenient: lenient === true });
+    return (await asked.answer).value as CompiledGrammar;
   }
 
   /** What token ids add to a text, special ones by their names. Rejects with BAD_OPTION or TOKENIZER for what are no ids of the model. */

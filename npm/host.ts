@@ -5,6 +5,7 @@ import init, * as wasm from './millrace.js';
 import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
+import { compileGrammar } from './grammar.ts';
 import type { EngineNews, FromWorker, ModelsCall, ToWorker } from './protocol.ts';
 import type { CustomFetch, EngineInfo, Progress } from './types.ts';
 
@@ -20,6 +21,10 @@ type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | '
 /** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
 const TUNE_AFTER_MS = 300;
 let wasmUrl = new URL('./millrace_bg.wasm', import.meta.url);
+/** The same where the page has said so: other modules lie beside it. */
+let saidUrl: URL | null = null;
+/** Compiles a description of a grammar. */
+const compile = (description: string, lenient: boolean) => compileGrammar(description, lenient, saidUrl);
 
 /** Those of this thread. */
 const hosts = new Set<Host>();
@@ -68,7 +73,7 @@ class Host {
       if (data.type === 'abort') this.#running.get(data.id)?.abort();
       else if (data.type === 'pause') this.#pause(data.id, data.paused);
       else if (data.type === 'ping') this.post({ type: 'pong' });
-      else if (data.type === 'wasm') wasmUrl = new URL(data.url);
+      else if (data.type === 'wasm') wasmUrl = saidUrl = new URL(data.url);
       else if (data.type === 'lock') void navigator.locks.request(data.name, () => new Promise(() => {}));
       else if (data.type === 'end') this.#end();
       else void this.#answer(data);
@@ -127,6 +132,7 @@ class Host {
         engine.onDevice((event) =>
           event.type === 'gone' ? this.#recoverWhenIdle() : this.post({ type: 'device', event }),
         );
+        engine.compileWith(compile);
         this.#edition = engine.planEdition();
         const info = engine.info() as EngineInfo;
         this.post({ type: 'loaded', id, info });
@@ -139,6 +145,10 @@ class Host {
           id,
           value: await this.#models(id, message.call, message.ownFetch, controller.signal),
         });
+      } else if (message.type === 'compile') {
+        this.#held('compile');
+        const value = await WasmEngine.compileSchema(message.schema, message.lenient, compile);
+        this.post({ type: 'answer', id, value });
       } else if (message.type === 'tokenize' || message.type === 'detokenize') {
         const engine = this.#held(message.type);
         const value =

@@ -1,4 +1,5 @@
 // What the Rust side (src/web/) exports. The build puts the real module, millrace.js, beside worker.js.
+import type { Made } from './grammar.ts';
 import type { DeviceEvent, EngineNews, RawPart } from './protocol.ts';
 import type { BenchRows } from './options.generated.ts';
 import type {
@@ -8,6 +9,7 @@ import type {
   LoadOptions,
   LoadPlan,
   Message,
+  CompiledGrammar,
   ProfileRow,
   Progress,
   StorageUsage,
@@ -112,6 +114,14 @@ export class WasmEngine {
   tune(signal: AbortSignal): Promise<Tuned>;
   /** Tells of the device from now on. */
   onDevice(callback: (event: WasmDeviceEvent) => void): void;
+  /** Has grammars be compiled by this. */
+  compileWith(compile: (description: string, lenient: boolean) => Promise<Made>): void;
+  /** Compiles a schema, given as JSON. */
+  static compileSchema(
+    schema: string,
+    lenient: boolean,
+    compile: (description: string, lenient: boolean) => Promise<Made>,
+  ): Promise<CompiledGrammar>;
   /** Whether the device is lost and nobody is at work who would notice. */
   isLost(): boolean;
   /** Loads the model onto another device where this one is lost. */

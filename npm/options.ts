@@ -120,6 +120,12 @@ export function checkTokenize(input: Input, options: TokenizeOptions): WasmReque
   return { ...rest, ...promptOf(input), ...(tools === undefined ? {} : { tools: [...tools] }), seed: 0 };
 }
 
+/** Checks a schema: its JSON. */
+export function checkSchema(where: string, schema: unknown): string {
+  if (!isObject(schema)) throw bad(`${where}: the schema must be an object`);
+  return JSON.stringify(schema);
+}
+
 /** Checks a list of token ids. */
 export function checkIds(where: string, ids: readonly number[]): number[] {
   if (!isIds(ids)) throw bad(`${where}: the tokens must be a list of token ids`);

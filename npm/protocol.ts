@@ -22,6 +22,8 @@ export type ToWorker =
   /** The ids that a prompt stands for; the text of ids. */
   | { type: 'tokenize'; id: number; request: WasmRequest }
   | { type: 'detokenize'; id: number; tokens: number[] }
+  /** What a schema, as JSON, becomes. */
+  | { type: 'compile'; id: number; schema: string; lenient: boolean }
   /** A new conversation that begins as `from` is. */
   | { type: 'fork'; id: number; from: number }
   | { type: 'release'; id: number; conversation: number }

@@ -125,7 +125,7 @@ export interface Logger {
 /** What {@link configure} takes. */
 export interface Configuration {
   /**
-   * Where `millrace_bg.wasm` lies, where it is not beside `worker.js` or is not found by a bundler. A relative address is resolved against the
+   * Where `millrace_bg.wasm` lies, where it is not beside `worker.js` or is not found by a bundler; `millrace_grammar_bg.wasm` has to lie beside it then. A relative address is resolved against the
    * page; another origin must allow this one by CORS.
    */
   wasmUrl?: string | URL;

@@ -29,7 +29,7 @@ export async function build(name = 'release', ready = setupBuild()) {
   const { profile, features = '', out } = BUILDS[name];
   mkdirSync(out, { recursive: true });
   // A tool that cannot be built is told of at once.
-  await Promise.all([wasm({ profile, features }, out, env, bind), bind]);
+  await Promise.all([modules({ profile, features }, out, env, bind), bind]);
   await buildJavaScript(out);
   return out;
 }
@@ -46,8 +46,14 @@ export async function buildJavaScript(out) {
  */
 const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory', '--reorder-functions-by-name'];
 
+/** The engine, and what compiles grammars, which few pages fetch. One after the other: they share Cargo's lock. */
+async function modules({ profile, features }, out, env, bind) {
+  await wasm('millrace', ['--features', features], profile, out, env, bind);
+  await wasm('millrace_grammar', ['--package', 'millrace-grammar'], profile, out, env, bind);
+}
+
 /** Cargo, the tool that `bind` will be the path of and, for release, wasm-opt. */
-async function wasm({ profile, features }, out, env, bind) {
+async function wasm(name, selected, profile, out, env, bind) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   // Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic.
   const crates = join(process.env.CARGO_HOME || join(homedir(), '.cargo'), 'registry', 'src');
@@ -57,12 +63,12 @@ async function wasm({ profile, features }, out, env, bind) {
   await run(
     cargo,
     [
-      ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile, '--features', features],
+      ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile, ...selected],
       ...(profile === 'web' ? [...short, ...smaller] : []),
     ],
     { env },
   );
-  const module = join(targetDir, WASM, profile, 'millrace.wasm');
+  const module = join(targetDir, WASM, profile, `${name}.wasm`);
   const tool = await bind;
   const hash = hashOf([
     module,
@@ -70,11 +76,11 @@ async function wasm({ profile, features }, out, env, bind) {
     join(root, 'Cargo.lock'),
     join(root, 'package-lock.json'),
   ]);
-  await once(join(out, '.stamp-wasm'), hash, async () => {
+  await once(join(out, `.stamp-${name}`), hash, async () => {
     say(`binding ${(statSync(module).size / 1e6).toFixed(1)} MB of WebAssembly`);
     await run(tool, [module, out], { quiet: true });
     if (profile !== 'web') return;
-    const bound = join(out, 'millrace_bg.wasm');
+    const bound = join(out, `${name}_bg.wasm`);
     await run(
       process.execPath,
       [join(root, 'node_modules', 'binaryen', 'bin', 'wasm-opt'), ...OPTIMISED, bound, '-o', bound],
@@ -95,9 +101,11 @@ const ENTRIES = { '.': 'index', './ai-sdk': 'ai-sdk', './react': 'react' };
 async function javascript(out) {
   const sources = join(root, 'npm');
   const glue = join(out, 'millrace.js');
+  const grammarGlue = join(out, 'millrace_grammar.js');
   const hash = hashOf([
     sources,
     glue,
+    grammarGlue,
     join(root, 'package.json'),
     join(root, 'package-lock.json'),
     join(root, 'tsconfig.json'),
@@ -114,6 +122,10 @@ async function javascript(out) {
       sourcemap: true,
       logLevel: 'warning',
     };
+    const glued = [
+      elsewhere(/^\.\/millrace\.js$/, { path: glue }),
+      elsewhere(/^\.\/millrace_grammar\.js$/, { path: grammarGlue }),
+    ];
     // What only an engine in the caller's Worker needs is loaded when it is.
     await esbuild.build({ ...options, entryPoints: [join(sources, 'index.ts')], external: ['./host.js'] });
     // One engine and one class of errors for all: what is built on the engine imports it.
@@ -127,7 +139,7 @@ async function javascript(out) {
     await esbuild.build({
       ...options,
       entryPoints: [join(sources, 'worker.ts'), join(sources, 'host.ts')],
-      plugins: [elsewhere(/^\.\/millrace\.js$/, { path: glue })],
+      plugins: glued,
     });
     // Node.js, Deno and Bun: all in one thread, and one script. What they lack of a Worker's globals stands in for it within the package alone.
     const node = join(sources, 'node');
@@ -140,7 +152,7 @@ async function javascript(out) {
       plugins: [
         elsewhere(/^\.\/place\.ts$/, { path: join(node, 'place.ts') }),
         elsewhere(/^\.\/host\.js$/, { path: join(sources, 'host.ts') }),
-        elsewhere(/^\.\/millrace\.js$/, { path: glue }),
+        ...glued,
       ],
     });
     const declarations = await types(out);
@@ -195,9 +207,10 @@ async function javascript(out) {
         ),
         './worker.js': './worker.js',
         './millrace_bg.wasm': './millrace_bg.wasm',
+        './millrace_grammar_bg.wasm': './millrace_grammar_bg.wasm',
         './package.json': './package.json',
       },
-      files: [...scripts, ...declarations, 'millrace_bg.wasm', 'CHANGELOG.md', 'LICENSE-*'],
+      files: [...scripts, ...declarations, 'millrace_bg.wasm', 'millrace_grammar_bg.wasm', 'CHANGELOG.md', 'LICENSE-*'],
       sideEffects: ['./worker.js'],
       peerDependencies: {
         '@ai-sdk/provider': `^${devDependencies['@ai-sdk/provider'].split('.')[0]}.0.0`,

@@ -14,6 +14,7 @@ const HELP = `npm run generate -- OPTIONS
 
   --model builtin | PATH | URL         a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
   --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
+  --schema FILE.json                   A JSON Schema that the answer has to satisfy.
   --tools FILE.json                    Tools, as OpenAI's clients give them: calls of them are told apart from the text.
   --tokenizer FILE                     A tokenizer.json for a .gguf file whose way of cutting texts is not known here.
   --headed                             Show the browser.
@@ -30,6 +31,7 @@ const OPTIONS = {
   messages: { type: 'string' },
   tokens: { type: 'string' },
   tools: { type: 'string' },
+  schema: { type: 'string' },
   tokenizer: { type: 'string' },
   headed: { type: 'boolean' },
   json: { type: 'boolean' },
@@ -97,6 +99,7 @@ function jobOf(given) {
   const options = {
     ...optionsOf(GENERATE, given, bad),
     ...(tools && { tools }),
+    ...(given.schema !== undefined && { schema: readJson(given.schema) }),
     ...(given.logits && { logits: true }),
   };
   const load = optionsOf(LOAD, given, bad);

@@ -392,7 +392,7 @@ async fn one(session: &mut Session, prompt: &[u32], options: &Options, report: &
         afresh: true,
         resumed: false,
         extras: Extras::default(),
-                constraint: None,
+        constraint: None,
         chunk: options.load.chunk,
     };
     let outcome = session
@@ -463,7 +463,14 @@ mod plans {
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, None, &[]).unwrap();
                 let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
-                let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) }).unwrap();
+                let plans = build_plans(
+                    model.as_ref(),
+                    &mut layout,
+                    &select,
+                    sizes,
+                    Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) },
+                )
+                .unwrap();
                 for step in &plans[Pass::Decode].steps {
                     let active = step.active(1088);
                     assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);

@@ -27,16 +27,6 @@ impl Engine {
         self.grammars.compiler = Some(compiler);
     }
 
-    /// Compiles a schema, which the next answer that is forced to satisfy it need not wait for.
-    ///
-    /// # Errors
-    /// [`ErrorKind::UnsupportedSchema`], [`ErrorKind::InvalidSchema`] and [`ErrorKind::GrammarTooLarge`].
-    pub async fn compile_schema(&mut self, schema: &Value, lenient: bool) -> Result<Compiled> {
-        self.vocabulary()?;
-        let (grammar, ms) = self.grammar(json!({ "schema": schema }), lenient).await?;
-        Ok(grammar.about(ms))
-    }
-
     /// What the answer to a request has to be, where anything is asked of it; `rendered` is the text that a template has made of its messages.
     pub(super) async fn constraint(&mut self, request: &Request, rendered: Option<&str>) -> Result<Option<(Constraint, Compiled)>> {
         let Some(description) = self.description(request, rendered)? else { return Ok(None) };

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::base::Progress;
 use crate::decode::{ProfileRow, Timings};
-use crate::grammar::Compiled;
 use crate::gpu::Snapshot;
+use crate::grammar::Compiled;
 use crate::kernels::Caps;
 use crate::text::calls::Part;
 

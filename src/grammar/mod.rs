@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use millrace_grammar::{Automaton, Vocabulary, WALK_WORDS, Walk};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::text::Tokenizer;
 
 /// What of a schema is not enforced.
@@ -36,19 +36,17 @@ pub struct Grammar {
     pub ms: f64,
 }
 
-/// What of a schema the compiler stumbles over.
+/// What of a schema a compiler stumbled over: the cause of its error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The same as in a [`Warning`], where it is a keyword that is to blame.
-    pub place: Option<Warning>,
+    /// Where, and why.
+    pub place: Warning,
 }
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.place {
-            Some(Warning { pointer, keyword, reason }) => write!(f, "{keyword} at {pointer:?}: {reason}"),
-            None => f.write_str("the schema as a whole"),
-        }
+        let Warning { pointer, keyword, reason } = &self.place;
+        write!(f, "{keyword} at {pointer:?}: {reason}")
     }
 }
 
@@ -150,6 +148,23 @@ impl Constraint {
     pub fn words(&self) -> Vec<u32> {
         self.walk.words()
     }
+}
+
+/// What a compiler says of a schema that it refuses, by its own code.
+pub fn refused(code: &str, place: Warning) -> Error {
+    let (kind, what_to_do) = match code {
+        "UNSUPPORTED_SCHEMA" | "AMBIGUOUS_GRAMMAR" => (ErrorKind::UnsupportedSchema, "leave it out, or give lenient, which leaves out what cannot be enforced"),
+        "GRAMMAR_TOO_LARGE" => (ErrorKind::GrammarTooLarge, "ask for less at once: fewer keys, shorter lists, smaller bounds"),
+        _ => (ErrorKind::InvalidSchema, "correct it"),
+    };
+    let Warning { pointer, keyword, reason } = &place;
+    let at = match (keyword.is_empty(), pointer.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => format!("{pointer}: "),
+        (false, true) => format!("{keyword}: "),
+        (false, false) => format!("{keyword} at {pointer}: "),
+    };
+    Error::new(kind, format!("the grammar of the answer: {at}{reason}; {what_to_do}")).with_source(Fault { place })
 }
 
 /// Makes grammars: JSON in, arrays out. The description is that of `millrace_grammar::Grammar::from_json`.

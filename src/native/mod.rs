@@ -2,6 +2,8 @@
 
 #[cfg(all(test, feature = "cli"))]
 mod http_tests;
+#[cfg(feature = "cli")]
+pub mod grammar;
 pub mod tuning;
 
 use std::path::{Path, PathBuf};

@@ -12,6 +12,7 @@ use web_sys::AbortSignal;
 
 use super::abort::Abort;
 use super::errors::Thrown;
+use super::grammar::Beside;
 use super::load::{origin, store_of};
 use super::models::WasmControl;
 use super::options::{self, Load, Source};
@@ -25,6 +26,7 @@ use crate::decode::BUDGET_MS;
 use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Texts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Gpu, GpuOptions};
+use crate::grammar::Compiler;
 #[cfg(feature = "lab")]
 use crate::kernels;
 use crate::kernels::{Emulated, Variant};
@@ -222,6 +224,25 @@ impl WasmEngine {
             }
         }
         watch(&self.state);
+    }
+
+    /// Has grammars be compiled by this function of a description and whether to be lenient: another module of WebAssembly, in the same Worker.
+    #[wasm_bindgen(js_name = compileWith)]
+    pub fn compile_with(&self, compile: Function) {
+        if let Some(engine) = self.state.borrow_mut().engine.as_mut() {
+            engine.compile_with(Rc::new(Beside(compile)));
+        }
+    }
+
+    /// Compiles a schema, given as JSON, also while the engine is at work: `{states, bytes, ms, warnings}`. Nothing is kept of it.
+    #[wasm_bindgen(js_name = compileSchema, unchecked_return_type = "Promise<CompiledGrammar>")]
+    pub fn compile_schema(schema: String, lenient: bool, compile: Function) -> Promise {
+        promise(async move {
+            let schema: serde_json::Value =
+                serde_json::from_str(&schema).map_err(|e| Error::new(ErrorKind::InvalidSchema, format!("the schema is no JSON: {e}")))?;
+            let grammar = Beside(compile).compile(serde_json::json!({ "schema": schema }).to_string(), lenient).await?;
+            to_value(&grammar.about(grammar.ms))
+        })
     }
 
     /// Whether the device is lost and nobody is at work who would notice.

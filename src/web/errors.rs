@@ -7,6 +7,7 @@ use wasm_bindgen::{JsCast, JsValue};
 
 use crate::base::js;
 use crate::error::{Error, ErrorKind};
+use crate::grammar::{Fault, Warning};
 
 /// A JavaScript `Error` with our message, the stable code in `code`, and what it came of in `cause`.
 pub fn to_js(error: &Error) -> JsValue {
@@ -14,7 +15,11 @@ pub fn to_js(error: &Error) -> JsValue {
     // Setting a property of a fresh Error does not fail.
     let _ = Reflect::set(&out, &"code".into(), &error.code().into());
     let _ = Reflect::set(&out, &"name".into(), &"MillraceError".into());
-    if let Some(source) = error.source() {
+    if let Some(Fault { place }) = error.source().and_then(|source| source.downcast_ref()) {
+        let Warning { pointer, keyword, reason } = place;
+        let data = js::object(&[("pointer", pointer.into()), ("keyword", keyword.into()), ("reason", reason.into())]);
+        let _ = Reflect::set(&out, &"data".into(), &data);
+    } else if let Some(source) = error.source() {
         let _ = Reflect::set(&out, &"cause".into(), &cause(source));
     }
     out

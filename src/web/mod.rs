@@ -7,6 +7,7 @@ mod bindings;
 mod blob;
 mod errors;
 mod fetch;
+mod grammar;
 mod load;
 mod lock;
 mod log;

@@ -148,7 +148,7 @@ fn published_outputs_are_told_apart_however_they_are_cut() {
             cases += 1;
             calls += usize::from(!case.expect.calls.is_empty());
             let offered: Vec<Tool> =
-                case.tools.iter().map(|tool| &tools[tool]).map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone() }).collect();
+                case.tools.iter().map(|tool| &tools[tool]).map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone(), strict: false }).collect();
             let parser = || Parser::new(formats.clone(), offered.clone(), &case.prompt);
             let whole = parse(&mut parser(), [case.text.as_str()].into_iter());
             let single = parse(&mut parser(), pieces(&case.text, || 1).into_iter());
@@ -174,7 +174,7 @@ fn published_outputs_are_told_apart_however_they_are_cut() {
 }
 
 fn tool(name: &str, parameters: Value) -> Tool {
-    Tool { name: name.to_owned(), parameters }
+    Tool { name: name.to_owned(), parameters, strict: false }
 }
 
 fn weather() -> Vec<Tool> {

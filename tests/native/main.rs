@@ -13,6 +13,7 @@ mod documents;
 mod families;
 mod format;
 mod fuzz;
+mod grammar;
 #[cfg(feature = "lab")]
 mod kernels;
 mod long_context;

@@ -24,7 +24,14 @@ fn plans(shape: &str, quant: &str, caps: &Caps, lane: Lane, kv: Option<Kv>, max_
     let model = model::open(&checkpoint, &mut Reserve { max_binding, quantize: None, buffer: &mut buffer }).unwrap();
     let select = Selector::new(caps, lane, kv, &[]).unwrap();
     let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
-    let plans = build_plans(model.as_ref(), &mut layout, &select, sizes, Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) }).unwrap();
+    let plans = build_plans(
+        model.as_ref(),
+        &mut layout,
+        &select,
+        sizes,
+        Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) },
+    )
+    .unwrap();
     (plans, layout, model.config().architecture)
 }
 

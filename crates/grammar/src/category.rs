@@ -1,7 +1,6 @@
 //! The shortcut for tokens that only loop: which kinds of characters lead from a state back to itself, and which kinds a token is made of. Where a token has
 //! no other kinds than its state loops on, it is allowed, up to the counter's bound, and nothing has to be walked.
 
-#[cfg(feature = "compile")]
 use crate::automaton::{Automaton, entry};
 
 /// Kinds of characters; each is a bit. A byte that is in none is walked.
@@ -30,7 +29,6 @@ pub const OTHER: u32 = 1 << 16;
 pub const COUNTS: u32 = 1 << 16;
 
 /// Well-formed UTF-8 of more than one byte (Unicode 15, table 3-7).
-#[cfg(feature = "compile")]
 const WIDE_FORMS: [&[(u8, u8)]; 8] = [
     &[(0xc2, 0xdf), (0x80, 0xbf)],
     &[(0xe0, 0xe0), (0xa0, 0xbf), (0x80, 0xbf)],
@@ -62,7 +60,6 @@ fn holds(ranges: &[(u8, u8)], b: u8) -> bool {
 }
 
 /// The categories that lead from a state back to it, and whether they count ([`COUNTS`]).
-#[cfg(feature = "compile")]
 pub fn state_categories(automaton: &Automaton, state: u32) -> u32 {
     let mut bits = 0;
     // Whether characters count has to be one thing for all categories of a state.
@@ -91,14 +88,12 @@ pub fn state_categories(automaton: &Automaton, state: u32) -> u32 {
 }
 
 /// Where a byte leads that neither pushes, pops nor is padding, and whether it counts.
-#[cfg(feature = "compile")]
 fn step(automaton: &Automaton, state: u32, byte: u8) -> Option<(u32, bool)> {
     let e = automaton.entry(state, byte);
     (e != 0 && e >> 30 == entry::PLAIN).then_some((e & 0xffff, e & entry::COUNT != 0))
 }
 
 /// Whether all characters of a form lead back, counted once, with their first byte, or not at all.
-#[cfg(feature = "compile")]
 fn wide_loops(automaton: &Automaton, state: u32, form: &[(u8, u8)], counts: bool) -> bool {
     let mut states = vec![state];
     for (i, &(lo, hi)) in form.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Instant;
 
 use clap::{Args, Parser, Subcommand};
@@ -9,6 +10,7 @@ use millrace::base::{Cancel, Phase, Progress};
 use millrace::convert;
 use millrace::engine::{Engine, Event, Generation, LoadOptions, Prompt, Request};
 use millrace::native;
+use millrace::native::grammar::InProcess;
 use millrace::native::tuning::write_tuning;
 use millrace::plan::tuning::Tuning;
 use millrace::source::ModelSpec;
@@ -75,6 +77,9 @@ struct Generate {
     /// A file with a list of tools, as OpenAI's clients give them: calls of them are told apart from the text.
     #[arg(long, value_name = "FILE.json")]
     tools: Option<PathBuf>,
+    /// A file with a JSON Schema that the answer has to satisfy.
+    #[arg(long, value_name = "FILE.json")]
+    schema: Option<PathBuf>,
     #[command(flatten)]
     request: Flags<Request>,
     /// Show the browser: only with `npm run generate`.
@@ -227,11 +232,16 @@ fn request(args: &Generate) -> Result<Request> {
         }
         tools = Some(list);
     }
+    let schema = match args.schema.as_deref().map(read_json).transpose()? {
+        Some(Value::Object(schema)) => Some(schema),
+        Some(_) => return Err(Error::bad_option("--schema: the file should hold a JSON Schema, an object")),
+        None => None,
+    };
     let asked = args.request.0.clone();
     if asked.logprobs.is_some() && !args.json {
         return Err(Error::bad_option("--logprobs needs --json"));
     }
-    Ok(Request { prompt, tools, logits: args.logits.is_some(), ..asked })
+    Ok(Request { prompt, tools, schema, logits: args.logits.is_some(), ..asked })
 }
 
 async fn generate(args: Generate) -> Result<()> {
@@ -240,6 +250,7 @@ async fn generate(args: Generate) -> Result<()> {
     }
     let request = request(&args)?;
     let mut engine = args.load.engine(&args.load.model).await?;
+    engine.compile_with(Rc::new(InProcess));
     let mut out = std::io::stdout();
     let mut broken = None;
     let mut answer = Answer::default();

@@ -4,10 +4,13 @@
 //! template and its special tokens; whether a thought is open already follows from the prompt that was rendered for the request.
 
 mod formats;
+pub mod grammar;
 mod object;
 mod python;
 mod reader;
 mod tags;
+
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -39,6 +42,10 @@ pub struct Formats {
     thoughts: Vec<&'static Thought>,
     /// Whether calls have tags; where they have none, bare ones count anywhere.
     tagged: bool,
+    /// The openings that count, by their numbers; all where none are named.
+    only: Option<&'static [usize]>,
+    template: Arc<str>,
+    specials: Arc<[String]>,
 }
 
 impl Formats {
@@ -48,7 +55,28 @@ impl Formats {
         let active: Vec<_> = formats::ALL.iter().copied().filter(|format| format.shown_by.is_empty() || shown(format.shown_by)).collect();
         let thoughts = formats::thoughts::ALL.iter().filter(|thought| thought.shown_by.is_empty() || shown(thought.shown_by)).collect();
         let tagged = active.iter().any(|format| !format.bare);
-        Self { active, thoughts, tagged }
+        let specials = specials.into_iter().map(str::to_owned).collect();
+        Self { active, thoughts, tagged, only: None, template: template.into(), specials }
+    }
+
+    /// Whether the template or a special token has this.
+    fn shows(&self, mark: &str) -> bool {
+        self.template.contains(mark) || self.specials.iter().any(|name| name == mark)
+    }
+
+    /// The openings of a format that count, with their numbers.
+    fn opens(&self, format: &'static Format) -> impl Iterator<Item = (usize, &'static str)> + use<> {
+        let only = self.only;
+        format.opens.iter().copied().enumerate().filter(move |(i, _)| only.is_none_or(|only| only.contains(i)))
+    }
+
+    /// The thought that a prompt has begun.
+    fn open_thought(&self, prompt: &str) -> Option<&'static Thought> {
+        let end = prompt.trim_end();
+        let opens = |thought: &&&'static Thought| {
+            thought.prompts.iter().chain([&thought.open]).any(|open| !open.is_empty() && end.ends_with(open.trim_end()))
+        };
+        self.thoughts.iter().find(opens).copied()
     }
 }
 
@@ -57,7 +85,8 @@ pub fn tools(given: Option<&Value>) -> Vec<Tool> {
     let tool = |tool: &Value| {
         let function = tool.get("function").unwrap_or(tool);
         let parameters = function.get("parameters").cloned().unwrap_or_default();
-        Some(Tool { name: function.get("name")?.as_str()?.to_owned(), parameters })
+        let strict = [function, tool].iter().any(|given| given.get("strict").and_then(Value::as_bool) == Some(true));
+        Some(Tool { name: function.get("name")?.as_str()?.to_owned(), parameters, strict })
     };
     given.and_then(Value::as_array).into_iter().flatten().filter_map(tool).collect()
 }
@@ -105,11 +134,8 @@ impl Parser {
     /// `prompt`: the end of the prompt as it was rendered. Without tools nothing is a call.
     pub fn new(formats: Formats, tools: Vec<Tool>, prompt: &str) -> Self {
         let end = prompt.trim_end();
-        let open = formats
-            .thoughts
-            .iter()
-            .find(|thought| thought.prompts.iter().chain([&thought.open]).any(|open| !open.is_empty() && end.ends_with(open.trim_end())));
-        let mode = open.map_or(Mode::Answer, |thought| Mode::Thought(thought));
+        let open = formats.open_thought(prompt);
+        let mode = open.map_or(Mode::Answer, Mode::Thought);
         let trim = open.is_some();
         // Where the prompt has begun a section, the answer goes on with its header.
         let mut sections = formats.active.iter().filter(|format| format.sections).flat_map(|format| format.opens);
@@ -287,7 +313,7 @@ impl Parser {
 
     /// The first place in a thought at which a call may begin.
     fn call_in_thought(&self) -> Option<(usize, &'static Format, usize)> {
-        let opens = self.thoughtless().flat_map(|format| format.opens.iter().enumerate().map(move |(which, open)| (format, which, *open)));
+        let opens = self.thoughtless().flat_map(|format| self.formats.opens(format).map(move |(which, open)| (format, which, open)));
         opens.filter_map(|(format, which, open)| Some((self.held.find(open)?, format, which))).min_by_key(|(at, ..)| *at)
     }
 
@@ -343,7 +369,8 @@ impl Parser {
 
     /// What may begin something here.
     fn opens(&self) -> impl Iterator<Item = &'static str> {
-        let calls = self.formats.active.iter().filter(|format| self.allows(format)).flat_map(|format| format.opens.iter().copied());
+        let allowed = self.formats.active.iter().filter(|format| self.allows(format));
+        let calls = allowed.flat_map(|format| self.formats.opens(format).map(|(_, open)| open));
         let thoughts =
             self.formats.thoughts.iter().flat_map(|thought| {
                 thought.around.iter().copied().chain([thought.open]).chain(thought.ends.iter().filter(|_| self.first).map(|(end, _)| *end))
@@ -370,7 +397,7 @@ impl Parser {
             }
         };
         for format in self.formats.active.iter().copied().filter(|format| self.allows(format)) {
-            for (i, open) in format.opens.iter().enumerate() {
+            for (i, open) in self.formats.opens(format) {
                 see(open, Open::Call(format, i), format.bare && self.formats.tagged);
             }
         }

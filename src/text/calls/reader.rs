@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::grammar::schema::{Kinds, kinds};
+
 /// Why reading ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -19,6 +21,8 @@ pub struct Tool {
     pub name: String,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
+    /// Whether its arguments have to satisfy it.
+    pub strict: bool,
 }
 
 /// A call as far as it has been read.
@@ -161,6 +165,12 @@ impl<'a> Reader<'a> {
         let name = &self.calls.last()?.name;
         let tool = self.tools.iter().find(|tool| tool.name == *name)?;
         tool.parameters.get("properties")?.get(argument)
+    }
+
+    /// What an argument may be.
+    pub fn kinds(&self, schema: Option<&Value>) -> Kinds {
+        let tool = self.calls.last().and_then(|call| self.tools.iter().find(|tool| tool.name == call.name));
+        schema.zip(tool).map_or(Kinds::default(), |(schema, tool)| kinds(schema, &tool.parameters))
     }
 
     /// A string of JSON with its quotes, written to `out` as it comes.
@@ -324,7 +334,7 @@ impl<'a> Reader<'a> {
     /// An argument that stands as plain text before `close`, which is taken too: a string where the schema says so, else JSON, else a string all
     /// the same. A line's end after the opening tag belongs to the tags, and then one before the closing one, too. `string`: what the model says itself.
     pub fn plain(&mut self, name: &str, close: &str, string: Option<bool>) -> Read {
-        let kinds = kinds(self.schema(name));
+        let kinds = self.kinds(self.schema(name));
         let text = kinds.string && string != Some(false) || string == Some(true);
         // Whether it is null shows when it is whole.
         let streams = text && !kinds.null;
@@ -372,42 +382,4 @@ impl<'a> Reader<'a> {
 pub fn escape_into(out: &mut String, c: char) {
     let quoted = Value::from(c.to_string()).to_string();
     out.push_str(&quoted[1..quoted.len() - 1]);
-}
-
-/// What an argument may be, by its schema.
-struct Kinds {
-    string: bool,
-    null: bool,
-}
-
-fn kinds(schema: Option<&Value>) -> Kinds {
-    let mut kinds = Kinds { string: false, null: false };
-    let Some(schema) = schema else { return kinds };
-    let mut add = |kind: &Value| match kind.as_str() {
-        Some("string") => kinds.string = true,
-        Some("null") => kinds.null = true,
-        _ => (),
-    };
-    match &schema["type"] {
-        Value::Array(all) => all.iter().for_each(&mut add),
-        Value::Null => {
-            let of = |value: &Value| {
-                Value::from(if value.is_string() {
-                    "string"
-                } else if value.is_null() {
-                    "null"
-                } else {
-                    ""
-                })
-            };
-            for value in schema["enum"].as_array().into_iter().flatten().chain(schema.get("const")) {
-                add(&of(value));
-            }
-            for branch in ["anyOf", "oneOf"].iter().filter_map(|name| schema[*name].as_array()).flatten() {
-                add(&branch["type"]);
-            }
-        }
-        kind => add(kind),
-    }
-    kinds
 }

@@ -1,8 +1,13 @@
 //! Calls without marks: JSON as Llama 3 and small models write it, also in a fence, and lists of Python's calls (Llama 3.2 and 4, LFM2.5).
 
+use serde_json::Value;
+
+use super::super::grammar::writer::{literal, sequence};
+use super::super::grammar::{Writer, python};
 use super::super::reader::{Read, Reader, Stop};
-use super::super::{object, python};
+use super::super::{object, python as read_python};
 use super::Format;
+use crate::error::Result;
 
 pub static JSON: Format = Format {
     opens: &["{", "[{", "[\n", "```json"],
@@ -27,11 +32,26 @@ pub static JSON: Format = Format {
             }
         }
     },
+    write: objects,
     ..Format::PLAIN
 };
 
-pub static LISTS: Format = Format { opens: &["["], bare: true, read: list, ..Format::PLAIN };
+/// An object a call, as Llama 3 is told to, or as others do.
+fn objects(w: &Writer<'_>) -> Result<Value> {
+    let (arguments, separator) = if w.shown("dictionary of argument name") { ("parameters", "; ") } else { ("arguments", "\n") };
+    Ok(w.bare(w.several(w.each(|tool| w.object(tool, "name", arguments))?, separator), '{'))
+}
+
+pub static LISTS: Format = Format {
+    opens: &["["],
+    bare: true,
+    read: list,
+    // What the templates of Llama 3.2 and 4 say of them.
+    written: |shown| if shown("func_name1(") { &[0] } else { &[] },
+    write: |w| Ok(w.bare(sequence([literal("["), w.several(w.each(|tool| python::call(w, tool))?, ", "), literal("]")]), '[')),
+    ..Format::PLAIN
+};
 
 fn list(r: &mut Reader, _: usize, _: &mut super::super::Section) -> Read {
-    python::list(r)
+    read_python::list(r)
 }

@@ -1,5 +1,7 @@
 //! DeepSeek: R1 with a fence around the arguments, V3 and V3.1 without, V3.2 with tags of its own (DSML).
 
+use super::super::grammar::Tags;
+use super::super::grammar::writer::{literal, sequence, space};
 use super::super::reader::{Read, Reader};
 use super::super::tags;
 use super::Format;
@@ -22,6 +24,16 @@ pub static MARKED: Format = Format {
             r.expect(ONE)?;
             call(r)
         })
+    },
+    write: |w| {
+        let fenced = w.shown("```json");
+        let call = w.each(|tool| {
+            let head = if fenced { format!("{ONE}function{SEPARATOR}{}\n```json\n", tool.name) } else { format!("{ONE}{}{SEPARATOR}", tool.name) };
+            let close = if fenced { sequence([space(), literal("```")]) } else { literal("") };
+            Ok(sequence([w.text(&head), w.json(tool)?, close, w.text(ONE_END)]))
+        })?;
+        let calls = w.several(sequence([space(), call]), "");
+        Ok(w.calls([sequence([calls, space(), w.text(END)])], false))
     },
     ..Format::PLAIN
 };
@@ -47,14 +59,22 @@ fn call(r: &mut Reader) -> Read {
     r.eat(ONE_END).map(drop)
 }
 
+const DSML_ENDS: [&str; 2] = ["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"];
+
 pub static DSML: Format = Format {
     shown_by: &["｜DSML｜"],
     opens: &["<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"],
     marks: &["｜DSML｜"],
     ends_thoughts: Some(""),
-    read: |r, which, _| {
-        let close = ["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"][which];
-        tags::all(r, close, |r| tags::invoke(r, "｜DSML｜"))
+    read: |r, which, _| tags::all(r, DSML_ENDS[which], |r| tags::invoke(r, "｜DSML｜")),
+    written: |shown| if shown("｜DSML｜tool_calls") { &[1] } else { &[0] },
+    write: |w| {
+        const TAGS: Tags = Tags { open: ("<｜DSML｜parameter name=\"", "\">"), value: "", close: "</｜DSML｜parameter>", says: true, quote: None };
+        let call = w.each(|tool| {
+            let open = w.text(&format!("<｜DSML｜invoke name=\"{}\">", tool.name));
+            Ok(sequence([space(), open, TAGS.arguments(w, tool)?, space(), w.text("</｜DSML｜invoke>")]))
+        })?;
+        Ok(w.calls([sequence([w.several(call, ""), space(), w.text(DSML_ENDS[w.opening()])])], false))
     },
     ..Format::PLAIN
 };

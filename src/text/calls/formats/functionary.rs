@@ -1,5 +1,8 @@
 //! Functionary: 3.1 and Llama 3 by `<function=name>{…}</function>`, 3.2 by recipients, `>>>name\n{…}`, of whom `all` is the user.
 
+use serde_json::json;
+
+use super::super::grammar::writer::{literal, repeat, sequence, space, union, without};
 use super::super::reader::Stop;
 use super::Format;
 
@@ -20,6 +23,10 @@ pub static TAGS: Format = Format {
         r.space();
         r.eat("</function>").map(drop)
     },
+    write: |w| {
+        let call = w.each(|tool| Ok(sequence([literal(&format!("{}>", tool.name)), w.json(tool)?, space(), w.text("</function>")])))?;
+        Ok(w.calls([call], true))
+    },
     ..Format::PLAIN
 };
 
@@ -39,5 +46,20 @@ pub static RECIPIENTS: Format = Format {
         r.end();
         Ok(())
     },
+    write: |w| {
+        let call = w.each(|tool| Ok(sequence([literal(&format!("{}\n", tool.name)), w.json(tool)?])))?;
+        let begin = if w.prompt.trim_end().ends_with(">>>") { literal("") } else { w.text(">>>") };
+        let sections = if w.forced {
+            w.several(call, ">>>")
+        } else {
+            let text = sequence([literal("all\n"), without([">>>"])]);
+            repeat(union([call, text]), ">>>", 1, if w.parallel { None } else { Some(2) })
+        };
+        Ok(sequence([begin, sections]))
+    },
+    answer: Some(|w, root| {
+        let begin = if w.prompt.trim_end().ends_with(">>>") { "all\n" } else { ">>>all\n" };
+        json!({ "sequence": [w.text(begin), root] })
+    }),
     ..Format::PLAIN
 };

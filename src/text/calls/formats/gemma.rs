@@ -1,8 +1,13 @@
 //! Gemma 4 and FunctionGemma: `call:name{key:value}`, keys without quotes, strings between marks of their own.
 
+use serde_json::{Value, json};
+
+use super::super::grammar::writer::{literal, sequence, space};
+use super::super::grammar::{Notation, Plain, Writer};
 use super::super::python;
 use super::super::reader::{Read, Reader, Stop, escape_into};
 use super::Format;
+use crate::error::Result;
 
 const CLOSES: [&str; 2] = ["<tool_call|>", "<end_function_call>"];
 const QUOTES: [&str; 2] = ["<|\"|>", "<escape>"];
@@ -25,8 +30,41 @@ pub static FORMAT: Format = Format {
         r.space();
         r.eat(CLOSES[which]).map(drop)
     },
+    written: |shown| if shown("<start_function_call>") && !shown("<|tool_call>") { &[1] } else { &[0] },
+    write,
     ..Format::PLAIN
 };
+
+fn write(w: &Writer<'_>) -> Result<Value> {
+    let call = w.each(|tool| {
+        let members =
+            if w.is_loose(tool) { NOTATION.any_members(w, 2) } else { NOTATION.named(w, tool, |field| Ok(key(w, field.name)), ":")? };
+        Ok(sequence([space(), literal(&format!("call:{}{{", tool.name)), members, literal("}"), w.text(CLOSES[w.opening()])]))
+    })?;
+    Ok(w.calls([call], true))
+}
+
+const NOTATION: Notation = Notation {
+    words: ["true", "false", "null"],
+    colon: ":",
+    comma: ",",
+    string: |w, strings| {
+        let quote = QUOTES[w.opening()];
+        Some(sequence([w.text(quote), Plain::written(strings, w, quote, false, None)]))
+    },
+    key: |w, name| Some(key(w, name)),
+    any_key: |_| json!({ "regex": r"[A-Za-z_][A-Za-z0-9_\-]{0,63}" }),
+};
+
+/// A key, in quotes where it would not be read without.
+fn key(w: &Writer<'_>, name: &str) -> Value {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return literal(name);
+    }
+    let quote = QUOTES[w.opening()];
+    w.text(&format!("{quote}{name}{quote}"))
+}
 
 fn object(r: &mut Reader, out: &mut String) -> Read {
     r.next()?;
@@ -44,6 +82,8 @@ fn object(r: &mut Reader, out: &mut String) -> Read {
         }
         match r.eat_any(&QUOTES)? {
             Some(quote) => text(r, out, QUOTES[quote])?,
+            // As JSON has it.
+            None if r.peek()? == '"' => r.json(out)?,
             None => {
                 let key = r.until(":")?.trim().trim_matches('"').to_owned();
                 r.at -= 1;

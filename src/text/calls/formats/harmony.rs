@@ -1,9 +1,14 @@
 //! gpt-oss's harmony: messages with a channel and a recipient, `<|start|>assistant<|channel|>commentary to=functions.name<|message|>{…}<|call|>`.
 
+use serde_json::{Value, json};
+
 use super::super::Section;
+use super::super::grammar::Writer;
+use super::super::grammar::writer::{ANY, literal, optional, repeat, sequence, union};
 use super::super::reader::{Read, Reader};
 use super::Format;
 use super::thoughts::HARMONY;
+use crate::error::Result;
 
 const MESSAGE: &str = "<|message|>";
 
@@ -14,8 +19,38 @@ pub static FORMAT: Format = Format {
     marks: &["<|start|>", "<|channel|>", "<|constrain|>", MESSAGE, "<|end|>", "<|return|>", "<|call|>"],
     sections: true,
     read,
+    write,
+    answer: Some(answer),
     ..Format::PLAIN
 };
+
+/// Messages of thoughts, and to the user before calls, each with the beginning of the next one.
+fn before(w: &Writer<'_>) -> Value {
+    let header = union(["<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>"].map(|header| w.text(header)));
+    let message = sequence([header, w.until("<|end|>"), w.text("<|start|>assistant")]);
+    let begin = if w.prompt.trim_end().ends_with("<|start|>assistant") { literal("") } else { optional(w.text("<|start|>assistant")) };
+    sequence([begin, repeat(message, "", 0, None)])
+}
+
+fn is_json(w: &Writer<'_>) -> Value {
+    optional(w.text(" <|constrain|>json"))
+}
+
+/// One call: its end is the end of the answer.
+fn write(w: &Writer<'_>) -> Result<Value> {
+    let channel = || union([literal("commentary"), literal("analysis")]);
+    let calls = w.each(|tool| {
+        let to = || literal(&format!(" to=functions.{}", tool.name));
+        let header = union([sequence([w.text("<|channel|>"), channel(), to()]), sequence([to(), w.text("<|channel|>"), channel()])]);
+        Ok(sequence([header, is_json(w), w.text(MESSAGE), w.json(tool)?]))
+    })?;
+    let answer = || sequence([w.text("<|channel|>final"), is_json(w), w.text(MESSAGE), json!({ "regex": ANY })]);
+    Ok(sequence([before(w), if w.forced { calls } else { union([calls, answer()]) }]))
+}
+
+fn answer(w: &Writer<'_>, root: Value) -> Value {
+    sequence([before(w), w.text("<|channel|>final"), is_json(w), w.text(MESSAGE), root])
+}
 
 fn read(r: &mut Reader, which: usize, section: &mut Section) -> Read {
     if which >= 3 {

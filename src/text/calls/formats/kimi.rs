@@ -1,5 +1,8 @@
 //! Kimi K2: `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`, in a section that may be missing.
 
+use serde_json::json;
+
+use super::super::grammar::writer::{literal, optional, sequence, space};
 use super::super::reader::{Read, Reader, Stop};
 use super::super::tags;
 use super::Format;
@@ -22,6 +25,16 @@ pub static FORMAT: Format = Format {
             r.expect(ONE)?;
             call(r)
         })
+    },
+    written: |_| &[0, 1],
+    write: |w| {
+        let call = w.each(|tool| {
+            let id = sequence([literal(&format!("functions.{}:", tool.name)), json!({ "regex": "[0-9]{1,4}" })]);
+            Ok(sequence([id, w.text(ARGUMENTS), w.json(tool)?]))
+        })?;
+        let one = sequence([space(), w.text(ONE), call.clone(), w.text(ONE_END)]);
+        let section = sequence([w.several(one, ""), space(), w.text(END)]);
+        Ok(w.calls([section, sequence([call, optional(w.text(ONE_END))])], true))
     },
     ..Format::PLAIN
 };

@@ -1,10 +1,15 @@
 //! A list of calls, or one, as JSON between marks: Granite 3, Phi-4-mini, Nemotron Nano, Apriel, Command R, FireFunction, GigaChat, Apertus; and
 //! LFM2's list of Python's calls.
 
+use serde_json::{Value, json};
+
+use super::super::grammar::writer::{literal, sequence, space};
+use super::super::grammar::{Writer, python as write_python};
 use super::super::object;
 use super::super::python;
 use super::super::reader::{Read, Reader, Stop};
 use super::Format;
+use crate::error::Result;
 
 /// What stands before the calls, and after them where something does.
 const MARKS: [(&str, &str); 9] = [
@@ -58,8 +63,32 @@ pub static FORMAT: Format = Format {
         }
         Ok(())
     },
+    written: |shown| {
+        static ALL: [usize; MARKS.len()] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+        (0..MARKS.len()).find(|i| shown(MARKS[*i].0.split('\n').next().unwrap_or_default())).map_or(&[], |i| &ALL[i..=i])
+    },
+    write,
     ..Format::PLAIN
 };
+
+fn write(w: &Writer<'_>) -> Result<Value> {
+    let (open, close) = MARKS[w.opening()];
+    let named = |name, arguments| w.each(|tool| w.object(tool, name, arguments));
+    let calls = match open {
+        "<|tools_prefix|>" => w.list(w.each(|tool| Ok(sequence([literal(&format!("{{\"{}\": ", tool.name)), w.json(tool)?, literal("}")])))?),
+        "<|START_ACTION|>" => w.list(w.each(|tool| {
+            let id = sequence([literal("{\"tool_call_id\": \""), json!({ "regex": "[0-9]{1,4}" }), literal("\", ")]);
+            let head = literal(&format!("\"tool_name\": \"{}\", \"parameters\": ", tool.name));
+            Ok(sequence([id, head, w.json(tool)?, literal("}")]))
+        })?),
+        "Action:\n```json\n" => w.list(named("tool_name", "parameters")?),
+        "<|function_call|>" | "<|message_sep|>\n\nfunction call<|role_sep|>\n" => named("name", "arguments")?,
+        _ => w.list(named("name", "arguments")?),
+    };
+    // Granite has no mark behind its calls.
+    let close = if close.is_empty() || !w.shown(close) { literal("") } else { sequence([space(), w.text(close)]) };
+    Ok(w.calls([sequence([space(), calls, close])], false))
+}
 
 /// `[{"name": {…}}]`: the name is the key.
 fn named(r: &mut Reader) -> Read {
@@ -100,6 +129,10 @@ pub static PYTHON: Format = Format {
         }
         r.space();
         r.eat("<|tool_call_end|>").map(drop)
+    },
+    write: |w| {
+        let calls = w.several(w.each(|tool| write_python::call(w, tool))?, ", ");
+        Ok(w.calls([sequence([space(), literal("["), calls, literal("]"), w.text("<|tool_call_end|>")])], false))
     },
     ..Format::PLAIN
 };

@@ -46,6 +46,8 @@ pub static PYTHON_TAG: Format = Format {
         r.end();
         Ok(())
     },
+    // Calls of tools that are not built in have no mark.
+    written: |_| &[],
     ..Format::PLAIN
 };
 

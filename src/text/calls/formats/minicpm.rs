@@ -1,5 +1,7 @@
 //! MiniCPM 5: `<function name="…"><param name="…">…</param></function>`, values perhaps in `<![CDATA[…]]>`.
 
+use super::super::grammar::Tags;
+use super::super::grammar::writer::{literal, sequence, space};
 use super::Format;
 
 pub static FORMAT: Format = Format {
@@ -27,6 +29,12 @@ pub static FORMAT: Format = Format {
         r.close_arguments();
         r.end();
         Ok(())
+    },
+    write: |w| {
+        const TAGS: Tags =
+            Tags { open: ("<param name=\"", "\">"), value: "", close: "</param>", says: false, quote: Some(("<![CDATA[", "]]>")) };
+        let call = w.each(|tool| Ok(sequence([literal(&format!("{}\">", tool.name)), TAGS.arguments(w, tool)?, space(), w.text("</function>")])))?;
+        Ok(w.calls([call], true))
     },
     ..Format::PLAIN
 };

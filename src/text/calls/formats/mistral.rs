@@ -1,5 +1,8 @@
 //! Mistral: `[TOOL_CALLS][{"name": …, "arguments": …, "id": …}]`, and from 2506 on `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, once for each call.
 
+use serde_json::json;
+
+use super::super::grammar::writer::{literal, optional, sequence, space};
 use super::super::object;
 use super::Format;
 
@@ -23,6 +26,22 @@ pub static FORMAT: Format = Format {
         r.json_arguments()?;
         r.end();
         Ok(())
+    },
+    write: |w| {
+        let id = || json!({ "regex": "[a-zA-Z0-9]{9}" });
+        if w.shown("[ARGS]") {
+            let call = w.each(|tool| {
+                let id = if w.shown("[CALL_ID]") { sequence([w.text("[CALL_ID]"), id()]) } else { literal("") };
+                Ok(sequence([literal(&tool.name), id, w.text("[ARGS]"), w.json(tool)?]))
+            })?;
+            return Ok(w.calls([call], true));
+        }
+        let call = w.each(|tool| {
+            let head = literal(&format!("{{\"name\": \"{}\", \"arguments\": ", tool.name));
+            let id = optional(sequence([literal(", \"id\": \""), id(), literal("\"")]));
+            Ok(sequence([head, w.json(tool)?, id, literal("}")]))
+        })?;
+        Ok(w.calls([sequence([space(), w.list(call)])], false))
     },
     ..Format::PLAIN
 };

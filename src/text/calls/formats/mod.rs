@@ -17,8 +17,15 @@ mod mistral;
 mod seed;
 mod tool_call;
 
+use serde_json::Value;
+
 use super::Section;
+use super::grammar::Writer;
 use super::reader::{Read, Reader};
+use crate::error::{Error, Result};
+
+/// What any model can be asked for.
+pub use bare::JSON as PLAIN_JSON;
 
 /// A way of writing calls.
 #[derive(Debug)]
@@ -38,11 +45,29 @@ pub struct Format {
     pub ends_thoughts: Option<&'static str>,
     /// Reads what follows the opening, of which the number is given.
     pub read: fn(&mut Reader, usize, &mut Section) -> Read,
+    /// Which of its openings a model writes whose template or vocabulary shows what the function is asked for: one, or the usual one first. None where it
+    /// writes otherwise.
+    pub written: fn(&dyn Fn(&str) -> bool) -> &'static [usize],
+    /// The grammar of an answer with calls.
+    pub write: fn(&Writer<'_>) -> Result<Value>,
+    /// Where it has sections: the grammar of an answer that is another one.
+    pub answer: Option<fn(&Writer<'_>, Value) -> Value>,
 }
 
 impl Format {
     /// What a format that says nothing else is.
-    const PLAIN: Self = Self { shown_by: &[], opens: &[], marks: &[], bare: false, sections: false, ends_thoughts: None, read: |_, _, _| Ok(()) };
+    const PLAIN: Self = Self {
+        shown_by: &[],
+        opens: &[],
+        marks: &[],
+        bare: false,
+        sections: false,
+        ends_thoughts: None,
+        read: |_, _, _| Ok(()),
+        written: |_| &[0],
+        write: |_| Err(Error::internal("a way of calls that is only read")),
+        answer: None,
+    };
 }
 
 /// A way of writing thoughts.

@@ -1,5 +1,7 @@
 //! Seed-OSS: `<seed:tool_call><function=name><parameter=key>value</parameter></function></seed:tool_call>`.
 
+use super::super::grammar::Tags;
+use super::super::grammar::writer::{sequence, space};
 use super::super::tags;
 use super::Format;
 
@@ -12,6 +14,10 @@ pub static FORMAT: Format = Format {
             r.expect("<function=")?;
             tags::function(r)
         })
+    },
+    write: |w| {
+        let call = w.each(|tool| Tags::PARAMETERS.function(w, tool))?;
+        Ok(w.calls([sequence([w.several(sequence([space(), w.text("<function="), call]), ""), space(), w.text("</seed:tool_call>")])], true))
     },
     ..Format::PLAIN
 };

@@ -1,9 +1,14 @@
 //! `<tool_call>`, in which four families write differently: JSON (Hermes, Qwen 2.5 and 3, Granite 4, Reka), a list of JSON (SmolLM2, Granite 3),
 //! `<function=name>` with tags (Qwen3-Coder, Qwen 3.5, Nemotron 3, StepFun), and a bare name with `<arg_key>` and `<arg_value>` (GLM).
 
+use serde_json::Value;
+
+use super::super::grammar::writer::{literal, optional, sequence, space};
+use super::super::grammar::{Tags, Writer};
 use super::super::reader::{Read, Reader};
 use super::super::{object, tags};
 use super::Format;
+use crate::error::Result;
 
 const CLOSE: &str = "</tool_call>";
 
@@ -30,8 +35,33 @@ pub static FORMAT: Format = Format {
             _ => glm(r),
         }
     },
+    written: |shown| match () {
+        // Apriel, and MiniMax M3, which has a mark before each tag.
+        () if shown("<tool_calls>") || shown("]<]minimax[>[") => &[],
+        () if shown("<function=") && !shown("<arg_key>") => &[0, 1],
+        () => &[0],
+    },
+    write,
     ..Format::PLAIN
 };
+
+fn write(w: &Writer<'_>) -> Result<Value> {
+    if w.shown("<arg_key>") {
+        const TAGS: Tags = Tags { open: ("<arg_key>", "</arg_key>"), value: "<arg_value>", close: "</arg_value>", says: false, quote: None };
+        let call = w.each(|tool| Ok(sequence([space(), literal(&tool.name), TAGS.arguments(w, tool)?, space(), w.text(CLOSE)])))?;
+        return Ok(w.calls([call], true));
+    }
+    if w.shown("<function=") {
+        let call = w.each(|tool| Tags::PARAMETERS.function(w, tool))?;
+        let tagged = sequence([space(), w.text("<function="), call.clone(), space(), w.text(CLOSE)]);
+        // The tag around may be forgotten.
+        return Ok(w.calls([tagged, sequence([call, optional(sequence([space(), w.text(CLOSE)]))])], true));
+    }
+    let call = w.each(|tool| w.object(tool, "name", "arguments"))?;
+    let listed = w.shown("<tool_call>[");
+    let calls = if listed { w.list(call) } else { call };
+    Ok(w.calls([sequence([space(), calls, space(), w.text(CLOSE)])], !listed))
+}
 
 /// Calls up to the closing tag.
 fn objects(r: &mut Reader) -> Read {

@@ -1,0 +1,205 @@
+//! Answers that are forced into a form: with the model in the box, whose tokens are real ones.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use millrace::ErrorKind;
+use millrace::base::Cancel;
+use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::grammar::{Compiler, Constraint, Grammar, Warning, vocabulary};
+use millrace::native::grammar::InProcess;
+use millrace::source::disk::open_path;
+use pollster::block_on;
+use serde_json::{Map, Value, json};
+
+use crate::device_lost::disturbed;
+
+fn load(options: &LoadOptions) -> Engine {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
+    let mut engine = block_on(Engine::load(&open_path(&path).expect("the box"), options, &|_| {}, &Cancel::new())).expect("an engine");
+    engine.compile_with(Rc::new(InProcess));
+    engine
+}
+
+fn run(engine: &mut Engine, request: &Request) -> Generation {
+    block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).expect("an answer")
+}
+
+fn ask() -> Request {
+    let messages = json!([{ "role": "user", "content": "Tell me about a person." }]);
+    Request { max_tokens: Some(700), seed: Some(7), ..Request::new(Prompt::Messages(messages)) }
+}
+
+fn schema(schema: Value) -> Option<Map<String, Value>> {
+    if let Value::Object(map) = schema { Some(map) } else { None }
+}
+
+fn person() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string", "maxLength": 12 },
+            "age": { "type": "integer", "minimum": 0, "maximum": 150 },
+            "kind": { "enum": ["student", "teacher", "ünïcode"] },
+            "tags": { "type": "array", "items": { "type": "boolean" }, "minItems": 2, "maxItems": 3 },
+            "nested": { "type": "object", "properties": { "x": { "type": ["null", "number"] } }, "required": ["x"], "additionalProperties": false },
+        },
+        "required": ["name", "age", "kind", "tags", "nested"],
+        "additionalProperties": false,
+    })
+}
+
+#[test]
+fn an_answer_satisfies_its_schema_whatever_the_seed() {
+    let mut engine = load(&LoadOptions::default());
+    let mut texts = Vec::new();
+    for seed in 0..6 {
+        // At such a temperature the model alone writes anything.
+        let request = Request { temperature: 2.0, seed: Some(seed), schema: schema(person()), ..ask() };
+        let result = run(&mut engine, &request);
+        assert_eq!(result.finish_reason, FinishReason::Stop, "{}", result.text);
+        let value: Value = serde_json::from_str(&result.text).unwrap_or_else(|e| panic!("{e}: {}", result.text));
+        let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["name", "age", "kind", "tags", "nested"], "in the schema's order");
+        assert!(value["name"].as_str().unwrap().chars().count() <= 12);
+        assert!(value["age"].as_u64().unwrap() <= 150);
+        assert!(["student", "teacher", "ünïcode"].contains(&value["kind"].as_str().unwrap()));
+        assert!((2..=3).contains(&value["tags"].as_array().unwrap().len()));
+        let about = result.grammar.expect("a grammar");
+        assert!(about.states > 10 && about.bytes > 1000 && about.warnings.is_empty());
+        // The second one is at hand.
+        assert_eq!(about.ms > 0.0, seed == 0);
+        texts.push(result.text);
+    }
+    texts.dedup();
+    assert!(texts.len() > 3, "seeds say different things: {texts:?}");
+}
+
+#[test]
+fn expressions_and_choices_hold_and_cost_nothing_where_they_are_off() {
+    let mut engine = load(&LoadOptions { chunk: Some(16), ..LoadOptions::default() });
+    let count = |result: &Generation| (result.counters.dispatches, result.counters.readbacks, result.counters.submits, result.counters.created);
+    let free = Request { ignore_eos: true, max_tokens: Some(32), ..ask() };
+    let before = run(&mut engine, &free);
+    let exact = "Ja, 17 Äpfel — und {\"nichts\": 🎈}";
+    let regex = Request { regex: Some(exact.chars().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("[{c}]") }).collect()), ..ask() };
+    assert_eq!(run(&mut engine, &regex).text, exact);
+    let forced = run(&mut engine, &Request { regex: Some("[a-z ]{300,}".into()), max_tokens: Some(32), ..ask() });
+    assert_eq!((forced.finish_reason, forced.tokens.len()), (FinishReason::Length, 32));
+    assert!(forced.text.chars().all(|c| c.is_ascii_lowercase() || c == ' '), "{}", forced.text);
+    // One dispatch a token, and no readback.
+    let (dispatches, readbacks, submits, created) = count(&before);
+    assert_eq!(count(&forced), (dispatches + 32, readbacks, submits, created));
+    let after = run(&mut engine, &free);
+    assert_eq!((count(&after), &after.tokens), (count(&before), &before.tokens));
+    for choice in [&["yes", "no"][..], &["no", "yes", "not at all"], &["{\"a\": 1}"]] {
+        let result = run(&mut engine, &Request { temperature: 1.5, choice: choice.iter().map(ToString::to_string).collect(), ..ask() });
+        assert!(choice.contains(&result.text.as_str()) && result.finish_reason == FinishReason::Stop, "{}", result.text);
+    }
+}
+
+#[test]
+fn with_penalties_and_log_probabilities_it_holds_too() {
+    let mut engine = load(&LoadOptions::default());
+    let request = Request {
+        temperature: 1.3,
+        top_k: 5,
+        top_p: 0.9,
+        repetition_penalty: 1.3,
+        frequency_penalty: 0.5,
+        logprobs: Some(3),
+        schema: schema(person()),
+        ..ask()
+    };
+    let result = run(&mut engine, &request);
+    serde_json::from_str::<Value>(&result.text).unwrap_or_else(|e| panic!("{e}: {}", result.text));
+    // They are the model's own: of what it would have liked more, too.
+    let logprobs = result.logprobs.expect("log probabilities");
+    assert!(logprobs.iter().any(|one| one.top.iter().all(|likely| likely.id != one.token.id)), "nothing was ever forced");
+    assert!(logprobs.iter().all(|one| one.token.logprob.is_finite() && one.token.logprob <= 1e-6));
+}
+
+#[test]
+fn a_lost_device_a_growing_cache_and_a_full_context_change_nothing() {
+    let options = LoadOptions { chunk: Some(1), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() };
+    let mut engine = load(&options);
+    let request = Request { temperature: 2.0, reuse: false, schema: schema(person()), ..ask() };
+    let whole = run(&mut engine, &request);
+    let lost = disturbed(&mut engine, &request, &[5, 20]).unwrap();
+    assert_eq!((lost.recoveries, &lost.text), (2, &whole.text));
+    let mut engine = load(&LoadOptions { context: Some(128), ..options });
+    let long = json!({ "type": "array", "items": { "enum": ["a", "b"] }, "minItems": 60, "maxItems": 60 });
+    let shifted = run(&mut engine, &Request { overflow: Overflow::Shift, schema: schema(long), max_tokens: Some(400), ..ask() });
+    assert!(shifted.shifts > 0);
+    assert_eq!(serde_json::from_str::<Vec<String>>(&shifted.text).unwrap_or_else(|e| panic!("{e}: {}", shifted.text)).len(), 60);
+}
+
+#[test]
+fn forks_and_what_was_cut_off_leave_nothing_behind() {
+    let mut engine = load(&LoadOptions { chunk: Some(4), slots: Some(2), ..LoadOptions::default() });
+    let request = Request { temperature: 2.0, schema: schema(person()), ..ask() };
+    let whole = run(&mut engine, &request);
+    // Ended in the middle, by a stop text and by a limit.
+    let stopped = run(&mut engine, &Request { stop: vec!["\"kind\"".into()], ..request.clone() });
+    assert!(whole.text.starts_with(&stopped.text) && !stopped.text.contains("kind"));
+    let cut = run(&mut engine, &Request { max_tokens: Some(6), ..request.clone() });
+    assert_eq!((cut.finish_reason, &whole.tokens[..6]), (FinishReason::Length, cut.tokens.as_slice()));
+    let fork = engine.fork(0).unwrap();
+    let other = Request { regex: Some("[0-9]{5}".into()), conversation: fork, ..ask() };
+    let digits = run(&mut engine, &other);
+    assert!(digits.text.len() == 5 && digits.text.parse::<u32>().is_ok(), "{}", digits.text);
+    assert_eq!(run(&mut engine, &request).text, whole.text);
+    let cancel = Cancel::new();
+    let mut pieces = 0;
+    let aborted = block_on(engine.generate(
+        &request,
+        &mut |event| {
+            if let Event::Delta(_) = event {
+                pieces += 1;
+                if pieces == 2 {
+                    cancel.cancel();
+                }
+            }
+        },
+        &cancel,
+    ));
+    let aborted = aborted.unwrap();
+    assert!(aborted.finish_reason == FinishReason::Abort && whole.text.starts_with(&aborted.text));
+    assert_eq!(run(&mut engine, &request).text, whole.text);
+}
+
+#[test]
+fn what_cannot_be_enforced_is_an_error_by_name() {
+    let mut engine = load(&LoadOptions::default());
+    let unique = || schema(json!({ "type": "object", "properties": { "ids": { "type": "array", "items": { "type": "integer" }, "uniqueItems": true } } }));
+    for (kind, named, request) in [
+        (ErrorKind::UnsupportedSchema, "uniqueItems at /properties/ids", Request { schema: unique(), ..ask() }),
+        (ErrorKind::InvalidSchema, "type", Request { schema: schema(json!({ "type": 5 })), ..ask() }),
+        (ErrorKind::InvalidSchema, "", Request { regex: Some("(a".into()), ..ask() }),
+        (ErrorKind::BadOption, "schema and regex", Request { schema: unique(), regex: Some("a".into()), ..ask() }),
+        (ErrorKind::BadOption, "ignoreEos", Request { regex: Some("a".into()), ignore_eos: true, ..ask() }),
+    ] {
+        let error = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect_err(named);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.message().contains(named), "{error}");
+    }
+    let request = Request { schema: unique(), lenient: true, ..ask() };
+    let about = run(&mut engine, &request).grammar.expect("a grammar");
+    let Warning { pointer, keyword, .. } = &about.warnings[0];
+    assert_eq!((pointer.as_str(), keyword.as_str()), ("/properties/ids", "uniqueItems"));
+}
+
+#[test]
+fn a_token_that_the_grammar_does_not_allow_is_noticed() {
+    let engine = load(&LoadOptions::default());
+    let tokenizer = engine.tokenizer();
+    let packed = Rc::new(vocabulary(tokenizer, tokenizer.vocab_size(), tokenizer.eos_ids()).unwrap());
+    let grammar: Grammar = block_on(InProcess.compile(json!({ "regex": "ab*" }).to_string(), false)).unwrap();
+    let mut constraint = Constraint::new(Rc::new(grammar), packed);
+    let id = |text: &str| tokenizer.encode(text, false).unwrap()[0];
+    assert!(!constraint.may_end() && constraint.goes_on());
+    constraint.take(id("a")).unwrap();
+    constraint.take(tokenizer.eos_ids()[0]).unwrap();
+    let error = constraint.take(id("x")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Gpu);
+}
