@@ -92,7 +92,7 @@ impl<'a> Schemas<'a> {
                 "minLength" => count(value).map(|n| flat.min_length = n),
                 "maxLength" => count(value).map(|n| flat.max_length = limit(n)),
                 "pattern" => text(value).and_then(|p| self.pattern(p)).map(|lang| flat.langs.extend(lang)),
-                "format" => self.format(id, value, &mut flat),
+                "format" => self.format(id, value, spelt(object), &mut flat),
                 "items" if value.is_array() => list(value).map(|all| {
                     flat.prefix = all.iter().map(|v| self.schema(v, id)).collect();
                     flat.items = object.get("additionalItems").map_or(ANY, |v| self.schema(v, id));
@@ -184,7 +184,8 @@ impl<'a> Schemas<'a> {
         number(value).map(|d| Rule::Compare(d, ok))
     }
 
-    fn format(&mut self, id: SchemaId, value: &Value, flat: &mut Flat) -> Result<()> {
+    /// `spelt`: a `pattern` says the same.
+    fn format(&mut self, id: SchemaId, value: &Value, spelt: bool, flat: &mut Flat) -> Result<()> {
         let name = text(value)?;
         if !flat.types.has(Types::STRING) || formats::is_annotation(name) {
             return Ok(());
@@ -195,6 +196,7 @@ impl<'a> Schemas<'a> {
                 flat.langs.push(lang);
                 Ok(())
             }
+            None if spelt => self.ignored(id, "format", &format!("`{name}` is not known: `pattern` beside it is what is enforced")),
             None => self.unsupported(id, "format", &format!("`{name}` is not known")),
         }
     }
@@ -329,4 +331,10 @@ pub(super) fn strings(value: &Value) -> Result<Vec<Rc<str>>> {
         }
     }
     Ok(out)
+}
+
+/// Whether patterns stand beside a `format`: libraries that make schemas have formats of their own, and write them so.
+fn spelt(object: &Object<String, Value>) -> bool {
+    let all_of = object.get("allOf").and_then(Value::as_array);
+    object.contains_key("pattern") || all_of.is_some_and(|parts| parts.iter().any(|part| part.get("pattern").is_some()))
 }

@@ -83,6 +83,19 @@ fn errors_say_where_and_why() {
 }
 
 #[test]
+fn a_format_that_patterns_spell_need_not_be_known() {
+    for spelt in [
+        json!({ "type": "string", "format": "nanoid", "pattern": "^[a-c]{2}$" }),
+        json!({ "type": "string", "format": "includes", "allOf": [{ "pattern": "^[a-c]" }, { "pattern": "^.[a-c]$" }] }),
+    ] {
+        let (automaton, report) = compile(&Grammar::json_schema_value(spelt), &Options::default()).unwrap();
+        let warnings: Vec<_> = report.warnings.iter().map(|w| (w.pointer.as_str(), w.keyword.as_str())).collect();
+        assert_eq!(warnings, [("", "format")]);
+        assert!(accepts(&automaton, br#""ab""#) && !accepts(&automaton, br#""abc""#) && !accepts(&automaton, br#""ad""#));
+    }
+}
+
+#[test]
 fn lenient_drops_and_says_so() {
     let schema = json!({ "type": "array", "items": { "format": "moon", "type": "string" }, "uniqueItems": true, "x-note": 1 });
     let options = Options { lenient: true, ..Options::default() };
