@@ -102,6 +102,22 @@ struct Set {
     other: Option<u32>,
 }
 
+/// Edges that are sorted rather than put in a table of bytes.
+const FEW: usize = 64;
+
+/// Sorts by insertion: there are few, mostly in order, and the library's sorts are large.
+fn sort_few<T: Copy>(list: &mut [T], key: impl Fn(&T) -> u8) {
+    for i in 1..list.len() {
+        let x = list[i];
+        let mut at = i;
+        while at > 0 && key(&list[at - 1]) > key(&x) {
+            list[at] = list[at - 1];
+            at -= 1;
+        }
+        list[at] = x;
+    }
+}
+
 /// Appends a transition, or widens the last one.
 fn add_move(out: &mut Vec<(u8, u8, Action)>, lo: u8, hi: u8, to: u32, effect: Effect) {
     let action = Action::Move { to, effect };
@@ -210,7 +226,7 @@ impl Determinizer<'_> {
             let close = self.nfa.bodies[ends[0] as usize].close;
             actions.push((close, close, Action::Pop { outcome: self.outcome(group, ends)? }));
         }
-        actions.sort_unstable_by_key(|a| a.0);
+        sort_few(&mut actions, |a| a.0);
         if let Some(pair) = actions.windows(2).find(|w| w[0].1 >= w[1].0) {
             let byte = char::from(pair[1].0);
             return Err(Error::new(ErrorKind::Ambiguous, format!("`{byte}` may begin a value and be part of another text at the same place")).into());
@@ -230,8 +246,11 @@ impl Determinizer<'_> {
         for &s in &self.members[set] {
             edges.extend(self.nfa.edges_of(s).filter(|e| self.live[e.to as usize]).map(|e| (e.lo, e.hi, e.to, e.effect)));
         }
-        edges.sort_unstable_by_key(|e| e.0);
-        let out = if edges.windows(2).all(|pair| pair[0].1 < pair[1].0) { self.single_moves(group, &edges) } else { self.shared_moves(group, &edges) };
+        let few = edges.len() <= FEW;
+        if few {
+            sort_few(&mut edges, |e| e.0);
+        }
+        let out = if few && edges.windows(2).all(|pair| pair[0].1 < pair[1].0) { self.single_moves(group, &edges) } else { self.shared_moves(group, &edges) };
         self.edges = edges;
         out
     }
