@@ -80,29 +80,42 @@ impl Automaton {
 
 /// The class of each byte, and how many there are: bytes of one class do the same in every state.
 fn byte_classes(rows: &[Vec<(u8, u8, u32)>]) -> ([u8; 256], usize) {
-    // A class is split where a row tells its bytes apart; ranges of a row that say the same are told apart only by what they say.
-    let mut class = [0u16; 256];
-    let mut count = 1u16;
-    let mut seen: std::collections::BTreeMap<(u16, u32), u16> = std::collections::BTreeMap::new();
-    for row in rows {
-        if count == 256 {
-            break;
-        }
-        let mut says = [0u32; 256];
+    let mut class = [0u8; 256];
+    let mut sizes = vec![256u32];
+    // What a row says of a class: the row, what the first byte does, how many do the same.
+    let mut says = [(usize::MAX, 0, 0); 256];
+    for (i, row) in rows.iter().enumerate() {
+        let mut split = false;
         for &(lo, hi, entry) in row {
-            says[usize::from(lo)..=usize::from(hi)].fill(entry);
-        }
-        // Quick where nothing is split: each class says one thing.
-        let mut first = [None; 256];
-        let split = (0..256).any(|b| *first[usize::from(class[b])].get_or_insert(says[b]) != says[b]);
-        if split {
-            seen.clear();
-            for b in 0..256 {
-                let fresh = seen.len() as u16;
-                class[b] = *seen.entry((class[b], says[b])).or_insert(fresh);
+            for b in lo..=hi {
+                let said = &mut says[usize::from(class[usize::from(b)])];
+                if said.0 != i {
+                    *said = (i, entry, 0);
+                }
+                split |= said.1 != entry;
+                said.2 += 1;
             }
-            count = seen.len() as u16;
         }
+        // A class is split where the row says different things of its bytes, nothing being one of them.
+        split |= row.iter().any(|&(lo, hi, _)| (lo..=hi).any(|b| says[usize::from(class[usize::from(b)])].2 != sizes[usize::from(class[usize::from(b)])]));
+        if !split {
+            continue;
+        }
+        let mut entries = [0u32; 256];
+        for &(lo, hi, entry) in row {
+            entries[usize::from(lo)..=usize::from(hi)].fill(entry);
+        }
+        let mut fresh: Vec<((u8, u32), u32)> = Vec::new();
+        for b in 0..256 {
+            let key = (class[b], entries[b]);
+            let id = fresh.iter().position(|f| f.0 == key).unwrap_or_else(|| {
+                fresh.push((key, 0));
+                fresh.len() - 1
+            });
+            fresh[id].1 += 1;
+            class[b] = id as u8;
+        }
+        sizes = fresh.into_iter().map(|f| f.1).collect();
     }
-    (class.map(|c| c as u8), usize::from(count))
+    (class, sizes.len())
 }

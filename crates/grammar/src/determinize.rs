@@ -1,11 +1,12 @@
 //! The deterministic automaton: sets of states, and for calls sets of bodies that are read at once. What has been read when they close tells which of them
 //! it was (an outcome), so that unions are told apart exactly, however late they differ (Alur and Madhusudan, "Visibly pushdown languages", 2004).
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::Map;
+use crate::hash::{Map, mix};
 use crate::nfa::{BodyId, Call, Effect, Nfa, ROOT, StateId};
 
 /// What a byte does.
@@ -75,6 +76,9 @@ pub(crate) fn determinize(nfa: &Nfa, start: StateId, budget: &Rc<Budget>) -> Res
         group_ids: Map::default(),
         ids: Map::default(),
         sets: Vec::new(),
+        members: Vec::new(),
+        stack: Vec::new(),
+        edges: Vec::new(),
         rows: Vec::new(),
         symbols: Vec::new(),
         symbol_ids: Map::default(),
@@ -89,6 +93,40 @@ pub(crate) fn determinize(nfa: &Nfa, start: StateId, budget: &Rc<Budget>) -> Res
     Ok(Vpa { rows: it.rows, symbols: it.symbols, start })
 }
 
+/// The states of the automaton before that a state stands for.
+struct Set {
+    group: u32,
+    from: u32,
+    until: u32,
+    /// Another state whose set has the same hash.
+    other: Option<u32>,
+}
+
+/// Edges that are sorted rather than put in a table of bytes.
+const FEW: usize = 64;
+
+/// Sorts by insertion: there are few, mostly in order, and the library's sorts are large.
+fn sort_few<T: Copy>(list: &mut [T], key: impl Fn(&T) -> u8) {
+    for i in 1..list.len() {
+        let x = list[i];
+        let mut at = i;
+        while at > 0 && key(&list[at - 1]) > key(&x) {
+            list[at] = list[at - 1];
+            at -= 1;
+        }
+        list[at] = x;
+    }
+}
+
+/// Appends a transition, or widens the last one.
+fn add_move(out: &mut Vec<(u8, u8, Action)>, lo: u8, hi: u8, to: u32, effect: Effect) {
+    let action = Action::Move { to, effect };
+    match out.last_mut() {
+        Some((_, last, known)) if *last + 1 == lo && *known == action => *last = hi,
+        _ => out.push((lo, hi, action)),
+    }
+}
+
 /// A symbol's name: group of the caller, group that is read, where each body returns to, bounds.
 type SymbolKey = (u32, u32, Vec<(BodyId, StateId)>, u32, u32);
 
@@ -100,8 +138,13 @@ struct Determinizer<'n> {
     mark: u32,
     groups: Vec<Group>,
     group_ids: Map<Vec<BodyId>, u32>,
-    ids: Map<(u32, Rc<[StateId]>), u32>,
-    sets: Vec<(u32, Rc<[StateId]>)>,
+    /// The last state whose set has this hash; each names the one before it.
+    ids: Map<u64, u32>,
+    sets: Vec<Set>,
+    /// The members of all sets.
+    members: Vec<StateId>,
+    stack: Vec<StateId>,
+    edges: Vec<(u8, u8, StateId, Effect)>,
     rows: Vec<Row>,
     symbols: Vec<Symbol>,
     symbol_ids: Map<SymbolKey, u32>,
@@ -119,44 +162,53 @@ impl Determinizer<'_> {
     /// The state of a set, with all that jumps reach.
     fn state(&mut self, group: u32, set: &[StateId]) -> Result<u32> {
         self.mark += 1;
-        let mut stack: Vec<StateId> = Vec::with_capacity(set.len());
-        let mut out = Vec::with_capacity(set.len());
-        let visit = |stack: &mut Vec<StateId>, marks: &mut Vec<u32>, s: StateId| {
-            if self.live[s as usize] && marks[s as usize] != self.mark {
-                marks[s as usize] = self.mark;
+        let (mark, from) = (self.mark, self.members.len());
+        let mut stack = std::mem::take(&mut self.stack);
+        let mut visit = |stack: &mut Vec<StateId>, s: StateId| {
+            if self.live[s as usize] && self.marks[s as usize] != mark {
+                self.marks[s as usize] = mark;
                 stack.push(s);
             }
         };
-        for &s in set {
-            visit(&mut stack, &mut self.marks, s);
-        }
+        set.iter().for_each(|&s| visit(&mut stack, s));
         let mut seen = 0;
         while let Some(s) = stack.pop() {
             seen += 1;
             if !self.nfa.is_passage(s) {
-                out.push(s);
+                self.members.push(s);
             }
-            for to in self.nfa.jumps_of(s) {
-                visit(&mut stack, &mut self.marks, to);
-            }
+            self.nfa.jumps_of(s).for_each(|to| visit(&mut stack, to));
         }
+        self.stack = stack;
         self.budget.spend(seen + 1)?;
-        out.sort_unstable();
-        let key = (group, Rc::from(out));
-        if let Some(&id) = self.ids.get(&key) {
-            return Ok(id);
+        // The members lie behind all others already: they stay there if the set is new.
+        let (before, own) = self.members.split_at_mut(from);
+        own.sort_unstable();
+        let hash = own.iter().fold(u64::from(group), |hash, &s| mix(hash, u64::from(s)));
+        let last = self.ids.get(&hash).copied();
+        let mut other = last;
+        while let Some(id) = other {
+            let known = &self.sets[id as usize];
+            if known.group == group && before[known.from as usize..known.until as usize] == *own {
+                self.members.truncate(from);
+                return Ok(id);
+            }
+            other = known.other;
         }
         let id = self.sets.len() as u32;
         self.budget.check_states(self.sets.len())?;
-        self.sets.push(key.clone());
-        self.ids.insert(key, id);
+        self.sets.push(Set { group, from: from as u32, until: self.members.len() as u32, other: last });
+        self.ids.insert(hash, id);
         Ok(id)
     }
 
     /// Fills the row of a state.
     fn expand(&mut self, id: u32) -> Result<(), Stop> {
-        let (group, set) = self.sets[id as usize].clone();
-        let mut actions = self.moves(group, &set)?;
+        let Set { group, from, until, .. } = self.sets[id as usize];
+        let range = from as usize..until as usize;
+        let mut actions = self.moves(group, range.clone())?;
+        let set = &self.members[range.clone()];
+        let mut ends: Vec<BodyId> = set.iter().filter_map(|&s| self.nfa.accepts(s)).collect();
         let mut calls: Vec<Call> = set.iter().flat_map(|&s| self.nfa.calls_of(s)).filter(|c| self.useful(c)).copied().collect();
         calls.sort_unstable_by_key(|c| (c.open, c.body, c.to));
         let mut rest = &calls[..];
@@ -167,7 +219,6 @@ impl Determinizer<'_> {
             let action = self.push(group, same)?;
             actions.push((first.open, first.open, action));
         }
-        let mut ends: Vec<BodyId> = set.iter().filter_map(|&s| self.nfa.accepts(s)).collect();
         ends.sort_unstable();
         ends.dedup();
         let accepts = ends == [ROOT];
@@ -175,7 +226,7 @@ impl Determinizer<'_> {
             let close = self.nfa.bodies[ends[0] as usize].close;
             actions.push((close, close, Action::Pop { outcome: self.outcome(group, ends)? }));
         }
-        actions.sort_unstable_by_key(|a| a.0);
+        sort_few(&mut actions, |a| a.0);
         if let Some(pair) = actions.windows(2).find(|w| w[0].1 >= w[1].0) {
             let byte = char::from(pair[1].0);
             return Err(Error::new(ErrorKind::Ambiguous, format!("`{byte}` may begin a value and be part of another text at the same place")).into());
@@ -189,18 +240,43 @@ impl Determinizer<'_> {
     }
 
     /// The transitions of a set that neither push nor pop.
-    fn moves(&mut self, group: u32, set: &[StateId]) -> Result<Vec<(u8, u8, Action)>, Stop> {
-        let mut edges = Vec::new();
-        for &s in set {
+    fn moves(&mut self, group: u32, set: Range<usize>) -> Result<Vec<(u8, u8, Action)>, Stop> {
+        let mut edges = std::mem::take(&mut self.edges);
+        edges.clear();
+        for &s in &self.members[set] {
             edges.extend(self.nfa.edges_of(s).filter(|e| self.live[e.to as usize]).map(|e| (e.lo, e.hi, e.to, e.effect)));
         }
-        let mut out: Vec<(u8, u8, Action)> = Vec::new();
-        if edges.is_empty() {
-            return Ok(out);
+        let few = edges.len() <= FEW;
+        if few {
+            sort_few(&mut edges, |e| e.0);
         }
+        let out = if few && edges.windows(2).all(|pair| pair[0].1 < pair[1].0) { self.single_moves(group, &edges) } else { self.shared_moves(group, &edges) };
+        self.edges = edges;
+        out
+    }
+
+    /// The transitions of edges that have no byte in common.
+    fn single_moves(&mut self, group: u32, edges: &[(u8, u8, StateId, Effect)]) -> Result<Vec<(u8, u8, Action)>, Stop> {
+        let mut out: Vec<(u8, u8, Action)> = Vec::new();
+        self.budget.spend(edges.len())?;
+        let mut last = None;
+        for &(lo, hi, target, effect) in edges {
+            let state = match last {
+                Some((known, state)) if known == target => state,
+                _ => self.state(group, &[target])?,
+            };
+            last = Some((target, state));
+            add_move(&mut out, lo, hi, state, effect);
+        }
+        Ok(out)
+    }
+
+    /// The transitions of edges some of which are taken at once.
+    fn shared_moves(&mut self, group: u32, edges: &[(u8, u8, StateId, Effect)]) -> Result<Vec<(u8, u8, Action)>, Stop> {
+        let mut out: Vec<(u8, u8, Action)> = Vec::new();
         // Byte ranges within which all edges agree.
         let mut begins = [false; 257];
-        for &(lo, hi, ..) in &edges {
+        for &(lo, hi, ..) in edges {
             begins[usize::from(lo)] = true;
             begins[usize::from(hi) + 1] = true;
         }
@@ -210,7 +286,7 @@ impl Determinizer<'_> {
             at[usize::from(cut)] = k as u16;
         }
         let mut to: Vec<(Vec<StateId>, [bool; 3])> = vec![(Vec::new(), [false; 3]); cuts.len()];
-        for &(lo, hi, target, effect) in &edges {
+        for &(lo, hi, target, effect) in edges {
             let (from, until) = (usize::from(at[usize::from(lo)]), usize::from(at[usize::from(hi) + 1]));
             self.budget.spend(until - from)?;
             for (list, effects) in &mut to[from..until] {
@@ -233,10 +309,7 @@ impl Determinizer<'_> {
             targets.dedup();
             let state = self.state(group, &targets)?;
             let (lo, hi) = (cuts[k] as u8, (cuts[k + 1] - 1) as u8);
-            match out.last_mut() {
-                Some((_, last, Action::Move { to, effect: e })) if *last + 1 == lo && *to == state && *e == effect => *last = hi,
-                _ => out.push((lo, hi, Action::Move { to: state, effect })),
-            }
+            add_move(&mut out, lo, hi, state, effect);
         }
         Ok(out)
     }

@@ -5,6 +5,7 @@ use crate::budget::Budget;
 use crate::chars::MAX_CHAR;
 use crate::error::Result;
 use crate::hash::Map;
+use crate::intern::Interned;
 use crate::refine::refine;
 
 /// A transition on the code points from `lo` to `hi`.
@@ -130,51 +131,49 @@ impl Dfa {
     /// Runs all of `list` side by side. `tag` says what a tuple of their tags is; `all` leaves out what one of them refuses for good.
     pub fn product(list: &[&Self], all: bool, tag: &mut dyn FnMut(&[u32]) -> u32, budget: &Budget) -> Result<Self> {
         const DEAD: u32 = u32::MAX;
-        let start: Vec<u32> = vec![0; list.len()];
-        let mut ids: Map<Vec<u32>, u32> = Map::default();
-        ids.insert(start.clone(), 0);
-        let mut queue = vec![start];
+        let mut tuples = Interned::default();
+        tuples.add(&vec![0; list.len()]);
         let mut out = Self { arcs: Vec::new(), tags: Vec::new() };
-        let mut next = 0;
-        while next < queue.len() {
-            let tuple = queue[next].clone();
-            next += 1;
-            let tags: Vec<u32> = tuple.iter().zip(list).map(|(&s, d)| if s == DEAD { 0 } else { d.tags[s as usize] }).collect();
-            out.tags.push(tag(&tags));
-            let rows: Vec<&[Arc]> = tuple.iter().zip(list).map(|(&s, d)| if s == DEAD { &[][..] } else { &d.arcs[s as usize][..] }).collect();
-            let mut cuts: Vec<u32> = rows.iter().flat_map(|row| row.iter().flat_map(|a| [a.lo, a.hi + 1])).chain([0]).filter(|&c| c <= MAX_CHAR).collect();
-            cuts.sort_unstable();
-            cuts.dedup();
-            budget.spend(cuts.len() * list.len() + 4)?;
-            let mut at = vec![0usize; list.len()];
-            let mut arcs: Vec<Arc> = Vec::new();
-            for (k, &lo) in cuts.iter().enumerate() {
-                let hi = cuts.get(k + 1).map_or(MAX_CHAR, |c| c - 1);
-                let to: Vec<u32> = rows
-                    .iter()
-                    .zip(&mut at)
-                    .map(|(row, i)| {
-                        while row.get(*i).is_some_and(|a| a.hi < lo) {
-                            *i += 1;
-                        }
-                        row.get(*i).filter(|a| a.lo <= lo).map_or(DEAD, |a| a.to)
-                    })
-                    .collect();
-                if all && to.contains(&DEAD) {
-                    continue;
-                }
-                let id = match ids.get(&to) {
-                    Some(&id) => id,
-                    None => {
-                        let id = queue.len() as u32;
-                        budget.check_states(queue.len())?;
-                        ids.insert(to.clone(), id);
-                        queue.push(to);
-                        id
-                    }
-                };
-                push(&mut arcs, Arc { lo, hi, to: id });
+        let mut tags = vec![0; list.len()];
+        let mut to = vec![0; list.len()];
+        while out.arcs.len() < tuples.len() {
+            let tuple = tuples.get(out.arcs.len() as u32);
+            let mut rows: Vec<&[Arc]> = Vec::with_capacity(list.len());
+            for ((&s, d), tag) in tuple.iter().zip(list).zip(&mut tags) {
+                *tag = if s == DEAD { 0 } else { d.tags[s as usize] };
+                rows.push(if s == DEAD { &[] } else { &d.arcs[s as usize] });
             }
+            out.tags.push(tag(&tags));
+            let mut arcs: Vec<Arc> = Vec::new();
+            let mut lo = 0;
+            // Up to the next code point from which one of them does something else.
+            while lo <= MAX_CHAR {
+                let mut hi = MAX_CHAR;
+                for (row, to) in rows.iter_mut().zip(&mut to) {
+                    while row.first().is_some_and(|a| a.hi < lo) {
+                        *row = &row[1..];
+                    }
+                    *to = match row.first() {
+                        Some(a) if a.lo <= lo => {
+                            hi = hi.min(a.hi);
+                            a.to
+                        }
+                        Some(a) => {
+                            hi = hi.min(a.lo - 1);
+                            DEAD
+                        }
+                        None => DEAD,
+                    };
+                }
+                budget.spend(list.len())?;
+                if !all || !to.contains(&DEAD) {
+                    let id = tuples.add(&to);
+                    push(&mut arcs, Arc { lo, hi, to: id });
+                }
+                lo = hi + 1;
+            }
+            budget.spend(4)?;
+            budget.check_states(tuples.len())?;
             out.arcs.push(arcs);
         }
         out.minimised(budget)
@@ -193,17 +192,18 @@ impl Dfa {
             |node, f| self.arcs[node].iter().filter(|a| live[a.to as usize]).for_each(|a| f(a.to as usize)),
             |node, class, key| {
                 let mut last: Option<(u32, u32, u32)> = None;
+                let mut add = |(lo, hi, to): (u32, u32, u32)| {
+                    key.add(u64::from(lo) << 32 | u64::from(hi));
+                    key.add(u64::from(to));
+                };
                 for a in self.arcs[node].iter().filter(|a| live[a.to as usize]) {
                     let to = class[a.to as usize];
                     match &mut last {
                         Some(l) if l.1 + 1 == a.lo && l.2 == to => l.1 = a.hi,
-                        _ => {
-                            key.extend(last.iter().flat_map(|l| [u64::from(l.0) << 32 | u64::from(l.1), u64::from(l.2)]));
-                            last = Some((a.lo, a.hi, to));
-                        }
+                        _ => last.replace((a.lo, a.hi, to)).into_iter().for_each(&mut add),
                     }
                 }
-                key.extend(last.iter().flat_map(|l| [u64::from(l.0) << 32 | u64::from(l.1), u64::from(l.2)]));
+                last.into_iter().for_each(add);
             },
             budget,
         )?;

@@ -1,4 +1,4 @@
-//! Maps whose hash is a multiplication and a rotation a word: sets of states are hashed often, and what an attacker could gain by collisions ends
+//! Maps whose hash is a multiplication and a shift a word: sets of states are hashed often, and what an attacker could gain by collisions ends
 //! with the budget.
 
 use std::collections::HashMap;
@@ -11,9 +11,15 @@ pub(crate) struct Words(u64);
 
 impl Words {
     fn add(&mut self, word: u64) {
-        let x = u128::from(self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        self.0 = (x as u64) ^ ((x >> 64) as u64).rotate_left(23);
+        self.0 = mix(self.0, word);
     }
+}
+
+/// A hash with one word more. No product of 128 bits: WebAssembly has none.
+#[inline]
+pub(crate) fn mix(hash: u64, word: u64) -> u64 {
+    let x = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^ x >> 32
 }
 
 impl Hasher for Words {

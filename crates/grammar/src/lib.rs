@@ -93,6 +93,8 @@ mod free;
 #[cfg(feature = "compile")]
 mod grammar;
 #[cfg(feature = "compile")]
+mod intern;
+#[cfg(feature = "compile")]
 mod json;
 #[cfg(feature = "compile")]
 mod hash;

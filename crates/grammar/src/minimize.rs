@@ -4,7 +4,7 @@ use crate::budget::Budget;
 use crate::determinize::{Action, Row, Symbol, Vpa};
 use crate::error::Result;
 use crate::nfa::Effect;
-use crate::refine::refine;
+use crate::refine::{Signature, refine};
 
 /// A number for each state and each symbol; state numbers begin at 1, since 0 is dead.
 pub(crate) struct Classes {
@@ -30,7 +30,7 @@ pub(crate) fn minimize(vpa: &Vpa, budget: &Budget) -> Result<Classes> {
         }),
         None => vpa.symbols[node - n].returns.iter().for_each(|&to| f(to as usize)),
     };
-    let signature = |node: usize, class: &[u32], key: &mut Vec<u64>| match vpa.rows.get(node) {
+    let signature = |node: usize, class: &[u32], key: &mut Signature| match vpa.rows.get(node) {
         Some(row) => row_signature(row, n, class, key),
         None => symbol_signature(&vpa.symbols[node - n], class, key),
     };
@@ -52,26 +52,30 @@ pub(crate) fn minimize(vpa: &Vpa, budget: &Budget) -> Result<Classes> {
 }
 
 /// Byte ranges that lead to the same class are one, however they were cut.
-fn row_signature(row: &Row, n: usize, class: &[u32], key: &mut Vec<u64>) {
-    let mut last: Option<(u8, u8, u64)> = None;
-    for &(lo, hi, action) in &row.actions {
+fn row_signature(row: &Row, n: usize, class: &[u32], key: &mut Signature) {
+    let mut actions = row.actions.iter().map(|&(lo, hi, action)| {
         let what = match action {
             Action::Move { to, effect } => u64::from(class[to as usize]) << 8 | if effect == Effect::None { 0 } else { effect as u64 },
             Action::Push { symbol, to } => u64::from(class[n + symbol as usize]) << 36 | u64::from(class[to as usize]) << 8 | 4,
             Action::Pop { outcome } => u64::from(outcome) << 8 | 5,
         };
-        match &mut last {
-            Some(l) if l.1 < lo && l.1 + 1 == lo && l.2 == what => l.1 = hi,
-            _ => {
-                key.extend(last.iter().flat_map(|l| [u64::from(l.0) << 8 | u64::from(l.1), l.2]));
-                last = Some((lo, hi, what));
-            }
+        (lo, hi, what)
+    });
+    let Some((mut lo, mut hi, mut what)) = actions.next() else { return };
+    for next in actions {
+        if hi + 1 != next.0 || what != next.2 {
+            key.add(u64::from(lo) << 8 | u64::from(hi));
+            key.add(what);
+            (lo, what) = (next.0, next.2);
         }
+        hi = next.1;
     }
-    key.extend(last.iter().flat_map(|l| [u64::from(l.0) << 8 | u64::from(l.1), l.2]));
+    key.add(u64::from(lo) << 8 | u64::from(hi));
+    key.add(what);
 }
 
-fn symbol_signature(symbol: &Symbol, class: &[u32], key: &mut Vec<u64>) {
-    key.extend([u64::from(symbol.min), u64::from(symbol.max)]);
-    key.extend(symbol.returns.iter().map(|&to| u64::from(class[to as usize])));
+fn symbol_signature(symbol: &Symbol, class: &[u32], key: &mut Signature) {
+    key.add(u64::from(symbol.min));
+    key.add(u64::from(symbol.max));
+    symbol.returns.iter().for_each(|&to| key.add(u64::from(class[to as usize])));
 }

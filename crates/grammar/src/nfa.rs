@@ -165,17 +165,27 @@ impl Nfa {
     /// What is built of these states alone can always be finished.
     pub fn live(&self) -> Result<Vec<bool>> {
         let n = self.states.len();
-        let mut back: Vec<Vec<(StateId, BodyId)>> = vec![Vec::new(); n];
-        let mut starts: Vec<Vec<BodyId>> = vec![Vec::new(); n];
-        for from in 0..n as StateId {
-            self.jumps_of(from).for_each(|to| back[to as usize].push((from, NOTHING)));
-            self.edges_of(from).for_each(|e| back[e.to as usize].push((from, NOTHING)));
-            self.calls_of(from).for_each(|c| back[c.to as usize].push((from, c.body)));
+        // What leads to each state, in one array.
+        let ways = |f: &mut dyn FnMut(StateId, StateId, BodyId)| {
+            for from in 0..n as StateId {
+                self.jumps_of(from).for_each(|to| f(from, to, NOTHING));
+                self.edges_of(from).for_each(|e| f(from, e.to, NOTHING));
+                self.calls_of(from).for_each(|c| f(from, c.to, c.body));
+            }
+        };
+        let mut first = vec![0u32; n + 2];
+        ways(&mut |_, to, _| first[to as usize + 2] += 1);
+        for i in 2..n + 2 {
+            first[i] += first[i - 1];
         }
+        let mut back = vec![(0, NOTHING); first[n + 1] as usize];
+        ways(&mut |from, to, body| {
+            back[first[to as usize + 1] as usize] = (from, body);
+            first[to as usize + 1] += 1;
+        });
         self.budget.spend(n + self.edges.len() + self.jumps.len() + self.calls.len())?;
-        for (id, body) in self.bodies.iter().enumerate() {
-            starts[body.start as usize].push(id as BodyId);
-        }
+        let mut starts: Vec<(StateId, BodyId)> = self.bodies.iter().zip(0..).map(|(body, id)| (body.start, id)).collect();
+        starts.sort_unstable();
         let mut live = vec![false; n];
         let mut ends = vec![false; self.bodies.len()];
         let mut waiting: Vec<Vec<StateId>> = vec![Vec::new(); self.bodies.len()];
@@ -187,14 +197,15 @@ impl Nfa {
             }
         };
         while let Some(state) = queue.pop() {
-            for &(from, body) in &back[state as usize] {
+            for &(from, body) in &back[first[state as usize] as usize..first[state as usize + 1] as usize] {
                 if body == NOTHING || ends[body as usize] {
                     reach(&mut live, &mut queue, from);
                 } else {
                     waiting[body as usize].push(from);
                 }
             }
-            for &body in &starts[state as usize] {
+            let own = starts.partition_point(|s| s.0 < state);
+            for &(_, body) in starts[own..].iter().take_while(|s| s.0 == state) {
                 ends[body as usize] = true;
                 for from in std::mem::take(&mut waiting[body as usize]) {
                     reach(&mut live, &mut queue, from);

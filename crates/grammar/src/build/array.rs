@@ -1,6 +1,6 @@
 //! Arrays: a chain of items that differ, then a loop of those that do not. The counter counts commas.
 
-use super::{Builder, Kind};
+use super::{Builder, Callee, Kind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::nfa::{Effect, StateId, UNBOUNDED};
 use crate::schema::{Flat, NONE, SchemaId};
@@ -29,10 +29,11 @@ impl ArrayBody {
 }
 
 impl Builder<'_, '_> {
-    pub(super) fn array(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
+    /// The body of an array and the bounds of its counter; none where there is no such array.
+    pub(super) fn array(&mut self, flat: &Flat) -> Result<Option<Callee>> {
         let (min, max) = (flat.min_items, flat.max_items);
         if max.is_some_and(|max| max < min) {
-            return Ok(());
+            return Ok(None);
         }
         if flat.contains.len() > MAX_CONTAINS {
             return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_CONTAINS} conditions of `contains` on one array")));
@@ -53,9 +54,9 @@ impl Builder<'_, '_> {
         if counted && !body.contains.is_empty() {
             // What has to be there could come too late for the bound: their number goes into the states.
             let kind = self.unroll(Kind::Array(body), low, if high == UNBOUNDED { UNBOUNDED } else { high })?;
-            return self.call(from, kind, (0, UNBOUNDED), end);
+            return Ok(Some((kind, (0, UNBOUNDED))));
         }
-        self.call(from, Kind::Array(body), (low, high), end)
+        Ok(Some((Kind::Array(body), (low, high))))
     }
 
     pub(super) fn array_body(&mut self, start: StateId, body: &ArrayBody) -> Result<StateId> {

@@ -7,7 +7,7 @@ mod string;
 use std::rc::Rc;
 
 use crate::budget::Budget;
-use crate::decimal::{self, Rule};
+use crate::decimal;
 use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Map;
@@ -41,6 +41,12 @@ impl Kind {
 /// Calls whose bounds differ from those of others at the same place: their counters become states.
 pub(crate) type Unrolled = Map<(Kind, u32, u32), ()>;
 
+/// What is called, and the bounds of its counter.
+pub(crate) type Callee = (Kind, (u32, u32));
+
+/// The same, once the body has its number.
+type Bounded = (BodyId, (u32, u32));
+
 /// How JSON may be written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
@@ -55,9 +61,10 @@ pub(crate) struct Builder<'s, 'a> {
     kinds: Vec<Kind>,
     ids: Map<Kind, BodyId>,
     built: usize,
-    numbers: Map<Vec<Rule>, Rc<Dfa>>,
+    /// What arrays and objects of a schema's alternatives call: many values have one schema.
+    callees: Map<(SchemaId, usize, bool), Option<Bounded>>,
     /// Ends of characters: their bytes, and where they lead.
-    tails: Map<(Vec<(u8, u8)>, StateId), StateId>,
+    tails: Map<(u128, StateId), StateId>,
     unrolled: &'s Unrolled,
     form: Form,
 }
@@ -66,7 +73,7 @@ impl<'s, 'a> Builder<'s, 'a> {
     pub fn new(schemas: &'s mut Schemas<'a>, unrolled: &'s Unrolled, form: Form) -> Self {
         let budget = schemas.budget.clone();
         let nfa = Nfa::new(budget.clone());
-        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, numbers: Map::default(), tails: Map::default(), unrolled, form }
+        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, callees: Map::default(), tails: Map::default(), unrolled, form }
     }
 
     pub fn kind(&self, body: BodyId) -> &Kind {
@@ -106,10 +113,32 @@ impl<'s, 'a> Builder<'s, 'a> {
     /// Calls a body whose counter ends between `min` and `max`.
     fn call(&mut self, from: StateId, kind: Kind, (min, max): (u32, u32), to: StateId) -> Result<()> {
         let open = kind.bytes().0;
+        let (body, bounds) = self.callee((kind, (min, max)))?;
+        self.nfa.call(from, open, body, bounds, to);
+        Ok(())
+    }
+
+    fn callee(&mut self, (kind, (min, max)): Callee) -> Result<Bounded> {
         let unroll = (min, max) != (0, UNBOUNDED) && self.unrolled.contains_key(&(kind.clone(), min, max));
         let (kind, bounds) = if unroll { (self.unroll(kind, min, max)?, (0, UNBOUNDED)) } else { (kind, (min, max)) };
-        let body = self.body(kind)?;
-        self.nfa.call(from, open, body, bounds, to);
+        Ok((self.body(kind)?, bounds))
+    }
+
+    /// Calls an array or an object of a schema's alternative.
+    fn container(&mut self, from: StateId, flat: &Flat, (schema, alternative, object): (SchemaId, usize, bool), end: StateId) -> Result<()> {
+        let key = (schema, alternative, object);
+        let known = match self.callees.get(&key) {
+            Some(&known) => known,
+            None => {
+                let made = if object { self.object(flat)? } else { self.array(flat)? };
+                let made = made.map(|made| self.callee(made)).transpose()?;
+                self.callees.insert(key, made);
+                made
+            }
+        };
+        if let Some((body, bounds)) = known {
+            self.nfa.call(from, if object { b'{' } else { b'[' }, body, bounds, end);
+        }
         Ok(())
     }
 
@@ -143,13 +172,13 @@ impl<'s, 'a> Builder<'s, 'a> {
     /// Any value of a schema; returns where it ends.
     pub fn value(&mut self, from: StateId, schema: SchemaId) -> Result<StateId> {
         let end = self.nfa.state()?;
-        for flat in self.schemas.normal(schema)?.iter() {
-            self.flat(from, flat, end)?;
+        for (i, flat) in self.schemas.normal(schema)?.iter().enumerate() {
+            self.flat(from, flat, (schema, i), end)?;
         }
         Ok(end)
     }
 
-    fn flat(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
+    fn flat(&mut self, from: StateId, flat: &Flat, (schema, alternative): (SchemaId, usize), end: StateId) -> Result<()> {
         let mut literal = |text: &str| -> Result<()> {
             let at = self.nfa.literal(from, text.as_bytes())?;
             self.nfa.jump(at, end);
@@ -170,23 +199,16 @@ impl<'s, 'a> Builder<'s, 'a> {
             self.string(from, flat, end)?;
         }
         if flat.types.has(Types::ARRAY) {
-            self.array(from, flat, end)?;
+            self.container(from, flat, (schema, alternative, false), end)?;
         }
         if flat.types.has(Types::OBJECT) {
-            self.object(from, flat, end)?;
+            self.container(from, flat, (schema, alternative, true), end)?;
         }
         Ok(())
     }
 
     fn number(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
-        let language = match self.numbers.get(&flat.rules) {
-            Some(language) => language.clone(),
-            None => {
-                let language = Rc::new(decimal::language(&flat.rules, &self.budget)?);
-                self.numbers.insert(flat.rules.clone(), language.clone());
-                language
-            }
-        };
+        let language = self.schemas.number(&flat.rules)?;
         match &flat.numbers {
             None => self.embed(from, &language, false, &mut |builder, state, _| {
                 builder.nfa.jump(state, end);

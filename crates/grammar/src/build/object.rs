@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use super::{Builder, Kind};
+use super::{Builder, Callee, Kind};
 use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Map;
@@ -48,7 +48,7 @@ fn required_first(members: &[Member], required: &[Rc<str>]) -> Option<Vec<Member
     let mut place: Map<&str, usize> = Map::default();
     place.extend(required.iter().enumerate().map(|(i, name)| (&**name, i)));
     let mut sorted = members.to_vec();
-    sorted.sort_by_key(|m| place.get(&*m.0).copied().unwrap_or(usize::MAX));
+    sorted.sort_by_cached_key(|m| place.get(&*m.0).copied().unwrap_or(usize::MAX));
     Some(sorted)
 }
 
@@ -56,10 +56,11 @@ fn required_first(members: &[Member], required: &[Rc<str>]) -> Option<Vec<Member
 type Others = (Dfa, Vec<SchemaId>);
 
 impl Builder<'_, '_> {
-    pub(super) fn object(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
+    /// The body of an object and the bounds of its counter; none where there is no such object.
+    pub(super) fn object(&mut self, flat: &Flat) -> Result<Option<Callee>> {
         let (min, max) = (flat.min_properties, flat.max_properties);
         if max.is_some_and(|max| max < min) {
-            return Ok(());
+            return Ok(None);
         }
         let mut names: Vec<Rc<str>> = Vec::new();
         let mut known: Map<Rc<str>, bool> = Map::default();
@@ -82,14 +83,14 @@ impl Builder<'_, '_> {
             let schema = self.schemas.member(&flat.layers, &name);
             let required = known[&name];
             if schema == NONE && required {
-                return Ok(());
+                return Ok(None);
             }
             members.push((name, schema, required));
         }
         let needed = members.iter().filter(|m| m.2).count() as u32;
         let possible = members.iter().filter(|m| m.1 != NONE).count() as u32;
         if max.is_some_and(|max| max < needed) {
-            return Ok(());
+            return Ok(None);
         }
         let open = !flat.layers.iter().any(|&l| {
             let layer = self.schemas.layer_of(l);
@@ -115,7 +116,7 @@ impl Builder<'_, '_> {
                 body.exact = Some((min.max(u32::from(!body.empty)), max));
             }
         }
-        self.call(from, Kind::Object(body), bounds, end)
+        Ok(Some((Kind::Object(body), bounds)))
     }
 
     pub(super) fn object_body(&mut self, start: StateId, body: &ObjectBody) -> Result<StateId> {

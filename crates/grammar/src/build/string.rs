@@ -7,6 +7,11 @@ use crate::error::Result;
 use crate::nfa::{Effect, StateId, UNBOUNDED};
 use crate::schema::Flat;
 
+/// At most five ranges of bytes in one number.
+fn tail_name(bytes: &[(u8, u8)]) -> u128 {
+    bytes.iter().fold(1, |name, b| name << 16 | u128::from(b.0) << 8 | u128::from(b.1))
+}
+
 impl Builder<'_, '_> {
     pub(super) fn string(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
         let dfa = if flat.langs.is_empty() { None } else { Some(self.schemas.string(flat)?) };
@@ -87,13 +92,14 @@ impl Builder<'_, '_> {
     /// The state before these bytes, behind which comes `to`. Equal ends of characters are shared by all that lead to one state.
     fn tail(&mut self, bytes: &[(u8, u8)], to: StateId) -> Result<StateId> {
         let Some((first, rest)) = bytes.split_first() else { return Ok(to) };
-        if let Some(&known) = self.tails.get(&(bytes.to_vec(), to)) {
+        let name = (tail_name(bytes), to);
+        if let Some(&known) = self.tails.get(&name) {
             return Ok(known);
         }
         let next = self.tail(rest, to)?;
         let state = self.nfa.state()?;
         self.nfa.edge(state, first.0, first.1, Effect::None, next);
-        self.tails.insert((bytes.to_vec(), to), state);
+        self.tails.insert(name, state);
         Ok(state)
     }
 
@@ -132,8 +138,8 @@ impl Builder<'_, '_> {
     /// The state behind a backslash from which every control character leads on.
     fn controls(&mut self, to: StateId) -> Result<StateId> {
         // A name that no bytes have.
-        let name = vec![(u8::MAX, 0)];
-        if let Some(&known) = self.tails.get(&(name.clone(), to)) {
+        let name = (tail_name(&[(u8::MAX, 0)]), to);
+        if let Some(&known) = self.tails.get(&name) {
             return Ok(known);
         }
         let at = self.nfa.state()?;
@@ -144,7 +150,7 @@ impl Builder<'_, '_> {
         let last = self.nfa.state()?;
         self.nfa.edge(zeros, b'0', b'1', Effect::None, last);
         self.hex(last, to);
-        self.tails.insert((name, to), at);
+        self.tails.insert(name, at);
         Ok(at)
     }
 

@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::chars::{CharSet, MAX_CHAR};
 use crate::dfa::{Arc, Dfa};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::Map;
+use crate::intern::Interned;
 
 /// What may stand around a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,13 +215,13 @@ impl<'a> Nfa<'a> {
             Ok((out, accepts))
         };
         let mut dfa = Dfa { arcs: Vec::new(), tags: Vec::new() };
-        let mut ids: Map<Vec<u32>, u32> = Map::default();
-        let mut sets = vec![closure(&[start], true, false)?.0];
-        let mut next = 0;
-        while next < sets.len() {
-            let set = sets[next].clone();
-            dfa.tags.push(u32::from(if next == 0 { closure(&[start], true, true)?.1 } else { closure(&set, false, true)?.1 }));
-            next += 1;
+        // Nothing comes back to where a text begins: a set that is that of the beginning is another state.
+        let begin = closure(&[start], true, false)?.0;
+        let mut sets = Interned::default();
+        while dfa.arcs.len() <= sets.len() {
+            let next = dfa.arcs.len() as u32;
+            let set = if next == 0 { &begin[..] } else { sets.get(next - 1) };
+            dfa.tags.push(u32::from(if next == 0 { closure(&[start], true, true)?.1 } else { closure(set, false, true)?.1 }));
             let edges: Vec<(&CharSet, u32)> = set.iter().filter_map(|&s| self.states[s as usize].chars.as_ref().map(|(set, to)| (set, *to))).collect();
             let mut cuts: Vec<u32> = edges.iter().flat_map(|e| e.0.0.iter().flat_map(|r| [r.0, r.1 + 1])).collect();
             cuts.sort_unstable();
@@ -244,16 +244,8 @@ impl<'a> Nfa<'a> {
                 list.sort_unstable();
                 list.dedup();
                 let (set, _) = closure(list, false, false)?;
-                let id = match ids.get(&set) {
-                    Some(&id) => id,
-                    None => {
-                        let id = sets.len() as u32;
-                        self.budget.check_states(sets.len())?;
-                        ids.insert(set.clone(), id);
-                        sets.push(set);
-                        id
-                    }
-                };
+                let id = sets.add(&set) + 1;
+                self.budget.check_states(sets.len())?;
                 let (lo, hi) = (cuts[k], cuts.get(k + 1).map_or(MAX_CHAR, |c| c - 1));
                 match arcs.last_mut() {
                     Some(last) if last.hi + 1 == lo && last.to == id => last.hi = hi,

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use crate::budget::Budget;
+use crate::decimal::{self, Rule};
 use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result, Warning};
 use crate::hash::Map;
@@ -54,6 +55,7 @@ pub(crate) struct Schemas<'a> {
     lang_ids: Map<Rc<Dfa>, LangId>,
     patterns: Map<String, LangId>,
     strings: Map<(Vec<LangId>, u32, Option<u32>), Rc<Dfa>>,
+    numbers: Map<Vec<Rule>, Rc<Dfa>>,
     layers: Vec<Layer>,
     layer_ids: Map<SchemaId, LayerId>,
 }
@@ -75,6 +77,7 @@ impl<'a> Schemas<'a> {
             lang_ids: Map::default(),
             patterns: Map::default(),
             strings: Map::default(),
+            numbers: Map::default(),
             layers: Vec::new(),
             layer_ids: Map::default(),
         }
@@ -215,6 +218,17 @@ impl<'a> Schemas<'a> {
             self.warnings.push(warning);
         }
         Ok(())
+    }
+
+    /// How numbers that keep these rules are written.
+    pub fn number(&mut self, rules: &[Rule]) -> Result<Rc<Dfa>> {
+        if let Some(known) = self.numbers.get(rules) {
+            self.budget.spend(1)?;
+            return Ok(known.clone());
+        }
+        let language = Rc::new(decimal::language(rules, &self.budget)?);
+        self.numbers.insert(rules.to_vec(), language.clone());
+        Ok(language)
     }
 
     pub fn lang(&mut self, dfa: Dfa) -> LangId {

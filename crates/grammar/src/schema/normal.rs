@@ -279,8 +279,7 @@ impl<'a> Schemas<'a> {
         if flat.rules.is_empty() {
             return Ok(flat.numbers.as_ref().is_some_and(|n| n.is_empty()));
         }
-        let budget = self.budget.clone();
-        let language = crate::decimal::language(&flat.rules, &budget)?;
+        let language = self.number(&flat.rules)?;
         Ok(match &flat.numbers {
             Some(numbers) => !numbers.iter().any(|n| language.accepts(&n.text())),
             None => language.is_empty(),

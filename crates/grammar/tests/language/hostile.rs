@@ -97,7 +97,7 @@ fn fuzzed_regexes() {
     println!("{n} regexes");
 }
 
-fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
+pub fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
     let names = ["a", "b", "c", "x-y", ""];
     let numbers = [json!(0), json!(1), json!(-2), json!(2.5), json!(1e10), json!(7)];
     let counts = [json!(0), json!(1), json!(2), json!(5), json!(40)];

@@ -3,6 +3,8 @@
 mod compositions;
 mod descriptions;
 mod examples;
+mod fuzz;
+mod gguf;
 mod hostile;
 mod masks;
 mod parts;
