@@ -295,7 +295,11 @@ export async function bundlePages(out, { pkg = 'pkg', installable = false, sourc
     sourcemap,
     define: { INSTALLABLE: String(installable) },
     // The pages use the package as anybody's page does, by its URL. (tsconfig.json's paths point at the sources, for the type check.)
-    alias: { millrace: `../${pkg}/index.js`, 'millrace/wasm': `../${pkg}/millrace.js`, 'millrace/grammar': `../${pkg}/millrace_grammar.js` },
+    alias: {
+      millrace: `../${pkg}/index.js`,
+      'millrace/wasm': `../${pkg}/millrace.js`,
+      'millrace/grammar': `../${pkg}/millrace_grammar.js`,
+    },
     external: [`../${pkg}/*`],
     tsconfigRaw: {},
     logLevel: 'warning',

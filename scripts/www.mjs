@@ -7,7 +7,14 @@ import { brotli } from './lib/size.mjs';
 
 const www = join(root, 'www');
 /** What the pages use of the package: of the scripts, what `index.js` starts, and the bindings that the bench and kernel pages import. */
-const PACKAGE = ['index.js', 'worker.js', 'millrace.js', 'millrace_bg.wasm', 'millrace_grammar.js', 'millrace_grammar_bg.wasm'];
+const PACKAGE = [
+  'index.js',
+  'worker.js',
+  'millrace.js',
+  'millrace_bg.wasm',
+  'millrace_grammar.js',
+  'millrace_grammar_bg.wasm',
+];
 /** Kept as they are. */
 const PLAIN = ['icon.svg', 'icons', 'manifest.webmanifest', 'models'];
 

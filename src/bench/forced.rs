@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Options, median};
-use crate::base::{Cancel, now_ms};
+use crate::base::Cancel;
 use crate::check::random::Random;
 use crate::decode::{self, Extras, Run, Session};
 use crate::error::Result;
@@ -24,7 +24,7 @@ pub struct Forced {
     pub bytes: usize,
     /// Compiling it, ms.
     pub compile_ms: f64,
-    /// From a vocabulary in memory to the first forced token, kernels compiled, ms.
+    /// What the first forced answer takes longer than a free one: kernels are compiled and tested, grammar and vocabulary uploaded; ms.
     pub first_ms: f64,
     /// Medians, tokens a second.
     pub free_tok_s: f64,
@@ -67,12 +67,11 @@ pub async fn measure(session: &mut Session, prompt: &[u32], options: &Options, c
             cancel.check()?;
             let mut constraint = forced.then(|| Constraint::new(grammar.clone(), tokens.clone()));
             let (extras, limit, chunk) = (Extras::default(), options.gen_tokens, options.load.chunk);
-            let started = now_ms();
             let constraint = constraint.as_mut();
             let run = Run { sequence: FIRST, prompt, sampling, limit, afresh: true, resumed: false, extras, constraint, chunk };
             let outcome = session.generate(run, cancel, &mut |_| true).await?;
             if turn == 0 {
-                first_ms = now_ms() - started - outcome.timings.prefill_ms - outcome.timings.decode_ms;
+                first_ms = outcome.timings.prefill_ms - first_ms;
                 continue;
             }
             speeds[usize::from(forced)].push(outcome.timings.decode_tok_s);

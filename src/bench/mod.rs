@@ -211,7 +211,7 @@ const MOST_WARM_UP: u32 = 8;
 const LEAST_WARM_UP_MS: f64 = 300.0;
 
 /// Loads a model, or random weights in a shape where none is given, and measures. `compiler`: of grammars, where they are asked for.
-pub async fn run(options: &Options, model: Option<&Files>, compiler: &dyn Compiler, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Report> {
+pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn Compiler>, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Report> {
     let progress = &|progress| report(Status::Load(progress));
     let measuring = |phase, loaded, total| report(Status::Measure(Measuring { phase, loaded, total, tokens: None }));
     options.check()?;
@@ -269,7 +269,11 @@ pub async fn run(options: &Options, model: Option<&Files>, compiler: &dyn Compil
         measuring(Phase::SecondTurn, 0, 1);
     }
     let second_turn = if options.second_turn { second_turns(&mut session, options, cancel).await? } else { Vec::new() };
-    let forced = if options.grammar { Some(forced::measure(&mut session, &ids, options, compiler, cancel).await?) } else { None };
+    let forced = match compiler {
+        Some(compiler) if options.grammar => Some(forced::measure(&mut session, &ids, options, compiler, cancel).await?),
+        None if options.grammar => return Err(Error::bad_option("grammar: nobody here compiles grammars")),
+        _ => None,
+    };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
     // Before the bench makes a large buffer of its own.
@@ -522,7 +526,7 @@ mod tests {
             Options { gen_tokens: 0, ..good.clone() },
             Options { runs: 0, ..good.clone() },
         ] {
-            let error = pollster::block_on(run(&bad, None, &|_| {}, &Cancel::new())).unwrap_err();
+            let error = pollster::block_on(run(&bad, None, None, &|_| {}, &Cancel::new())).unwrap_err();
             assert_eq!(error.code(), "BAD_OPTION", "{error}");
         }
     }

@@ -423,7 +423,7 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal, compi
             let files = files.ok_or_else(|| Error::bad_option("bench: quality needs a model; random weights in a shape say nothing"))?;
             return to_value(&crate::bench::quality(&files, &given.load, positions, &progress, &abort.cancel).await?);
         }
-        let report = crate::bench::run(&given, files.as_ref(), &Beside(compile), &report, &abort.cancel).await?;
+        let report = crate::bench::run(&given, files.as_ref(), Some(&Beside(compile)), &report, &abort.cancel).await?;
         tuning::write(&report.tuning).await;
         to_value(&report)
     })

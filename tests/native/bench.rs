@@ -16,7 +16,7 @@ fn options(quant: &str) -> Options {
 }
 
 fn bench(quant: &str) -> Report {
-    pollster::block_on(run(&options(quant), None, &|_| {}, &Cancel::new())).unwrap()
+    pollster::block_on(run(&options(quant), None, None, &|_| {}, &Cancel::new())).unwrap()
 }
 
 fn oracle(name: &str) -> Files {
@@ -35,19 +35,19 @@ fn compare(files: &Files, lane: Lane, positions: u32) -> Quality {
 #[test]
 fn a_model_is_measured_by_its_own_name() {
     let options = Options { prompt: 20, gen_tokens: 8, runs: 1, profile: false, ..options("q4_0") };
-    let report = pollster::block_on(run(&options, Some(&builtin()), &|_| {}, &Cancel::new())).unwrap();
+    let report = pollster::block_on(run(&options, Some(&builtin()), None, &|_| {}, &Cancel::new())).unwrap();
     assert!(report.shape.to_lowercase().contains("box") && report.plan == "llama", "{} {}", report.shape, report.plan);
     assert_eq!(report.quant, "F32+Q8_0");
     assert!(report.decode_tok_s > 0.0);
     let long = Options { prompt: 90_000, ..options };
-    let error = pollster::block_on(run(&long, Some(&builtin()), &|_| {}, &Cancel::new())).unwrap_err();
+    let error = pollster::block_on(run(&long, Some(&builtin()), None, &|_| {}, &Cancel::new())).unwrap_err();
     assert_eq!(error.code(), "BAD_OPTION", "{error}");
 }
 
 #[test]
 fn a_second_turn_reads_what_is_new_and_few_rows_have_a_time() {
     let options = Options { second_turn: true, runs: 1, ..options("q4_0") };
-    let report = pollster::block_on(run(&options, None, &|_| {}, &Cancel::new())).unwrap();
+    let report = pollster::block_on(run(&options, None, None, &|_| {}, &Cancel::new())).unwrap();
     // The first answer's last token was sampled, but not read.
     let turns: Vec<_> = report.second_turn.iter().map(|t| (t.after, t.tokens, t.cached, t.ttft_ms > 0.0)).collect();
     assert_eq!(turns, [(100, 32, 131, true), (4000, 32, 4031, true)]);
@@ -64,7 +64,7 @@ fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
             phases.borrow_mut().push((phase, loaded, total));
         }
     };
-    let measured = pollster::block_on(run(&options, None, &report, &Cancel::new())).unwrap();
+    let measured = pollster::block_on(run(&options, None, None, &report, &Cancel::new())).unwrap();
     assert!(!measured.kernels.is_empty() && measured.kernels.iter().all(|r| r.kernel.contains("embed")), "{:?}", measured.kernels);
     let phases: Vec<_> = phases.into_inner().into_iter().filter(|(phase, ..)| *phase != Phase::WarmUp).collect();
     assert_eq!(phases, [(Phase::Run, 0, 2), (Phase::Run, 1, 2), (Phase::Profile, 0, 1), (Phase::Kernels, 0, 1)]);
@@ -73,7 +73,7 @@ fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
 #[test]
 fn every_variant_is_compared_with_its_twin_and_then_measured() {
     let options = Options { kernel_bench: true, profile: false, ..options("q4_k_m") };
-    let report = pollster::block_on(run(&options, None, &|_| {}, &Cancel::new())).unwrap();
+    let report = pollster::block_on(run(&options, None, None, &|_| {}, &Cancel::new())).unwrap();
     assert!(report.kernels.len() > 10);
     assert!(report.kernels.iter().all(|r| r.wrong.is_none() && r.us > 0.0), "{:?}", report.kernels);
     let choices = report.kernels.iter().filter(|r| r.kernel == "norm_gated").count();
@@ -81,7 +81,7 @@ fn every_variant_is_compared_with_its_twin_and_then_measured() {
     // One that computes nothing is found.
     let broken = vec![("norm_gated".to_owned(), report.kernels.iter().find(|r| r.kernel == "norm_gated").unwrap().variant.to_owned())];
     let load = LoadOptions { broken: broken.clone(), ..LoadOptions::default() };
-    let report = pollster::block_on(run(&Options { load, ..options }, None, &|_| {}, &Cancel::new())).unwrap();
+    let report = pollster::block_on(run(&Options { load, ..options }, None, None, &|_| {}, &Cancel::new())).unwrap();
     let wrong: Vec<_> = report.kernels.iter().filter(|r| r.wrong.is_some()).map(|r| (r.kernel.to_owned(), r.variant.to_owned())).collect();
     assert_eq!(wrong, broken);
 }

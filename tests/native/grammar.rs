@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use millrace::ErrorKind;
 use millrace::base::Cancel;
+use millrace::check::random::Random;
 use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::grammar::{Compiler, Constraint, Grammar, Warning, vocabulary};
 use millrace::native::grammar::InProcess;
@@ -202,4 +203,74 @@ fn a_token_that_the_grammar_does_not_allow_is_noticed() {
     constraint.take(tokenizer.eos_ids()[0]).unwrap();
     let error = constraint.take(id("x")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Gpu);
+}
+
+/// A schema at random that is satisfiable, with what people write: bounds, enums, patterns, formats, lists, alternatives, references.
+fn random_schema(random: &mut Random, depth: u32) -> Value {
+    let leaf = depth == 0 || random.below(3) == 0;
+    let (least, more) = (random.below(3), random.below(4));
+    let format = ["date", "uuid", "ipv4", "time"][random.below(4) as usize];
+    match random.below(if leaf { 9 } else { 13 }) {
+        0 => json!({ "type": "boolean" }),
+        1 => json!({ "type": ["null", "integer"], "minimum": -5, "maximum": 1000 }),
+        2 => json!({ "type": "integer", "minimum": random.below(50), "exclusiveMaximum": 60 + random.below(5000) }),
+        3 => json!({ "type": "number", "minimum": 0, "maximum": 10.5 }),
+        4 => json!({ "type": "string", "minLength": least, "maxLength": least + more }),
+        5 => json!({ "enum": ["red", "grün", 7, null, { "a": [1, 2] }] }),
+        6 => json!({ "type": "string", "pattern": "^[A-Z]{2}-\\d{1,3}$" }),
+        7 => json!({ "type": "string", "format": format }),
+        8 => json!({ "type": "integer", "multipleOf": 5, "minimum": 0, "maximum": 300 }),
+        9 => json!({ "type": "array", "items": random_schema(random, depth - 1), "minItems": least, "maxItems": least + more }),
+        10 => json!({ "anyOf": [{ "type": "null" }, random_schema(random, depth - 1)] }),
+        11 => json!({ "type": "array", "prefixItems": [random_schema(random, depth - 1), { "type": "boolean" }], "items": false, "minItems": 2 }),
+        _ => {
+            let names: Vec<String> = (0..1 + random.below(4)).map(|i| format!("{}{i}", ["name", "größe", "a b", "x\"y"][random.below(4) as usize])).collect();
+            let required: Vec<&String> = names.iter().filter(|_| random.below(3) > 0).collect();
+            let members: Map<String, Value> = names.iter().map(|name| (name.clone(), random_schema(random, depth - 1))).collect();
+            json!({ "type": "object", "properties": members, "required": required, "additionalProperties": false })
+        }
+    }
+}
+
+/// Every finished answer satisfies its schema, as another crate sees it, and every unfinished one can still be finished.
+fn answers_satisfy(schemas: usize, seeds: u64) {
+    let mut engine = load(&LoadOptions::default());
+    let packed = {
+        let tokenizer = engine.tokenizer();
+        Rc::new(vocabulary(tokenizer, tokenizer.vocab_size(), tokenizer.eos_ids()).unwrap())
+    };
+    let mut random = Random::new("schemas");
+    let (mut finished, mut tokens) = (0, 0);
+    for n in 0..schemas {
+        let wanted = json!({ "type": "object", "properties": { "it": random_schema(&mut random, 3) }, "required": ["it"], "additionalProperties": false });
+        let validator = jsonschema::options().should_validate_formats(true).build(&wanted).unwrap();
+        for seed in 0..seeds {
+            let request = Request { temperature: 2.0, seed: Some(seed), max_tokens: Some(160), schema: schema(wanted.clone()), ..ask() };
+            let result = run(&mut engine, &request);
+            tokens += result.tokens.len();
+            if result.finish_reason == FinishReason::Stop {
+                finished += 1;
+                let value: Value = serde_json::from_str(&result.text).unwrap_or_else(|e| panic!("schema {n}, {wanted}: {e}: {}", result.text));
+                assert!(validator.is_valid(&value), "schema {n}, {wanted}: {}", result.text);
+            } else {
+                let grammar = block_on(InProcess.compile(json!({ "schema": wanted }).to_string(), false)).unwrap();
+                let mut constraint = Constraint::new(Rc::new(grammar), packed.clone());
+                result.tokens.iter().for_each(|id| constraint.take(*id).unwrap());
+                assert!(constraint.goes_on(), "schema {n}, {wanted}: {}", result.text);
+            }
+        }
+    }
+    println!("{finished} of {} answers finished, {tokens} tokens", schemas as u64 * seeds);
+    assert!(finished * 2 > schemas * seeds as usize, "half of them, at least");
+}
+
+#[test]
+fn answers_to_schemas_at_random_satisfy_them() {
+    answers_satisfy(15, 1);
+}
+
+#[test]
+#[ignore = "an hour: npm run test:long"]
+fn answers_to_five_hundred_schemas_satisfy_them() {
+    answers_satisfy(500, 5);
 }

@@ -59,7 +59,7 @@ impl Bench {
                 progress(loading);
             }
         };
-        let report = bench::run(&options, files.as_ref(), &InProcess, &status, &cancel).await?;
+        let report = bench::run(&options, files.as_ref(), Some(&InProcess), &status, &cancel).await?;
         keep(&report.tuning);
         println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
         println!(

@@ -98,7 +98,7 @@ impl Formats {
             return Err(Error::new(ErrorKind::UnsupportedSchema, "this model's answers and calls stand in sections: ask for a form or offer tools, not both"));
         }
         let writer = Writer::new(self, format, which, wanted.tools.iter().collect(), true, wanted.parallel, wanted.prompt, is_control);
-        let either = json!({ "union": [(format.write)(&writer)?, { "sequence": [writer::space(), root] }] });
+        let either = json!({ "union": [(format.write)(&writer)?, root] });
         Ok(thoughts::before(&writer, self.bound().ends_thoughts(format), true, either))
     }
 
@@ -108,7 +108,7 @@ impl Formats {
         let writer = Writer::new(self, format, which, Vec::new(), true, false, prompt, is_control);
         match format.answer {
             Some(answer) => answer(&writer, root),
-            None => thoughts::before(&writer, None, true, json!({ "sequence": [writer::space(), root] })),
+            None => thoughts::before(&writer, None, true, root),
         }
     }
 
