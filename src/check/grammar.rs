@@ -128,7 +128,7 @@ const SHAPES: [(u32, usize, At); 7] = [
     (12, 257, At::Top),
     (12, 512, At::Padded),
     (2, 1, At::Bottom),
-    (700, 128_256, At::Somewhere),
+    (700, 32_000, At::Somewhere),
 ];
 
 pub fn constrain(_: &'static Variant, random: &mut Random) -> Vec<Case> {
