@@ -36,7 +36,7 @@ export type MillraceModel = LanguageModelV4 & { readonly engine: Engine };
  *
  * Schemas (`generateObject`, `streamObject`, `Output`), `toolChoice` and `strict` tools are enforced. What a schema says and cannot be enforced rejects
  * with a {@link MillraceError} of code UNSUPPORTED_SCHEMA; with `providerOptions.millrace.lenient` it is left out, and is a warning. What cannot be
- * honoured (images and other files, a schema beside tools, a provider's own tools) rejects with BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`.
+ * honoured (images and other files, a provider's own tools) rejects with BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`.
  * `providerMetadata.millrace` has `timings`, and `grammar` where an answer was forced, of `engine.generate`'s result.
  */
 export function millrace(engine: Engine): MillraceModel {

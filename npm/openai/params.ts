@@ -148,8 +148,8 @@ export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
   if (choice !== 'auto') options.toolChoice = choice;
   if (!parallel && tools.length > 0) options.parallelToolCalls = false;
   const schema = schemaOf(where, params);
-  if (schema && tools.length > 0)
-    throw bad(where, 'response_format', 'and tools exclude each other: ask for JSON in a request without tools');
+  if (schema && tools.length > 0 && choice !== 'auto')
+    throw bad(where, 'response_format', 'and a call that is required exclude each other: give tool_choice "auto"');
   if (schema) options.schema = schema;
   if (params.chat_template_kwargs) options.templateOptions = params.chat_template_kwargs;
   const messages = params.messages.map((message: ChatMessage, index: number) =>

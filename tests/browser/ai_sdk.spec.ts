@@ -208,8 +208,11 @@ test('what cannot be honoured is an error that names it', async () => {
   const wrong: [string, () => PromiseLike<unknown>][] = [
     ['image/png', () => generateText({ model, messages: [{ role: 'user', content: [image] }] })],
     [
-      'response_format and tools',
-      () => generateText({ model, prompt: 'Hello', tools: { time }, output: Output.object({ schema: z.object({}) }) }),
+      'response_format and a call',
+      () => {
+        const output = Output.object({ schema: z.object({}) });
+        return generateText({ model, prompt: 'Hello', tools: { time }, toolChoice: 'required', output });
+      },
     ],
     [
       'providerOptions.millrace.stream',

@@ -240,7 +240,7 @@ plain('what cannot be honoured is an error that names it', async () => {
     [{ response_format: jsonOf({}, { name: 7 }) }, 'json_schema.name'],
     [{ response_format: jsonOf({}, { examples: [] }) }, 'json_schema.examples'],
     [{ response_format: { type: 'json_object' }, schema: {} }, 'response_format and schema'],
-    [{ response_format: { type: 'json_object' }, tools: TOOLS }, 'response_format and tools'],
+    [{ response_format: { type: 'json_object' }, tools: TOOLS, tool_choice: 'required' }, 'response_format and a call'],
     [{ n: 0 }, 'n must'],
     [{ stream_options: { include_usage: true } }, 'stream_options'],
     [{ tool_choice: 'required' }, 'tool_choice goes with tools'],

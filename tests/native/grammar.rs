@@ -10,6 +10,7 @@ use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Ove
 use millrace::grammar::{Compiler, Constraint, Grammar, Warning, vocabulary};
 use millrace::native::grammar::InProcess;
 use millrace::source::disk::open_path;
+use millrace::text::calls::Part;
 use pollster::block_on;
 use serde_json::{Map, Value, json};
 
@@ -273,4 +274,60 @@ fn answers_to_schemas_at_random_satisfy_them() {
 #[ignore = "an hour: npm run test:long"]
 fn answers_to_five_hundred_schemas_satisfy_them() {
     answers_satisfy(500, 5);
+}
+
+#[test]
+fn calls_are_forced_and_stand_beside_a_form() {
+    let mut engine = load(&LoadOptions::default());
+    let tool = |name: &str, strict: bool, key: &str, of: Value| {
+        let parameters = json!({ "type": "object", "properties": { key: of }, "required": [key], "additionalProperties": false });
+        json!({ "type": "function", "function": { "name": name, "description": "Does it.", "parameters": parameters, "strict": strict } })
+    };
+    let tools = json!([tool("set_timer", true, "minutes", json!({ "type": "integer", "minimum": 1, "maximum": 60 })), tool("paint", true, "colour", json!({ "enum": ["red", "blue"] }))]);
+    let asked = Request { tools: Some(tools), temperature: 1.5, ..ask() };
+    let calls = |engine: &mut Engine, request: &Request| {
+        let mut calls: Vec<(String, String)> = Vec::new();
+        let result = block_on(engine.generate(
+            request,
+            &mut |event| {
+                let Event::Delta(delta) = event else { return };
+                for part in &delta.parts {
+                    match part {
+                        Part::ToolCall { name, .. } => calls.push((name.clone(), String::new())),
+                        Part::Arguments { text, .. } => calls.last_mut().expect("a call").1.push_str(text),
+                        _ => {}
+                    }
+                }
+            },
+            &Cancel::new(),
+        ));
+        (result.expect("an answer"), calls)
+    };
+    for seed in 0..4 {
+        let (result, made) = calls(&mut engine, &Request { tool_choice: "required".into(), seed: Some(seed), ..asked.clone() });
+        assert!(!made.is_empty(), "{}", result.text);
+        for (name, arguments) in &made {
+            let arguments: Value = serde_json::from_str(arguments).unwrap_or_else(|e| panic!("{e}: {arguments}"));
+            match name.as_str() {
+                "set_timer" => assert!((1..=60).contains(&arguments["minutes"].as_i64().unwrap())),
+                _ => assert!(name == "paint" && ["red", "blue"].contains(&arguments["colour"].as_str().unwrap())),
+            }
+        }
+        let one = Request { tool_choice: "paint".into(), parallel_tool_calls: false, seed: Some(seed), ..asked.clone() };
+        assert_eq!(calls(&mut engine, &one).1.iter().map(|call| call.0.as_str()).collect::<Vec<_>>(), ["paint"]);
+        // A form beside tools: the one or the other, as the model likes.
+        let (result, made) = calls(&mut engine, &Request { choice: vec!["neither".into()], seed: Some(seed), ..asked.clone() });
+        assert!(!made.is_empty() || result.text == "neither", "{}", result.text);
+        let (result, made) = calls(&mut engine, &Request { tool_choice: "none".into(), seed: Some(seed), max_tokens: Some(20), ..asked.clone() });
+        assert!(made.is_empty() && result.grammar.is_none());
+    }
+    for (named, request) in [
+        ("drum", Request { tool_choice: "drum".into(), ..asked.clone() }),
+        ("toolChoice", Request { tool_choice: "required".into(), regex: Some("a".into()), ..asked.clone() }),
+        ("no tools", Request { tool_choice: "required".into(), ..ask() }),
+    ] {
+        let error = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect_err(named);
+        assert_eq!(error.kind(), ErrorKind::BadOption);
+        assert!(error.message().contains(named), "{error}");
+    }
 }
