@@ -2,13 +2,18 @@
 import process from 'node:process';
 import { Engine, MillraceError, models } from 'millrace';
 
-const { model, load = {}, prompt, conversation, remove, abortAfter } = JSON.parse(process.argv[2]);
+const { model, load = {}, prompt, conversation, remove, abortAfter, regex } = JSON.parse(process.argv[2]);
 const outcome = { supported: (await Engine.supported()).supported, globals: Object.keys(globalThis).sort() };
 try {
   const signal = abortAfter === undefined ? undefined : AbortSignal.timeout(abortAfter);
   const engine = await Engine.load({ model, lane: 'exact', ...load, signal });
   const options = { maxTokens: 13, temperature: 0, ignoreEos: true };
   outcome.tokens = Array.from((await engine.generate({ tokens: prompt }, options)).tokens);
+  if (regex) {
+    // By the second module, which lies beside the package too.
+    const { text } = await engine.generate([{ role: 'user', content: 'Hello' }], { regex, maxTokens: 30 });
+    outcome.forced = text;
+  }
   if (conversation) {
     await engine.save(conversation);
     const again = await engine.restore(conversation);

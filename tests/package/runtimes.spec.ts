@@ -29,6 +29,7 @@ interface Outcome {
   stored?: { url: string; complete: boolean; bytes: number }[];
   bad?: unknown[];
   left?: number;
+  forced?: string;
   storeError?: string;
   added: string[];
 }
@@ -120,6 +121,8 @@ for (const name of PROGRAMS)
       const missing = await start(['chat.mjs', 'nothing.gguf']);
       expect(missing.err).toMatch(/^error\[NOT_FOUND\]: there is no file or folder .*nothing\.gguf/);
       expect(missing.code).toBe(2);
+      const forced = await ask({ model: join(root, 'www', 'models', 'box.gguf'), regex: '[0-9]{3}-[a-c]' });
+      expect(forced.forced).toMatch(/^[0-9]{3}-[a-c]$/);
     });
 
     test('a model of an address is kept, and conversations are', async ({ server }) => {

@@ -73,7 +73,7 @@ impl Vocabulary {
         self.heads[4 * id + 3] != 0
     }
 
-    /// A byte that no token can write on its own, if there is one: such a vocabulary may come to a place where nothing is allowed.
+    /// A byte that no token can write on its own and a text may need, if there is one: such a vocabulary may come to a place where nothing is allowed.
     pub fn missing_byte(&self) -> Option<u8> {
         let mut there = [false; 256];
         for id in 0..self.len() {
@@ -81,7 +81,8 @@ impl Vocabulary {
                 there[usize::from(*byte)] = true;
             }
         }
-        // Bytes that UTF-8 never has are not needed.
-        (0..=255u8).find(|&b| !there[usize::from(b)] && !matches!(b, 0xc0 | 0xc1 | 0xf5..=0xff))
+        // Control characters stand in no JSON but as white space; UTF-8 never has some bytes, and no character has been given to others.
+        let needed = |b: u8| !matches!(b, 0..=0x08 | 0x0b | 0x0c | 0x0e..=0x1f | 0x7f | 0xc0 | 0xc1 | 0xf1..=0xff);
+        (0..=255u8).find(|&b| !there[usize::from(b)] && needed(b))
     }
 }
