@@ -3,6 +3,8 @@ import type { Made } from './grammar.ts';
 import type { DeviceEvent, EngineNews, RawPart } from './protocol.ts';
 import type { BenchRows } from './options.generated.ts';
 import type {
+  AdapterInfo,
+  EngineInfo,
   FetchingOptions,
   GenerateOptions,
   GenerateResult,
@@ -269,7 +271,10 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   shape: string;
   quant: string;
   lane: string;
-  adapter: { vendor: string; name: string; features: string[]; subgroup: [number, number] };
+  /** Of the engine. What may be missing is missing in files of older versions. */
+  version?: string;
+  adapter: Pick<AdapterInfo, 'vendor' | 'name' | 'features' | 'subgroup'> & Partial<AdapterInfo>;
+  self_test?: EngineInfo['self_test'];
   prompt: number;
   gen: number;
   load_ms: number;
@@ -289,7 +294,6 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   prefill_profile?: PrefillRow[];
   /** GPU time of passes of few rows, ms. */
   few_rows?: { rows: number; ms: number }[];
-  /** Second turns: tokens of the first prompt, of the second, those not read again, ms to the first token. */
   /** Answers forced into a form, in turns with free ones. */
   forced?: {
     states: number;
@@ -302,6 +306,7 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
     readbacks: [number, number];
     created: number;
   };
+  /** Second turns: tokens of the first prompt, of the second, those not read again, ms to the first token. */
   second_turn?: { after: number; tokens: number; cached: number; ttft_ms: number }[];
   kernels?: KernelBenchRow[];
 }

@@ -132,7 +132,19 @@ function report(options: BenchOptions, speed: number): BenchReport {
     shape: options.shape ?? 'box',
     quant: options.quant ?? 'q8_0',
     lane: options.lane ?? 'fast',
-    adapter: { vendor: 'nvidia', name: 'NVIDIA H100 80GB HBM3', features: [], subgroup: [32, 32] },
+    version: '0.1.0',
+    adapter: {
+      vendor: 'nvidia',
+      name: 'NVIDIA H100 80GB HBM3',
+      features: ['subgroups'],
+      subgroup: [32, 32],
+      max_buffer: 2 ** 32,
+      binding_limit: 2 ** 31,
+      max_invocations: 1024,
+      max_workgroups: 65535,
+      poll_ms: 0.25,
+    },
+    self_test: { checked: 12, ms: 300, wrong: [] },
     prompt,
     gen,
     load_ms: 900,
@@ -229,6 +241,11 @@ test('waits for its form, keeps runs, compares them, and gives them away', async
     '| Figure | This run | Earlier run | Ratio |',
     '| Decode | 1,301.7 tokens/s | 1,485.4 tokens/s | × 0.88 worse |',
     '| gate_up |',
+    '| Features | subgroups |',
+    '| Limits | buffer 4,096 MiB, binding 2,048 MiB, 1024 invocations, 65535 workgroups |',
+    '| A wait for nothing | 0.25 ms |',
+    '| Self-test | 12 kernels, none wrong |',
+    'Browser: Mozilla',
   ])
     expect(markdown).toContain(text);
   await page.getByRole('button', { name: 'Copy as JSON' }).click();

@@ -107,7 +107,7 @@ async function run(address: URLSearchParams): Promise<void> {
     } else {
       const address_ = new URLSearchParams(address);
       address_.delete('report');
-      const run: KeptRun = { date, address: address_.toString(), report };
+      const run: KeptRun = { date, address: address_.toString(), browser: navigator.userAgent, report };
       // A browser that keeps nothing still measures.
       await keep(run).catch(() => undefined);
       shown = run;

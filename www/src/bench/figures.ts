@@ -93,6 +93,26 @@ function details(r: BenchReport): Map<string, string> {
       `${n(r.forced.forced_tok_s)} tok/s, ${n(r.forced.free_tok_s)} free: ${n(r.forced.ratio * 100)} %`,
     );
   add('GPU', adapter(r));
+  // Files of older versions have less.
+  const { features = [], max_buffer = 0, binding_limit, poll_ms, pumped_poll_ms, ...limits } = r.adapter;
+  add('Features', features.length > 0 ? features.join(', ') : 'none');
+  if (binding_limit !== undefined)
+    add(
+      'Limits',
+      `buffer ${n(max_buffer / 2 ** 20, 0)} MiB, binding ${n(binding_limit / 2 ** 20, 0)} MiB, ${limits.max_invocations} invocations, ${limits.max_workgroups} workgroups`,
+    );
+  if (poll_ms !== undefined)
+    add(
+      'A wait for nothing',
+      `${n(poll_ms, 2)} ms${pumped_poll_ms === undefined ? '' : `, ${n(pumped_poll_ms, 2)} ms with empty submissions`}`,
+    );
+  if (r.self_test)
+    add(
+      'Self-test',
+      r.self_test.skipped ??
+        `${r.self_test.checked} kernels, ${r.self_test.wrong.length === 0 ? 'none wrong' : `wrong: ${r.self_test.wrong.join(', ')}`}`,
+    );
+  if (r.version !== undefined) add('Millrace', r.version);
   return new Map(entries);
 }
 
@@ -125,7 +145,9 @@ export function differences(a: BenchReport, b: BenchReport): string[] {
 export function toMarkdown(run: KeptRun, earlier: KeptRun | null): string {
   const parts = [
     `### Millrace: ${title(run.report)}`,
-    about(run.report, run.date) + (run.address ? `  \nParameters: \`?${run.address}\`` : ''),
+    about(run.report, run.date) +
+      (run.address ? `  \nParameters: \`?${run.address}\`` : '') +
+      (run.browser ? `  \nBrowser: ${run.browser}` : ''),
   ];
   if (earlier) parts.push(`Earlier run: ${title(earlier.report)}, ${about(earlier.report, earlier.date)}`);
   parts.push(markdown(table(run.report, earlier?.report ?? null)));

@@ -9,6 +9,8 @@ export interface KeptRun {
   date: number;
   /** The parameters, as the address has them; empty where they are not known. */
   address: string;
+  /** What the browser calls itself, where that is known. */
+  browser?: string;
   report: BenchReport;
 }
 
@@ -43,8 +45,8 @@ export async function forget(id?: number): Promise<void> {
 }
 
 /** A run as JSON: the engine's report, its date and its parameters. */
-export function toJson({ report, date, address }: KeptRun): string {
-  return JSON.stringify({ ...report, date: new Date(date).toISOString(), address }, null, 2);
+export function toJson({ report, date, address, browser }: KeptRun): string {
+  return JSON.stringify({ ...report, date: new Date(date).toISOString(), address, browser }, null, 2);
 }
 
 const NUMBERS = [
