@@ -283,7 +283,10 @@ fn calls_are_forced_and_stand_beside_a_form() {
         let parameters = json!({ "type": "object", "properties": { key: of }, "required": [key], "additionalProperties": false });
         json!({ "type": "function", "function": { "name": name, "description": "Does it.", "parameters": parameters, "strict": strict } })
     };
-    let tools = json!([tool("set_timer", true, "minutes", json!({ "type": "integer", "minimum": 1, "maximum": 60 })), tool("paint", true, "colour", json!({ "enum": ["red", "blue"] }))]);
+    let tools = json!([
+        tool("set_timer", true, "minutes", json!({ "type": "integer", "minimum": 1, "maximum": 60 })),
+        tool("paint", true, "colour", json!({ "enum": ["red", "blue"] }))
+    ]);
     let asked = Request { tools: Some(tools), temperature: 1.5, ..ask() };
     let calls = |engine: &mut Engine, request: &Request| {
         let mut calls: Vec<(String, String)> = Vec::new();

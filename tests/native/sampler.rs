@@ -72,7 +72,13 @@ impl<'a, D: Device> Sampler<'a, D> {
             buffers.push(("logits", self.logits.clone()));
         }
         buffers.extend(more);
-        pollster::block_on(self.device.run(find(kernel, if kernel == "advance" { &[("grammar", "free")] } else { &[] }).unwrap(), &overrides, &mut buffers, [groups, 1, 1])).unwrap();
+        pollster::block_on(self.device.run(
+            find(kernel, if kernel == "advance" { &[("grammar", "free")] } else { &[] }).unwrap(),
+            &overrides,
+            &mut buffers,
+            [groups, 1, 1],
+        ))
+        .unwrap();
         buffers.into_iter().find(|b| b.0 == wanted).unwrap().1
     }
 
