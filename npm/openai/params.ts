@@ -76,14 +76,17 @@ const NEUTRAL: Record<string, (value: unknown) => boolean> = {
   suffix: (value) => value === '',
 };
 
+const unknownBeside = (names: readonly string[]): string =>
+  `is not a parameter that can be honoured here (known: ${names.join(', ')})`;
+const FLAG = 'must be true or false';
+
 /** Checks names, and that nothing is asked for that is not there; what is null counts as absent. */
 function known<T extends object>(where: string, given: T, names: readonly string[]): Partial<T> {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
     throw new MillraceError('BAD_OPTION', `${where}: the parameters must be an object`);
   const params = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null && value !== undefined));
   for (const [name, value] of Object.entries(params)) {
-    if (!names.includes(name))
-      throw bad(where, name, `is not a parameter that can be honoured here (known: ${names.join(', ')})`);
+    if (!names.includes(name)) throw bad(where, name, unknownBeside(names));
     if (NEUTRAL[name]?.(value) === false)
       throw bad(where, name, `is ${JSON.stringify(value)}: this version cannot do that; leave it out`);
   }
@@ -102,15 +105,9 @@ function common(
     throw new MillraceError('NOT_FOUND', message, { data: { option: 'model' } });
   }
   if (!Number.isInteger(n) || n! < 1 || n! > 128) throw bad(where, 'n', 'must be a whole number from 1 to 128');
-  if (typeof stream !== 'boolean') throw bad(where, 'stream', 'must be true or false');
+  if (typeof stream !== 'boolean') throw bad(where, 'stream', FLAG);
   if (about && !stream) throw bad(where, 'stream_options', 'goes with stream: true');
-  const unknown = Object.keys(about ?? {}).find((name) => name !== 'include_usage');
-  if (unknown)
-    throw bad(
-      where,
-      `stream_options.${unknown}`,
-      'is not a parameter that can be honoured here (known: include_usage)',
-    );
+  only(where, 'stream_options', about ?? {}, ['include_usage']);
   const limit = params.max_completion_tokens ?? params.max_tokens;
   if (
     params.max_tokens !== undefined &&
@@ -136,10 +133,10 @@ export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
   if (!Array.isArray(params.messages) || params.messages.length === 0)
     throw bad(where, 'messages', 'must be a list of at least one message');
   const { logprobs = false, top_logprobs: top, ...others } = params;
-  if (typeof logprobs !== 'boolean') throw bad(where, 'logprobs', 'must be true or false');
+  if (typeof logprobs !== 'boolean') throw bad(where, 'logprobs', FLAG);
   if (top !== undefined && !logprobs) throw bad(where, 'top_logprobs', 'goes with logprobs: true');
   const { parallel_tool_calls: parallel = true } = params;
-  if (typeof parallel !== 'boolean') throw bad(where, 'parallel_tool_calls', 'must be true or false');
+  if (typeof parallel !== 'boolean') throw bad(where, 'parallel_tool_calls', FLAG);
   const asked = common(where, others, loaded);
   const { options } = asked;
   if (logprobs) options.logprobs = top ?? 0;
@@ -191,20 +188,14 @@ function only<T extends object>(
     throw bad(where, option, 'must be an object');
   const entries = Object.entries(given).filter(([, value]) => value !== null && value !== undefined);
   const unknown = entries.find(([name]) => !(names as readonly string[]).includes(name))?.[0];
-  if (unknown !== undefined)
-    throw bad(
-      where,
-      `${option}.${unknown}`,
-      `is not a parameter that can be honoured here (known: ${names.join(', ')})`,
-    );
+  if (unknown !== undefined) throw bad(where, `${option}.${unknown}`, unknownBeside(names));
   return Object.fromEntries(entries) as T;
 }
 
 /** The schema that `response_format` asks for; null where it asks for any text. */
 function schemaOf(where: string, params: Partial<ChatCompletionParams>): Record<string, unknown> | null {
   const { response_format: format } = params;
-  if (format === undefined || format === null) return null;
-  if (format.type === 'text') return null;
+  if (!format || format.type === 'text') return null;
   if (params.schema !== undefined || params.regex !== undefined || params.choice !== undefined)
     throw bad(where, 'response_format', 'and schema, regex and choice exclude each other: give one of them');
   if (format.type === 'json_object') {
@@ -226,8 +217,7 @@ function schemaOf(where: string, params: Partial<ChatCompletionParams>): Record<
   for (const [key, value] of Object.entries({ name, description }))
     if (value !== undefined && typeof value !== 'string') throw bad(where, `${option}.${key}`, 'must be a text');
   // Without it, too, the schema is enforced.
-  if (strict !== undefined && typeof strict !== 'boolean')
-    throw bad(where, `${option}.strict`, 'must be true or false');
+  if (strict !== undefined && typeof strict !== 'boolean') throw bad(where, `${option}.strict`, FLAG);
   if (schema === undefined) throw bad(where, `${option}.schema`, 'is missing: json_object is for JSON of any kind');
   if (typeof schema !== 'object' || Array.isArray(schema)) throw bad(where, `${option}.schema`, 'must be an object');
   return schema;

@@ -1,6 +1,7 @@
 // What the picker says of a model before anything of it is fetched.
 import { expect, test } from '@playwright/test';
-import { type Device, KNOWN, nameOf, verdict } from '../../www/src/shared/known.ts';
+import { type Device, verdict } from '../../www/src/shared/fit.ts';
+import { KNOWN, nameOf } from '../../www/src/shared/known.ts';
 
 const GPU: Device = { gpu: 'a GPU', software: false, memory: { bytes: 8 * 2 ** 30, more: true }, storage: null };
 const SMALL = { bytes: 0.8e9, beside: 0.2e9 };

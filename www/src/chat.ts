@@ -2,8 +2,8 @@
 import { type Message, MillraceError, type Run, type RunEvent } from 'millrace';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
+import { setUpDrop } from './chat/drop.ts';
 import { firstModel, isFatal, Loader, type Model } from './chat/loader.ts';
-import * as picker from './chat/picker.ts';
 import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
 import * as stage from './chat/stage.ts';
@@ -51,8 +51,9 @@ const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
 });
 
 settings.setUp(() => load(loader.state.model));
-stage.setUp(loader, picker.open);
-picker.setUp(() => ('url' in loader.state.model ? loader.state.model.url : null), load);
+stage.setUp(loader, openPicker);
+get('open-models').addEventListener('click', openPicker);
+setUpDrop(load);
 transcript.setUp({ onEdit: askAgain, onRegenerate: regenerate });
 sidebar.setUp({
   current: () => conversation,
@@ -110,6 +111,20 @@ async function begin(): Promise<void> {
 function painted(): Promise<unknown> {
   if (document.visibilityState === 'hidden') return Promise.resolve();
   return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+}
+
+let picker: Promise<typeof import('./chat/picker.ts')> | null = null;
+
+/** Opens the dialog that chooses a model, which few visits need. */
+function openPicker(): void {
+  picker ??= import('./chat/picker.ts').then((it) => {
+    it.setUp(() => ('url' in loader.state.model ? loader.state.model.url : null), load);
+    return it;
+  });
+  picker.then(
+    (it) => it.open(),
+    () => void (picker = null),
+  );
 }
 
 function load(model: Model): void {

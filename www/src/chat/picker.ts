@@ -1,9 +1,11 @@
-// The dialog that chooses a model: those of this browser, well-known ones with a word on whether they fit, an address, files.
+// The dialog that chooses a model: those of this browser, well-known ones with a word on whether they fit, an address, files. Loaded when it is first
+// opened.
 import { models, type StoredModel } from 'millrace';
 import { closeOutside } from '../shared/dialog.ts';
 import { get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
-import { type Device, KNOWN, lookAtDevice, nameOf, verdict } from '../shared/known.ts';
+import { type Device, lookAtDevice, verdict } from '../shared/fit.ts';
+import { KNOWN, nameOf } from '../shared/known.ts';
 import { BOX } from '../shared/model_name.ts';
 import { fromFiles, fromUrl, type Model } from './loader.ts';
 
@@ -25,7 +27,6 @@ export function setUp(now: Current, onChoose: (model: Model) => void): void {
     dialog.close();
     onChoose(model);
   };
-  get('open-models').addEventListener('click', open);
   get('model-url-form').addEventListener('submit', (event) => {
     event.preventDefault();
     const url = field.value.trim();
@@ -37,7 +38,6 @@ export function setUp(now: Current, onChoose: (model: Model) => void): void {
     (target as HTMLInputElement).value = '';
   });
   closeOutside(dialog);
-  setUpDrop();
 }
 
 export function open(): void {
@@ -47,27 +47,6 @@ export function open(): void {
   dialog.showModal();
   field.focus();
   void Promise.all([lookAtDevice(), models.list().catch(() => [])]).then(([device, stored]) => fill(device, stored));
-}
-
-/** Files can be dropped wherever one likes. */
-function setUpDrop(): void {
-  const shade = get('dropping');
-  const carriesFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
-  document.addEventListener('dragover', (event) => {
-    if (!carriesFiles(event)) return;
-    event.preventDefault();
-    shade.hidden = false;
-  });
-  document.addEventListener('dragleave', (event) => {
-    if (event.relatedTarget === null) shade.hidden = true;
-  });
-  document.addEventListener('drop', (event) => {
-    shade.hidden = true;
-    if (!carriesFiles(event)) return;
-    event.preventDefault();
-    const files = [...event.dataTransfer!.files];
-    if (files.length > 0) choose(fromFiles(files));
-  });
 }
 
 interface Row {
