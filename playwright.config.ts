@@ -3,7 +3,7 @@ import { browserFlags, findBrowser } from './scripts/lib/browser.mjs';
 
 const executablePath = (await findBrowser()) ?? undefined;
 
-export default defineConfig({
+export default defineConfig<object, { device: 'auto' | 'gpu' | 'cpu' }>({
   testDir: 'tests/browser',
   outputDir: 'test-results',
   // A software GPU takes seconds to compile a model's kernels, and more on a busy machine.
@@ -17,6 +17,8 @@ export default defineConfig({
   projects: [
     { name: 'kernels', testMatch: 'kernels.spec.ts' },
     { name: 'pages', testIgnore: 'kernels.spec.ts' },
+    // What is above the device, again.
+    { name: 'cpu', testMatch: /(api|grammar|queue|tools)\.spec\.ts/, use: { device: 'cpu' } },
   ],
   reporter: [['list']],
   use: {

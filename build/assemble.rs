@@ -61,8 +61,12 @@ impl<T: Copy> PerAxis<T> {
     fn of(&self, axes: &[(String, String)]) -> Option<T> {
         match self {
             Self::One(value) => Some(*value),
-            // Weight types and cache types are not asked: `f16` is one of theirs too.
-            Self::By(values) => axes.iter().filter(|(axis, _)| axis != "weight" && axis != "kv").find_map(|(_, value)| values.get(value)).copied(),
+            // Weight types and cache types are not asked: `f16` is one of theirs too. What is said of two axes comes first, `f32-sg16`.
+            Self::By(values) => {
+                let asked = || axes.iter().filter(|(axis, _)| axis != "weight" && axis != "kv").map(|(_, value)| value);
+                let both = asked().flat_map(|a| asked().map(move |b| format!("{a}-{b}"))).find_map(|pair| values.get(&pair));
+                both.or_else(|| asked().find_map(|value| values.get(value))).copied()
+            }
         }
     }
 }
@@ -78,7 +82,6 @@ fn of<T: Copy>(what: &str, variant: &str, value: &Option<PerAxis<T>>, axes: &[(S
 impl From<&Argument> for Value {
     fn from(argument: &Argument) -> Self {
         match argument {
-            Argument::Text(text) => Self::from(text.as_str()),
             Argument::Number(number) => Self::from(*number),
             Argument::Pair(pair) => Self::from(pair.to_vec()),
         }
@@ -87,10 +90,6 @@ impl From<&Argument> for Value {
 
 /// Axes that a template may have.
 const AXES: [&str; 9] = ["weight", "act", "out", "kv", "tiles", "width", "span", "grammar", "reduce"];
-
-fn axis_name(axis: &str) -> &'static str {
-    AXES.into_iter().find(|known| *known == axis).unwrap_or_default()
-}
 
 /// Invocations that share a row where the `reduce` axis does not say (`sg32`: 32 by subgroup shuffles).
 const LANES_WITHOUT_SUBGROUPS: u32 = 8;
@@ -107,7 +106,7 @@ pub struct Assembled {
     pub matrices: bool,
     /// The template, relative to shaders/.
     pub template: String,
-    /// What the template is rendered with.
+    /// What the template is rendered with beside the axes.
     pub context: Vec<(&'static str, Argument)>,
     /// WGSL without `enable` lines, comments and blank lines.
     pub source: String,
@@ -118,7 +117,6 @@ pub struct Assembled {
 /// A value that a template sees.
 #[derive(Clone)]
 pub enum Argument {
-    Text(String),
     Number(u32),
     Pair([u32; 2]),
 }
@@ -163,6 +161,7 @@ pub fn assemble(shaders: &Path, wanted: &Wanted) -> Result<Shaders, String> {
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
     let numbers: toml::Table = table.remove("numbers").and_then(|n| n.try_into().ok()).ok_or("variants.toml: there is no table [numbers]")?;
+    let lists: Lists = table.remove("lists").and_then(|l| l.try_into().ok()).ok_or("variants.toml: there is no table [lists] of lists of texts")?;
     let numbers: Numbers = numbers
         .into_iter()
         .map(|(name, number)| Ok((name.clone(), number.try_into().map_err(|e| format!("variants.toml: [numbers] {name}: {e}"))?)))
@@ -181,7 +180,8 @@ pub fn assemble(shaders: &Path, wanted: &Wanted) -> Result<Shaders, String> {
     }
     let mut variants = Vec::new();
     for (name, mut value) in table {
-        resolve(&mut value, &numbers).map_err(|wanted| format!("variants.toml: [{name}]: there is no {wanted} in [numbers]"))?;
+        spread(&mut value, &lists);
+        resolve(&mut value, &numbers).map_err(|wanted| format!("variants.toml: [{name}]: there is no {wanted} in [numbers] or [lists]"))?;
         let kernel: Kernel = value.try_into().map_err(|e| format!("variants.toml: [{name}]: {e}"))?;
         if kernel.feature.as_ref().is_none_or(|feature| (wanted.feature)(feature)) {
             variants.extend(expand(&env, &name, &kernel, wanted)?);
@@ -189,6 +189,32 @@ pub fn assemble(shaders: &Path, wanted: &Wanted) -> Result<Shaders, String> {
     }
     drop(env);
     Ok(Shaders { variants, templates, numbers })
+}
+
+/// Name -> the texts that "$name" stands for in an array.
+type Lists = BTreeMap<String, Vec<String>>;
+
+/// Puts the texts of a list in the place of "$name" in an array, and in the place of a table of an array that says `key = "$name"` one for each text.
+fn spread(value: &mut toml::Value, lists: &Lists) {
+    let list = |value: &toml::Value| value.as_str().and_then(|text| text.strip_prefix('$')).and_then(|name| lists.get(name));
+    match value {
+        toml::Value::Array(values) => {
+            *values = std::mem::take(values)
+                .into_iter()
+                .flat_map(|value| {
+                    if let Some(texts) = list(&value) {
+                        return texts.iter().map(|text| text.as_str().into()).collect();
+                    }
+                    let named = value.as_table().and_then(|table| table.iter().find_map(|(key, value)| Some((key.clone(), list(value)?))));
+                    let (Some((key, texts)), toml::Value::Table(table)) = (named, &value) else { return vec![value] };
+                    let with = |text: &String| table.clone().into_iter().chain([(key.clone(), text.as_str().into())]).collect::<toml::Table>().into();
+                    texts.iter().map(with).collect()
+                })
+                .collect();
+        }
+        toml::Value::Table(table) => table.iter_mut().for_each(|(_, value)| spread(value, lists)),
+        _ => {}
+    }
 }
 
 /// Puts the number in the place of each "$name"; the name where there is none.
@@ -248,13 +274,13 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel, wanted: &Wanted) -> Re
         if let (None, Some(workgroup), Some(rows)) = (tile, workgroup, rows) {
             tile = Some([rows * workgroup / lanes.max(1), 1]);
         }
-        let texts = axes.iter().map(|(axis, value)| (axis_name(axis), Argument::Text(value.clone())));
         let numbers = [("workgroup", workgroup), ("rows", rows), ("lanes", Some(lanes))];
-        let mut context: Vec<(&'static str, Argument)> = texts.collect();
-        context.push(("kernel", Argument::Text(name.to_owned())));
+        let mut context: Vec<(&'static str, Argument)> = Vec::new();
         context.extend(numbers.into_iter().filter_map(|(key, value)| Some((key, Argument::Number(value?)))));
         context.extend(tile.map(|tile| ("tile", Argument::Pair(tile))));
         let mut values: BTreeMap<&str, Value> = context.iter().map(|(key, value)| (*key, value.into())).collect();
+        values.extend(axes.iter().map(|(axis, value)| (axis.as_str(), value.into())));
+        values.insert("kernel", name.into());
         values.insert("matrices", (kernel.matrices && wanted.matrices).into());
         if wanted.emulated {
             values.insert("emulated", "_emulated".into());
@@ -283,9 +309,9 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel, wanted: &Wanted) -> Re
     Ok(out)
 }
 
-/// How many invocations share a row: the number in `sg32`; 0 for a kernel whose `reduce` axis has no such value.
+/// How many invocations share a row: the number in `sg32` or `wg32`; 0 for a kernel whose `reduce` axis has no such value.
 fn lanes(axes: &[(String, String)], kernel: &Kernel) -> u32 {
-    let number = |value: &str| value.strip_prefix("sg").and_then(|n| n.parse().ok());
+    let number = |value: &str| value.strip_prefix("sg").or(value.strip_prefix("wg")).and_then(|n| n.parse().ok());
     let Some((_, value)) = axes.iter().find(|a| a.0 == "reduce") else { return 0 };
     let numbered = kernel.axes["reduce"].as_array().is_some_and(|values| values.iter().any(|v| v.as_str().and_then(number).is_some()));
     number(value).unwrap_or(if numbered { LANES_WITHOUT_SUBGROUPS } else { 0 })
@@ -303,10 +329,10 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "out" => &["f32", "f16", "q8", "add"],
             "tiles" => &["one", "many"],
             "kv" => &["f32", "f16", "q8"],
-            "width" => &["e64", "e128", "e256"],
-            "span" => &["n64", "n128"],
+            "width" => &["e64", "e128", "e256", "e512"],
+            "span" => &["n64", "n128", "r16", "r32", "r48", "r64"],
             "grammar" => &["free", "walk"],
-            "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg"],
+            "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg32", "wg16", "wg"],
             _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: {}", AXES.join(", "))),
         };
         if let Some(value) = values.iter().find(|v| !known.is_empty() && !known.contains(&v.as_str())) {

@@ -1,5 +1,6 @@
-//! The kernel table as Rust: `OUT_DIR/kernels.rs`. Variants are a few numbers each and are rendered again where they are compiled: their
-//! texts would be most of what a page downloads. One WGSL file a variant lies beside it, for tools that check shaders.
+//! The kernel table as Rust: `OUT_DIR/kernels.rs`. Variants are rendered again where they are compiled: their texts would be most of what a page
+//! downloads. Those that differ in the weight type alone are one entry: there are ten types for every other number. One WGSL file a variant lies
+//! beside the table, for tools that check shaders.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -17,7 +18,9 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &Templates, numbers: 
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut names: Vec<&str> = Vec::new();
     let mut code = String::new();
-    let _ = writeln!(code, "static VARIANTS: &[Variant] = &[");
+    // What is said of a family, and the weight types of its members; none where there is no such axis.
+    let mut families: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut weights: Vec<&str> = Vec::new();
     for (v, r) in table {
         if names.last() != Some(&v.kernel.as_str()) {
             names.push(&v.kernel);
@@ -30,14 +33,28 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &Templates, numbers: 
         let overrides: String =
             r.overrides.iter().map(|(name, default, ty)| format!("Override {{ name: {name:?}, default: {default:?}, ty: OverrideType::{ty} }}, ")).collect();
         let context: String = v.context.iter().map(|(key, value)| format!("({key:?}, Argument::{}), ", argument(value))).collect();
-        let _ = writeln!(
-            code,
-            "Variant {{ kernel: {:?}, name: {:?}, axes: &{:?}, template: {:?}, context: &[{context}], \
-             workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, lanes: {}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {}, matrices: {} }},",
-            v.kernel, v.name, v.axes, v.template, r.workgroup, r.workgroup_bytes, v.tile, v.lanes, r.subgroups, r.f16, v.matrices,
+        let (weight, axes) = match v.axes.as_slice() {
+            [(axis, weight), rest @ ..] if axis == "weight" => (Some(weight.as_str()), rest),
+            axes if axes.iter().any(|(axis, _)| axis == "weight") => return Err(format!("{}: weight is not its first axis", v.label())),
+            axes => (None, axes),
+        };
+        let family = format!(
+            "kernel: {:?}, axes: &{axes:?}, template: {:?}, context: &[{context}], \
+             workgroup: {:?}, workgroup_bytes: {}, tile: {:?}, lanes: {}, bindings: &[{bindings}], overrides: &[{overrides}], subgroups: {}, f16: {}, matrices: {}",
+            v.kernel, v.template, r.workgroup, r.workgroup_bytes, v.tile, v.lanes, r.subgroups, r.f16, v.matrices,
         );
+        let at = families.iter().position(|(known, _)| *known == family).unwrap_or_else(|| {
+            families.push((family, Vec::new()));
+            families.len() - 1
+        });
+        families[at].1.extend(weight);
+        weights.extend(weight.filter(|weight| !weights.contains(weight)));
     }
-    let _ = writeln!(code, "];\nstatic KERNELS: &[&str] = &{names:?};");
+    let _ = writeln!(code, "static FAMILIES: &[Family] = &[");
+    for (family, weights) in &families {
+        let _ = writeln!(code, "Family {{ {family}, weights: &{weights:?} }},");
+    }
+    let _ = writeln!(code, "];\nstatic WEIGHTS: &[&str] = &{weights:?};\nstatic KERNELS: &[&str] = &{names:?};");
     // Which kernels these are: what was found out about others does not count for them.
     let mut hasher = DefaultHasher::new();
     table.iter().for_each(|(v, _)| (&v.kernel, &v.name, &v.source).hash(&mut hasher));
@@ -57,7 +74,6 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &Templates, numbers: 
 
 fn argument(value: &Argument) -> String {
     match value {
-        Argument::Text(text) => format!("Text({text:?})"),
         Argument::Number(number) => format!("Number({number})"),
         Argument::Pair(pair) => format!("Pair({pair:?})"),
     }

@@ -103,3 +103,38 @@ pub fn valueless(text: &str) -> Option<&str> {
     let ends = |line: &&str| line.split("//").next().is_some_and(|code| code.trim_end().ends_with(';') && !code.contains('='));
     text.lines().find(|line| declares(line) && ends(line))
 }
+
+/// A line with operators that WGSL wants told apart by brackets, if there is one: a shift, or one of `&`, `|` and `^`, beside another operator. naga
+/// gives them an order of its own, browsers refuse them.
+pub fn mixed(text: &str) -> Option<&str> {
+    const KINDS: [&[&str]; 6] = [&["<<", ">>"], &["&"], &["|"], &["^"], &["+", "-", "*", "/", "%"], &["<", ">", "<=", ">=", "==", "!="]];
+    // Which kinds there were at each depth since the last comma, semicolon, assignment or logical operator.
+    let mut open = vec![0_u8];
+    for line in text.lines() {
+        for word in line.split("//").next().unwrap_or_default().split_inclusive([' ', '(', ')', '[', ']', '{', '}', ',', ';']) {
+            let word_end = word.chars().last();
+            let kind = KINDS.iter().position(|kind| kind.contains(&word.trim_end_matches(' ')));
+            let level = open.last_mut()?;
+            match kind {
+                // Two shifts are as wrong as a shift and a sum; comparisons stand between shifts and sums, never beside the other three.
+                Some(kind) if kind == 0 && *level & 0b1_1111 != 0 || (1..4).contains(&kind) && *level & !(1 << kind) != 0 => return Some(line),
+                Some(4) if *level & 0b1111 != 0 => return Some(line),
+                Some(5) if *level & 0b1110 != 0 => return Some(line),
+                Some(5) => *level = 0,
+                Some(kind) => *level |= 1 << kind,
+                None if word.trim_end_matches(' ').ends_with('=') || matches!(word.trim_end(), "&&" | "||" | "return") => *level = 0,
+                None => {}
+            }
+            match word_end {
+                Some('(' | '[' | '{') => open.push(0),
+                Some(')' | ']' | '}') if open.len() > 1 => drop(open.pop()),
+                Some(',' | ';') => *open.last_mut()? = 0,
+                _ => {}
+            }
+            if matches!(word_end, Some('{' | '}')) {
+                *open.last_mut()? = 0;
+            }
+        }
+    }
+    None
+}

@@ -40,10 +40,12 @@ struct Row {
 }
 
 /// The structs: the file, the name, what it derives and what it is.
-const HOLDERS: [(&str, &str, &str, &str); 5] = [
+const HOLDERS: [(&str, &str, &str, &str); 7] = [
     ("fetching", "DownloadOptions", "Clone", "How to download."),
     ("load", "LoadOptions", "Debug, Clone", "How to load a model."),
     ("generate", "Request", "Debug, Clone", "One generation."),
+    ("embed", "EmbedOptions", "Debug, Clone", "How to embed."),
+    ("rerank", "RerankOptions", "Debug, Clone", "How to judge documents."),
     ("bench", "Options", "Debug, Clone", "What to measure."),
     ("Page", "PageOptions", "Debug, Clone", "What a page alone can say about a load."),
 ];
@@ -91,7 +93,9 @@ pub fn write(table: &Path, out: &Path) -> Result<(), String> {
 /// A struct, its default and what it is as rows.
 fn holder(rows: &[(String, Row)], name: &str, derives: &str, about: &str) -> Result<String, String> {
     let (mut fields, mut defaults, mut table, mut set, mut get) = (String::new(), String::new(), String::new(), String::new(), String::new());
-    for (option, row) in rows {
+    // A row's number is its place, in a page too: what is not there comes last.
+    let (ours, everybodys): (Vec<_>, Vec<_>) = rows.iter().partition(|(_, row)| row.only.is_some());
+    for (option, row) in everybodys.into_iter().chain(ours) {
         let field = row.field(option);
         let (ty, default, asked) = (row.ty()?, row.default_code()?, row.row()?);
         let _ = writeln!(fields, "    /// {}\n    pub {field}: {ty},", row.about());
@@ -117,6 +121,7 @@ fn holder(rows: &[(String, Row)], name: &str, derives: &str, about: &str) -> Res
 pub struct {name} {{
 {fields}}}
 
+#[allow(clippy::derivable_impls, reason = \"a row may have a default of its own\")]
 impl Default for {name} {{
     fn default() -> Self {{
         Self {{
@@ -213,6 +218,7 @@ impl Row {
             "name" => own.unwrap_or("String"),
             "biases" => "BTreeMap<u32, f32>",
             "variants" => "Vec<(String, String)>",
+            "scaled" => "crate::base::options::Scaled",
             "object" => "Map<String, Value>",
             "objects" => "Value",
             "rust" => own.ok_or("a row of kind rust needs its type")?,
@@ -224,7 +230,7 @@ impl Row {
     fn optional(&self) -> bool {
         self.default.is_none()
             && match self.kind.as_str() {
-                "number" | "whole" | "flag" | "text" | "name" | "objects" => true,
+                "number" | "whole" | "flag" | "text" | "name" | "objects" | "scaled" => true,
                 // Where an empty one says the same as none, the row gives the type.
                 "object" => self.r#type.is_none(),
                 _ => false,
@@ -268,6 +274,7 @@ impl Row {
             "name" => format!("{kind}Name(&{:?})", self.names),
             "biases" => format!("{kind}Biases({})", bounds()?),
             "variants" => format!("{kind}Variants"),
+            "scaled" => format!("{kind}Scaled({})", bounds()?),
             "object" => format!("{kind}Object"),
             "objects" => format!("{kind}Objects"),
             _ => String::new(),
@@ -285,6 +292,7 @@ impl Row {
             "texts" => "given.texts()".into(),
             "biases" => "given.biases()".into(),
             "variants" => "given.variants()".into(),
+            "scaled" => "given.scaled()".into(),
             "object" => "if let Value::Object(map) = given.json() { map } else { Map::new() }".into(),
             _ => "given.json()".into(),
         };
@@ -304,6 +312,7 @@ impl Row {
             "biases" => format!("{given}Pairs(x.into_iter().map(|(id, bias)| (id.to_string(), bias.into())).collect())"),
             "variants" => format!("{given}Pairs(x.into_iter().map(|(of, name)| (of, name.into())).collect())"),
             "object" => format!("{given}Json(Value::Object(x))"),
+            "scaled" => format!("{given}Json(x.json())"),
             _ => format!("{given}Json(x)"),
         };
         let copied = matches!(self.kind.as_str(), "number" | "whole" | "flag") || self.kind == "name" && self.r#type.is_some();

@@ -4,7 +4,7 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Expression, Literal, Module, ScalarKind, StorageAccess, TypeInner};
 
 use crate::assemble::Assembled;
-use crate::lines::{origin, valueless};
+use crate::lines::{mixed, origin, valueless};
 
 /// What WebGPU's default limits allow.
 const MAX_STORAGE_BUFFERS: usize = 8;
@@ -35,6 +35,9 @@ pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
 
     if let Some(line) = valueless(&source) {
         return fail(format!("{}: a variable without a value; write one, as in `= array<f32, 4>()`", line.trim()));
+    }
+    if let Some(line) = mixed(&source) {
+        return fail(format!("{}: WGSL wants brackets around what << and >>, or &, | and ^, stand beside", line.trim()));
     }
     let [entry] = &module.entry_points[..] else { return fail(format!("{} entry points, expected one", module.entry_points.len())) };
     if entry.name != "main" {

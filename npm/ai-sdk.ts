@@ -1,5 +1,6 @@
 // The engine as a model of Vercel's AI SDK: its call options become OpenAI's parameters, and OpenAI's chunks its parts.
 import type {
+  EmbeddingModelV4,
   JSONObject,
   LanguageModelV4,
   LanguageModelV4CallOptions,
@@ -9,6 +10,7 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4ToolResultOutput,
   LanguageModelV4Usage,
+  RerankingModelV4,
   SharedV4ProviderMetadata,
   SharedV4Warning,
 } from '@ai-sdk/provider';
@@ -88,6 +90,59 @@ export function millrace(engine: Engine): MillraceModel {
     },
   };
 }
+
+/**
+ * A loaded engine whose model embeds, for the AI SDK's `embed` and `embedMany`.
+ *
+ * ```js
+ * const { embedding } = await embed({ model: millraceEmbedding(engine), value: 'sunny day at the beach' });
+ * ```
+ *
+ * `providerOptions.millrace` takes further options of `engine.embed`, such as `prompt`.
+ */
+export function millraceEmbedding(engine: Engine): EmbeddingModelV4 & { readonly engine: Engine } {
+  return {
+    specificationVersion: 'v4',
+    provider: 'millrace',
+    modelId: engine.modelName,
+    // Many are rows of one pass: the more at a time, the better.
+    maxEmbeddingsPerCall: Infinity,
+    supportsParallelCalls: true,
+    engine,
+
+    async doEmbed({ values, dimensions, abortSignal, providerOptions }) {
+      const { vectors, tokens } = await engine.embed(values, {
+        ...providerOptions?.millrace,
+        ...(dimensions === undefined ? {} : { dimensions }),
+        ...signalOf(abortSignal),
+      });
+      return { embeddings: vectors.map((vector) => Array.from(vector)), usage: { tokens }, warnings: [] };
+    },
+  };
+}
+
+/** A loaded engine whose model judges, for the AI SDK's `rerank`. `providerOptions.millrace` takes further options of `engine.rerank`. */
+export function millraceReranking(engine: Engine): RerankingModelV4 & { readonly engine: Engine } {
+  return {
+    specificationVersion: 'v4',
+    provider: 'millrace',
+    modelId: engine.modelName,
+    engine,
+
+    async doRerank({ documents, query, topN, abortSignal, providerOptions }) {
+      const texts =
+        documents.type === 'text' ? documents.values : documents.values.map((document) => JSON.stringify(document));
+      const { ranking } = await engine.rerank(query, texts, {
+        ...providerOptions?.millrace,
+        ...(topN === undefined ? {} : { topN }),
+        ...signalOf(abortSignal),
+      });
+      return { ranking: ranking.map(({ index, score }) => ({ index, relevanceScore: score })) };
+    },
+  };
+}
+
+const signalOf = (signal: AbortSignal | undefined): { signal?: AbortSignal } => (signal ? { signal } : {});
 
 /** A call's options in OpenAI's words. `headers` are for models behind HTTP. */
 function asked(options: LanguageModelV4CallOptions): {

@@ -55,9 +55,9 @@ const tooDeep = (value: unknown): string | undefined =>
 /** What a value must be, and whether it is. */
 const KINDS = {
   number: (row: Row, value: unknown) => [`be a number ${between(row)}`, holds(row, value)],
-  whole: (row: Row, value: unknown) => [
-    `be a whole number ${between(row)}`,
-    Number.isSafeInteger(value) && (value as number) >= row.least! && (value as number) <= row.most!,
+  whole: ({ least = 0, most = 2 ** 32 - 1 }: Row, value: unknown) => [
+    `be a whole number from ${least} to ${most}`,
+    Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most,
   ],
   flag: (_: Row, value: unknown) => ['be true or false', typeof value === 'boolean'],
   text: (_: Row, value: unknown) => ['be a text that is not empty', isText(value)],
@@ -76,6 +76,12 @@ const KINDS = {
     const isId = (id: string): boolean => /^\d+$/.test(id) && Number(id) < 2 ** 32;
     const wrong = Object.entries(value).find(([id, bias]) => !isId(id) || !holds(row, bias));
     return [must, wrong === undefined, wrong && `${wrong[0]} to ${said(wrong[1])}`];
+  },
+  scaled: (row: Row, value: unknown) => {
+    const must = `be a name, or { name, scale } with a scale ${between(row)}`;
+    if (!isObject(value)) return [must, isText(value)];
+    const { name, scale, ...rest } = value;
+    return [must, isText(name) && (scale === undefined || holds(row, scale)) && Object.keys(rest).length === 0];
   },
   variants: (_: Row, value: unknown) => [
     'map operations to names of variants',

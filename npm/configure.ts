@@ -1,7 +1,8 @@
 // What holds for the whole page: where the package's files lie, and who is told what happens.
 import { check, isObject, type Check, type Row } from './check.ts';
-import type { Configuration, DownloadEvent, Logger, LogLevel, Progress } from './types.ts';
+import type { Configuration, Device, DownloadEvent, Logger, LogLevel, Progress } from './types.ts';
 
+const DEVICES = ['auto', 'gpu', 'cpu'] as const satisfies readonly Device[];
 const LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevel[];
 
 const address: Check = (value) => {
@@ -15,6 +16,8 @@ const logger: Check = (value) =>
 const ROWS: Record<keyof Configuration, Row | Check> = {
   wasmUrl: address,
   workerUrl: address,
+  device: { kind: 'name', names: DEVICES },
+  memory: { kind: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER },
   logLevel: { kind: 'name', names: LEVELS },
   logger,
 };
@@ -22,12 +25,21 @@ const ROWS: Record<keyof Configuration, Row | Check> = {
 interface Configured {
   wasmUrl: URL | null;
   workerUrl: URL | null;
+  device: Device;
+  memory: number | null;
   logLevel: LogLevel;
   logger: Logger;
 }
 
 /** What is so now. @internal */
-export const configured: Configured = { wasmUrl: null, workerUrl: null, logLevel: 'warn', logger: console };
+export const configured: Configured = {
+  wasmUrl: null,
+  workerUrl: null,
+  device: 'auto',
+  memory: null,
+  logLevel: 'warn',
+  logger: console,
+};
 
 /**
  * Sets what holds for all engines of this page, where it differs from the defaults; call it before the first engine is loaded. What is left out

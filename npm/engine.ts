@@ -1,21 +1,26 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import { Adapters } from './adapters.ts';
 import { serve } from './bridge.ts';
-import { log, logProgress } from './configure.ts';
+import { configured, log, logProgress } from './configure.ts';
 import { MillraceError } from './errors.ts';
 import { aborted, Generation } from './generation.ts';
 import { askToPersist, noteKept, wasKept } from './kept.ts';
 import { Link } from './link.ts';
 import { call, models } from './models.ts';
 import { resolveHub } from './hub.ts';
-import { ChatCompletions, Completions, modelName } from './openai/create.ts';
-import { respondTo } from './openai/fetch.ts';
+import { calls, ChatCompletions, Completions } from './openai/calls.ts';
+import type { EmbeddingParams, EmbeddingResponse, RequestOptions } from './openai/types.ts';
 import { checkGenerate, checkIds, checkLoad, checkName, checkPlan, checkSchema, checkTokenize } from './options.ts';
+import type { WasmLoadOptions, WasmModelFile } from './millrace.js';
 import type { EngineNews } from './protocol.ts';
 import type {
   CompiledGrammar,
   CustomFetch,
+  Device,
   DeviceLost,
   DeviceRestored,
+  EmbedOptions,
+  Embeddings,
   EngineEventMap,
   EngineInfo,
   GenerateOptions,
@@ -24,6 +29,8 @@ import type {
   LoadOptions,
   LoadPlan,
   PlanOptions,
+  Ranking,
+  RerankOptions,
   Support,
   TokenizeOptions,
 } from './types.ts';
@@ -31,14 +38,18 @@ import { Assembled, withIds } from './parts.ts';
 import { type Run, type RunOptions, run } from './run.ts';
 import { support } from './supported.ts';
 import { tokenizerOf } from './tokenizer.ts';
+import { enter, leave, type Share } from './room.ts';
 import { Queue } from './queue.ts';
 import { use } from './use.ts';
-import { localFiles, missingWebGpu } from './place.ts';
+import { localFiles, missingWebGpu, wrongPlace } from './place.ts';
 
 const seconds = (began: number): string => `${((performance.now() - began) / 1000).toFixed(1)} s`;
 
 /** Whether this is no place of a browser's: addresses mean nothing without one. */
 const nowhere = (): boolean => globalThis.location === undefined;
+
+/** Why that device has nothing to compute on here; null where it has. */
+const lacking = (device: Device): MillraceError | null => (device === 'gpu' || wrongPlace() ? missingWebGpu() : null);
 
 /** How long an aborted load may take to leave the browser's storage in order before its Worker is ended, in milliseconds. */
 const ABORT_GRACE_MS = 1000;
@@ -59,12 +70,22 @@ const ABORT_GRACE_MS = 1000;
 export class Engine extends EventTarget {
   readonly #link: Link;
   #info: EngineInfo;
-  readonly #queue = new Queue();
+  readonly #queue = new Queue(() => this.#info.concurrency);
+  readonly #share: Share;
   #disposed = false;
   /** OpenAI's chats: `engine.chat.completions.create({ messages, stream: true })`. */
   readonly chat: { readonly completions: ChatCompletions } = { completions: new ChatCompletions(this) };
   /** OpenAI's plain completions: `engine.completions.create({ prompt })`. */
   readonly completions: Completions = new Completions(this);
+  /** OpenAI's embeddings: `engine.embeddings.create({ input: ['a text', 'another'] })`. */
+  readonly embeddings: { create(params: EmbeddingParams, options?: RequestOptions): Promise<EmbeddingResponse> } = {
+    create: (params, options) => calls((it) => it.embeddings(this, params, options)),
+  };
+  /** LoRA adapters: `await engine.adapters.load(url, { name: 'pirate' })`, then `engine.generate(prompt, { adapter: 'pirate' })`. */
+  readonly adapters: Adapters = new Adapters({
+    list: () => this.info.adapters,
+    set: (name, files, signal) => this.#settle({ type: 'adapter', name, files }, signal),
+  });
   /**
    * OpenAI's HTTP interface, answered by this engine: for clients that take a `fetch` of one's own, whatever address they are given.
    *
@@ -77,16 +98,20 @@ export class Engine extends EventTarget {
    * });
    * ```
    */
-  readonly fetch = (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => respondTo(this, input, init);
+  readonly fetch = (input: RequestInfo | URL, init?: RequestInit): Promise<Response> =>
+    calls((it) => it.respondTo(this, input, init));
 
-  private constructor(link: Link, info: EngineInfo) {
+  private constructor(link: Link, info: EngineInfo, share: Share) {
     super();
     this.#link = link;
     this.#info = info;
+    this.#share = share;
+    this.#weigh();
     link.onTuned = (tuned) => this.#hear(tuned);
     link.onDevice = (event) => {
       if (event.type === 'restored') {
         this.#info = event.info;
+        this.#weigh();
         log('warn', `another GPU device has taken the lost one's place, after ${(event.ms / 1000).toFixed(1)} s`);
         this.dispatchEvent(new CustomEvent<DeviceRestored>('devicerestored', { detail: { ms: event.ms } }));
       } else {
@@ -102,17 +127,31 @@ export class Engine extends EventTarget {
    * UNSUPPORTED_MODEL, OUT_OF_MEMORY, STORAGE, and ABORTED as soon as `signal` is aborted.
    */
   static async load(options: LoadOptions): Promise<Engine> {
-    const missing = missingWebGpu();
+    const device = options?.device ?? configured.device;
+    const missing = lacking(device);
     if (missing && nowhere()) throw missing;
     const named = checkLoad(options);
-    const { signal, onProgress } = options;
+    const { signal } = options;
     if (signal?.aborted) throw aborted('loading', signal);
     if (missing) throw missing;
-    const checked = {
-      ...named,
-      model: await localFiles(await resolveHub('Engine.load', named.model, options, models.list)),
-      ...(await tokenizerOf('Engine.load', options)),
-    };
+    const { share, fitted } = await enter(options, (options) => Engine.plan(options));
+    try {
+      return await Engine.#load(options, share, {
+        ...named,
+        ...fitted,
+        device,
+        model: await localFiles(await resolveHub('Engine.load', named.model, options, models.list)),
+        ...(await tokenizerOf('Engine.load', options)),
+      });
+    } catch (error) {
+      leave(share);
+      throw error;
+    }
+  }
+
+  static async #load(options: LoadOptions, share: Share, checked: WasmLoadOptions): Promise<Engine> {
+    const { signal, onProgress } = options;
+    if (signal?.aborted) throw aborted('loading', signal);
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
     const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
     let evicted = false;
@@ -159,8 +198,11 @@ export class Engine extends EventTarget {
       }
       if (evicted) info.storage.evicted = true;
       const { model, lane, adapter } = info;
+      // The engine says that it is the CPU; this, what can be done about it.
+      const lacks = adapter.instead && missingWebGpu();
+      if (lacks) log('warn', lacks.message);
       log('info', `${model.name} loaded in ${seconds(began)}: lane ${lane}, ${adapter.name}`);
-      return new Engine(link, info);
+      return new Engine(link, info, share);
     } catch (error) {
       log('info', `loading failed after ${seconds(began)}: ${(error as Error).message}`);
       answer.then(
@@ -179,13 +221,14 @@ export class Engine extends EventTarget {
    * what would fit instead. `onProgress` is told what is waited for, where a server has to be asked again. Rejects as {@link Engine.load} does.
    */
   static async plan(options: PlanOptions): Promise<LoadPlan> {
-    const missing = missingWebGpu();
+    const device = options?.device ?? configured.device;
+    const missing = lacking(device);
     if (missing && nowhere()) throw missing;
     const named = checkPlan(options);
     if (missing) throw missing;
     const { signal, fetch, onProgress } = options;
     const model = await localFiles(await resolveHub('Engine.plan', named.model, options, models.list));
-    const checked = { ...named, model, ...(await tokenizerOf('Engine.plan', options)) };
+    const checked = { ...named, device, model, ...(await tokenizerOf('Engine.plan', options)) };
     const given = { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}), ...(onProgress ? { onProgress } : {}) };
     const plan = await call<LoadPlan>({ name: 'plan', options: checked }, given, options.worker === false);
     return typeof model === 'string' ? { url: model, ...plan } : plan;
@@ -201,7 +244,7 @@ export class Engine extends EventTarget {
 
   /** The model's name in OpenAI's shapes. */
   get modelName(): string {
-    return modelName(this);
+    return this.info.model.name ?? this.info.model.architecture;
   }
 
   /** The model, the GPU, memory and plan. Memory and plan are as of the end of the last generation or of tuning. */
@@ -212,8 +255,8 @@ export class Engine extends EventTarget {
   /**
    * Continues a text, a conversation or tokens. A text is continued exactly as it is; only messages go through the model's chat template.
    *
-   * Begins at once, or when all that was asked of this engine before has ended, whichever conversation it was for: first come, first served.
-   * `onProgress` tells how many are ahead; an aborted one leaves the queue at once.
+   * Begins at once where fewer answers are under way than {@link LoadOptions.concurrency} says, each in a conversation of its own; otherwise when as many
+   * as that have ended: first come, first served. `onProgress` tells how many are ahead; an aborted one leaves the queue at once.
    *
    * Wrong arguments reject with BAD_OPTION, a prompt that is too long with CONTEXT_FULL, the second loss of the GPU device within a minute with
    * DEVICE_LOST.
@@ -239,6 +282,30 @@ export class Engine extends EventTarget {
    */
   run(options: RunOptions): Run {
     return run((input, rest) => this.generate(input, rest), options);
+  }
+
+  /**
+   * What texts are like, as vectors of which cosines say how near two texts are: of a model that embeds, such as Qwen3-Embedding or all-MiniLM. Many
+   * short texts are read at once; one that is longer than the model reads is cut, which `truncated` counts. Waits its turn as generations do.
+   *
+   * ```js
+   * const { vectors } = await engine.embed(['A mill race carries water.', 'The train was late.']);
+   * const { vectors: [question] } = await engine.embed('What is a mill race?', { prompt: 'query' });
+   * ```
+   *
+   * Rejects with UNSUPPORTED_MODEL where the model makes no embeddings, with BAD_OPTION for wrong options, with CONTEXT_FULL for a text that is too
+   * long where `truncate` is false.
+   */
+  embed(texts: string | readonly string[], options?: EmbedOptions): Promise<Embeddings> {
+    return this.#texts({ ...options, texts });
+  }
+
+  /**
+   * How well documents answer a question, the best first: of a model that judges, such as Qwen3-Reranker or bge-reranker-v2-m3. Waits its turn as generations do, and
+   * rejects as {@link Engine.embed} does.
+   */
+  rerank(query: string, documents: readonly string[], options?: RerankOptions): Promise<Ranking> {
+    return this.#texts({ ...options, query, documents });
   }
 
   /**
@@ -309,9 +376,19 @@ export class Engine extends EventTarget {
     return this.#settle({ type: 'forget', name });
   }
 
+  /**
+   * Says that somebody is about to ask, as who types into a prompt is: for two seconds the GPU is kept at work, so that the first answer is as fast
+   * as those after it; a GPU that idles lowers its clock. Costs energy, so call it on input, not on a timer. Whatever is asked for meanwhile goes
+   * first. Nothing happens where the engine is at work anyway, and on a GPU in software.
+   */
+  warm(): void {
+    if (!this.#disposed) this.#link.warm();
+  }
+
   /** Frees the GPU memory and ends the engine's Worker, if it has one of its own. Whatever is pending, and all later calls, reject with DISPOSED. */
   dispose(): void {
     this.#disposed = true;
+    leave(this.#share);
     this.#queue.close(disposed());
     this.#link.close(disposed());
   }
@@ -323,9 +400,32 @@ export class Engine extends EventTarget {
     });
   }
 
+  /** The Worker checks all that is asked. */
+  async #texts<T>({ signal, ...request }: Record<string, unknown> & { signal?: AbortSignal }): Promise<T> {
+    if (this.#disposed) throw disposed();
+    const work = async (): Promise<T> => {
+      const { id, answer } = this.#link.request<'answer'>({ type: 'embed', request });
+      const abort = (): void => this.#link.abort(id);
+      signal?.addEventListener('abort', abort);
+      try {
+        return (await answer).value as T;
+      } finally {
+        signal?.removeEventListener('abort', abort);
+      }
+    };
+    return this.#queue.run(work, { signal });
+  }
+
   /** The plan stays what it was where none comes. */
   #hear(news: EngineNews): void {
     this.#info = { ...news, plan: news.plan ?? this.#info.plan };
+    this.#weigh();
+  }
+
+  /** Adapters change what it takes. */
+  #weigh(): void {
+    const { weights, kv_full, activations } = this.#info.memory;
+    this.#share.bytes = weights + kv_full + activations;
   }
 
   /** A conversation of its own, from another or from storage. */
@@ -351,11 +451,22 @@ export class Engine extends EventTarget {
     request:
       | { type: 'release'; conversation: number }
       | { type: 'save'; conversation: number; name: string }
-      | { type: 'forget'; name: string },
+      | { type: 'forget'; name: string }
+      | { type: 'adapter'; name: string; files: { files: WasmModelFile[] } | undefined },
+    signal?: AbortSignal,
   ): Promise<void> {
     if (this.#disposed) throw disposed();
-    const { info } = await this.#queue.run(() => this.#link.request<'settled'>(request).answer);
-    this.#hear(info);
+    const work = async (): Promise<void> => {
+      const { id, answer } = this.#link.request<'settled'>(request);
+      const abort = (): void => this.#link.abort(id);
+      signal?.addEventListener('abort', abort);
+      try {
+        this.#hear((await answer).info);
+      } finally {
+        signal?.removeEventListener('abort', abort);
+      }
+    };
+    return this.#queue.run(work, { signal });
   }
 
   /** `halt` ends the generation for either reason: the consumer's `stop()` or the caller's signal. */
@@ -399,7 +510,7 @@ export class Engine extends EventTarget {
       const { prompt_tokens, cached_tokens, tokens: made, finish_reason, timings } = result;
       log(
         'debug',
-        `prompt of ${prompt_tokens} tokens (${cached_tokens} known), ${made.length} written at ${timings.decode_tok_s.toFixed(1)} tokens a second, the first after ${timings.ttft_ms.toFixed(0)} ms: ${finish_reason}`,
+        `prompt of ${prompt_tokens} tokens (${cached_tokens} known), ${made.length} written at ${timings.decode_tok_s.toFixed(1)} tok/s, first after ${timings.ttft_ms.toFixed(0)} ms: ${finish_reason}`,
       );
       if (result.finish_reason === 'abort' && signal?.aborted) throw aborted('generation', signal, result);
       return result;
@@ -407,7 +518,11 @@ export class Engine extends EventTarget {
     const onPlace =
       onProgress && ((ahead: number) => onProgress({ phase: 'queue', ahead, loaded: 0, total: 0, cached: false }));
     try {
-      return await this.#queue.run(work, { signal: halt.signal, ...(onPlace ? { onPlace } : {}) });
+      return await this.#queue.run(work, {
+        signal: halt.signal,
+        beside: conversation,
+        ...(onPlace ? { onPlace } : {}),
+      });
     } catch (error) {
       if (halt.signal.aborted && error instanceof MillraceError && error.code === 'ABORTED' && !error.data.result)
         return this.#cutShort(signal, partial);
@@ -426,6 +541,8 @@ export class Engine extends EventTarget {
       ...partial,
       prompt_tokens: 0,
       cached_tokens: 0,
+      drafted_tokens: 0,
+      accepted_tokens: 0,
       shifts: 0,
       recoveries: 0,
       finish_reason: 'abort',

@@ -5,8 +5,9 @@ import init, * as wasm from './millrace.js';
 import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
+import { cpuModule } from './cpu.ts';
 import { compileGrammar } from './grammar.ts';
-import type { EngineNews, FromWorker, ModelsCall, ToWorker } from './protocol.ts';
+import type { EngineNews, FromWorker, ModelsCall, Request, ToWorker } from './protocol.ts';
 import type { CustomFetch, EngineInfo, Progress } from './types.ts';
 
 /** What a host answers through: a Worker's own scope, or one end of a channel. */
@@ -16,10 +17,10 @@ export interface Port {
   close?: () => void;
 }
 
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'lock' | 'end' }>;
-
 /** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
 const TUNE_AFTER_MS = 300;
+/** How long the GPU's clock is kept up after somebody has said that they are about to ask, in milliseconds. */
+const WARM_MS = 2000;
 let wasmUrl = new URL('./millrace_bg.wasm', import.meta.url);
 /** The same where the page has said so: other modules lie beside it. */
 let saidUrl: URL | null = null;
@@ -58,9 +59,13 @@ class Host {
   #edition: number | undefined;
   #ended = false;
   #idleSince = 0;
-  #tuning: { stop: () => Promise<void> } | null = null;
+  /** What the engine does while nobody wants anything: measures kernels, or keeps the GPU's clock up. */
+  #aside: { stop: () => Promise<void> } | null = null;
+  /** Until when the clock is kept up. */
+  #warmUntil = 0;
   /** Settles when a device that was lost while nobody wanted anything has been replaced, or cannot be. */
   #recovering: Promise<void> | null = null;
+  #software = true;
   readonly #running = new Map<number, AbortController>();
   /** What pauses the downloads of requests. */
   readonly #controls = new Map<number, WasmControl>();
@@ -74,6 +79,7 @@ class Host {
       else if (data.type === 'pause') this.#pause(data.id, data.paused);
       else if (data.type === 'ping') this.post({ type: 'pong' });
       else if (data.type === 'wasm') wasmUrl = saidUrl = new URL(data.url);
+      else if (data.type === 'warm') this.#warm();
       else if (data.type === 'lock') void navigator.locks.request(data.name, () => new Promise(() => {}));
       else if (data.type === 'end') this.#end();
       else void this.#answer(data);
@@ -95,7 +101,7 @@ class Host {
     this.#port.onmessage = null;
     this.#port.close?.();
     for (const controller of this.#running.values()) controller.abort();
-    void this.#tuning?.stop();
+    void this.#aside?.stop();
     this.#drop();
   }
 
@@ -118,7 +124,7 @@ class Host {
     this.#running.set(id, controller);
     try {
       if (message.type === 'load') {
-        requireGpu();
+        requireGpu(message.options.device);
         await this.#initialise();
         const options = message.ownFetch ? { ...message.options, fetch: this.#pageFetch(id) } : message.options;
         const engine = await WasmEngine.load(
@@ -135,6 +141,7 @@ class Host {
         engine.compileWith(compile);
         this.#edition = engine.planEdition();
         const info = engine.info() as EngineInfo;
+        this.#software = info.adapter.software;
         this.post({ type: 'loaded', id, info });
         // On a GPU in software it would cost more than it gains.
         if (message.tune ?? !info.adapter.software) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
@@ -158,7 +165,7 @@ class Host {
         this.post({ type: 'answer', id, value });
       } else {
         this.#idleSince = 0;
-        await this.#tuning?.stop();
+        await this.#aside?.stop();
         await this.#recovering;
         const engine = this.#held(message.type);
         if (message.type === 'fork' || message.type === 'restore') {
@@ -166,10 +173,17 @@ class Host {
             message.type === 'fork' ? engine.fork(message.from) : await engine.restore(message.name, controller.signal);
           return this.post({ type: 'forked', id, conversation, info: this.#news(engine) });
         }
+        if (message.type === 'embed') {
+          const onProgress = (progress: Progress): void => this.post({ type: 'progress', id, progress });
+          const value = await engine.embed(message.request, onProgress, controller.signal);
+          const moved = 'vectors' in value ? value.vectors.map((vector) => vector.buffer) : [];
+          return this.post({ type: 'answer', id, value }, moved);
+        }
         if (message.type !== 'generate') {
           if (message.type === 'release') engine.release(message.conversation);
           if (message.type === 'save') await engine.save(message.conversation, message.name, controller.signal);
           if (message.type === 'forget') await engine.forget(message.name);
+          if (message.type === 'adapter') await engine.adapter(message.name, message.files, controller.signal);
           return this.post({ type: 'settled', id, info: this.#news(engine) });
         }
         const onDelta: Parameters<WasmEngine['generate']>[1] = (delta) =>
@@ -205,7 +219,7 @@ class Host {
 
   /** Replaces a lost device, so that the next generation need not wait for it. Whoever is at work notices and does so too; afterwards this is called again. */
   #recoverWhenIdle(): void {
-    if (!this.#engine?.isLost() || this.#running.size > 0 || this.#tuning || this.#recovering) return;
+    if (!this.#engine?.isLost() || this.#running.size > 0 || this.#aside || this.#recovering) return;
     this.#recovering = this.#engine.recover().then(
       () => void (this.#recovering = null),
       (error) => {
@@ -219,31 +233,58 @@ class Host {
   /** Measures kernels' variants, if nobody has wanted anything for a while; otherwise later. */
   async #tuneWhenIdle(): Promise<void> {
     if (!this.#engine) return;
-    if (this.#running.size > 0 || this.#recovering || performance.now() - this.#idleSince < TUNE_AFTER_MS) {
+    if (
+      this.#running.size > 0 ||
+      this.#aside ||
+      this.#recovering ||
+      performance.now() - this.#idleSince < TUNE_AFTER_MS
+    ) {
       setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
       return;
     }
-    const controller = new AbortController();
-    const done = this.#engine.tune(controller.signal).then(
-      () => {
-        this.#tuning = null;
-        if (this.#engine) this.post({ type: 'tuned', info: this.#news(this.#engine) });
-        // Interrupted: the next idle moment goes on where this one ended.
-        if (controller.signal.aborted) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
-        this.#recoverWhenIdle();
-      },
-      (error) => {
-        this.#tuning = null;
-        if (crashIfTrap(error) || this.#ended) return;
-        tell('warn', `measuring kernels failed; the default ones stay: ${error}`);
-        this.#recoverWhenIdle();
-      },
+    this.#meanwhile((engine, signal) =>
+      engine.tune(signal).then(
+        () => {
+          if (this.#engine) this.post({ type: 'tuned', info: this.#news(this.#engine) });
+          // Interrupted: the next idle moment goes on where this one ended.
+          if (signal.aborted) setTimeout(() => this.#tuneWhenIdle(), TUNE_AFTER_MS);
+        },
+        (error) => {
+          if (crashIfTrap(error) || this.#ended) return;
+          tell('warn', `measuring kernels failed; the default ones stay: ${error}`);
+        },
+      ),
     );
+  }
+
+  /** Keeps the GPU's clock up from now on for a while, unless it is at work anyway. One in software has none. */
+  #warm(): void {
+    this.#warmUntil = performance.now() + WARM_MS;
+    if (!this.#engine || this.#software || this.#running.size > 0 || this.#aside || this.#recovering) return;
+    this.#meanwhile(async (engine, signal) => {
+      try {
+        for (let left = WARM_MS; left > 0 && !signal.aborted; left = this.#warmUntil - performance.now())
+          await engine.warm(left, signal);
+      } catch (error) {
+        // Whoever asks next meets what is wrong, and hears of it.
+        crashIfTrap(error);
+      }
+    });
+  }
+
+  /** Has the engine do something that whoever wants it may stop. */
+  #meanwhile(work: (engine: WasmEngine, signal: AbortSignal) => Promise<void>): void {
+    if (!this.#engine) return;
+    const controller = new AbortController();
+    const done = work(this.#engine, controller.signal).finally(() => {
+      this.#aside = null;
+      this.#recoverWhenIdle();
+    });
     const stop = (): Promise<void> => {
       controller.abort();
       return done;
     };
-    this.#tuning = { stop };
+    this.#aside = { stop };
   }
 
   /** The request's control, as the page has it by now. */
@@ -271,6 +312,7 @@ class Host {
     if (crashed) throw crashed;
     instance ??= init({ module_or_path: wasmUrl }).then(() => {
       wasm.readBeside(this.#startReads);
+      WasmEngine.cpuFrom(() => cpuModule(saidUrl));
       wasm.logTo(tell);
     });
     try {
@@ -288,7 +330,7 @@ class Host {
       case 'list':
         return wasm.listModels();
       case 'plan':
-        requireGpu();
+        requireGpu(call.options.device);
         return wasm.planModel(
           ownFetch ? { ...call.options, fetch: this.#pageFetch(id) } : call.options,
           onProgress,
@@ -315,8 +357,8 @@ class Host {
   }
 }
 
-function requireGpu(): void {
-  if (!('gpu' in self.navigator)) {
+function requireGpu(device: unknown = 'gpu'): void {
+  if (device === 'gpu' && !('gpu' in self.navigator)) {
     throw new MillraceError(
       'NO_WEBGPU',
       'WebGPU is not available in Workers of this browser: update it, or use a current Chrome, Edge, Safari 26 or Firefox',

@@ -90,11 +90,11 @@ async function list({ repo, revision }: Name, hub: string, { token, fetch, signa
   } catch (error) {
     if (signal?.aborted)
       throw new MillraceError('ABORTED', 'loading was aborted by its signal', { cause: signal.reason });
-    const message = `${address}: the list of files of ${repo} could not be fetched: check the connection; what is stored can be loaded by its address (models.list)`;
+    const message = `${address}: the list of files of ${repo} could not be fetched: check the connection; what is stored loads by its address (models.list)`;
     throw new MillraceError('NETWORK', message, { cause: error });
   }
   if (reply.status === 401 || reply.status === 403 || reply.status === 404) {
-    const message = `${hub} has no public repository ${repo} with a revision ${revision} (status ${reply.status}): check the name, or pass a token where it is private; an address relative to the page begins with ./`;
+    const message = `${hub} has no public repository ${repo} with a revision ${revision} (status ${reply.status}): check the name, or pass a token where it is private; addresses of this site begin with ./`;
     throw new MillraceError('NOT_FOUND', message);
   }
   if (!reply.ok) throw new MillraceError('NETWORK', `${address}: status ${reply.status}; try again later`);

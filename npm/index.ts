@@ -3,13 +3,14 @@
  *
  * @packageDocumentation
  */
+export type { Adapters } from './adapters.ts';
 export { configure } from './configure.ts';
 export { DownloadControl } from './control.ts';
 export { Conversation, Engine } from './engine.ts';
 export { MillraceError, type ErrorCode } from './errors.ts';
 export { Generation } from './generation.ts';
 export { models } from './models.ts';
-export type { ChatCompletions, Completions } from './openai/create.ts';
+export type { ChatCompletions, Completions } from './openai/calls.ts';
 export { CompletionStream } from './openai/stream.ts';
 export type * from './openai/types.ts';
 export {

@@ -4,10 +4,9 @@ import { freeAbandoned, listen } from './abandoned.ts';
 import { configured, log } from './configure.ts';
 import { MillraceError, unpackError } from './errors.ts';
 import { OWN_WORKERS } from './place.ts';
-import type { DeviceEvent, EngineNews, FromWorker, ToWorker } from './protocol.ts';
+import type { DeviceEvent, EngineNews, FromWorker, Request, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
-type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'lock' | 'end' }>;
 /** A request without its id, which the link gives it. */
 type Unsent = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
 
@@ -140,7 +139,7 @@ export class Link {
       this.close(
         new MillraceError(
           'WORKER_LOST',
-          `the engine's Worker has not answered for ${(MOST_LOOKS * LOOK_EVERY_MS) / 1000} s: it was ended from outside, or its thread is blocked, as by a write into storage that was cleared meanwhile; load the engine again`,
+          `the engine's Worker has not answered for ${(MOST_LOOKS * LOOK_EVERY_MS) / 1000} s: it was ended from outside, or its thread is blocked; load the engine again`,
         ),
       );
     }, LOOK_EVERY_MS);
@@ -156,6 +155,11 @@ export class Link {
   /** Asks the host to abort a request, which then answers soon. */
   abort(id: number): void {
     if (this.#pending.has(id)) this.#far.postMessage({ type: 'abort', id } satisfies ToWorker);
+  }
+
+  /** Says that somebody is about to ask. */
+  warm(): void {
+    this.#far.postMessage({ type: 'warm' } satisfies ToWorker);
   }
 
   /** Has the download of a request wait, or go on. */

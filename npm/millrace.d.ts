@@ -4,6 +4,8 @@ import type { DeviceEvent, EngineNews, RawPart } from './protocol.ts';
 import type { BenchRows } from './options.generated.ts';
 import type {
   AdapterInfo,
+  CompiledGrammar,
+  Embeddings,
   EngineInfo,
   FetchingOptions,
   GenerateOptions,
@@ -11,9 +13,9 @@ import type {
   LoadOptions,
   LoadPlan,
   Message,
-  CompiledGrammar,
   ProfileRow,
   Progress,
+  Ranking,
   StorageUsage,
   StoredModel,
   TokenLogprobs,
@@ -54,7 +56,7 @@ export class WasmControl {
 }
 
 export function planModel(
-  options: WasmLoadOptions & { memory?: number },
+  options: WasmLoadOptions & { memory?: number; beside: number },
   onProgress: (progress: Progress) => void,
   signal: AbortSignal,
 ): Promise<LoadPlan>;
@@ -99,6 +101,8 @@ export class WasmEngine {
     onProgress: (progress: Progress) => void,
     signal: AbortSignal,
   ): Promise<GenerateResult>;
+  /** Embeds texts, or judges documents where there is a `query`; options of another kind than asked for reject with BAD_OPTION. */
+  embed(request: object, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Embeddings | Ranking>;
   /** The ids that a request's prompt stands for. */
   tokenize(request: WasmRequest): Uint32Array;
   /** The text of tokens, special ones included. */
@@ -112,10 +116,16 @@ export class WasmEngine {
   /** A new conversation that begins as the saved one was: its number. */
   restore(name: string, signal: AbortSignal): Promise<number>;
   forget(name: string): Promise<void>;
+  /** Loads an adapter under a name; without files it goes. */
+  adapter(name: string, files: { files: WasmModelFile[] } | undefined, signal: AbortSignal): Promise<void>;
   /** Measures variants of kernels for two seconds at most; aborting ends it early. */
   tune(signal: AbortSignal): Promise<Tuned>;
+  /** Keeps the GPU's clock up for so many milliseconds; aborting ends it early. */
+  warm(ms: number, signal: AbortSignal): Promise<void>;
   /** Tells of the device from now on. */
   onDevice(callback: (event: WasmDeviceEvent) => void): void;
+  /** Has engines that compute on the CPU do so by what this loads. */
+  static cpuFrom(load: () => Promise<object>): void;
   /** Has grammars be compiled by this. */
   compileWith(compile: (description: string, lenient: boolean) => Promise<Made>): void;
   /** Compiles a schema, given as JSON. */
@@ -205,6 +215,7 @@ export interface BenchProgress {
     | 'warm-up'
     | 'run'
     | 'second-turn'
+    | 'idle'
     | 'profile'
     | 'kernels';
   loaded: number;
@@ -236,6 +247,9 @@ export interface BenchRun {
   record_us: number;
   /** Every readback but the first, whose beginning is the prompt's end. */
   chunks: BenchChunk[];
+  /** Drafts that were verified, and those that were right. */
+  drafted: number;
+  accepted: number;
 }
 
 /** A variant that a step runs (`chosen`) or could run; `wrong`: how its result differs from its twin's. */
@@ -294,6 +308,8 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   prefill_profile?: PrefillRow[];
   /** GPU time of passes of few rows, ms. */
   few_rows?: { rows: number; ms: number }[];
+  /** Decode steps of one row and of several, ms. */
+  step_rows?: { rows: number; ms: number }[];
   /** Answers forced into a form, in turns with free ones. */
   forced?: {
     states: number;
@@ -306,6 +322,8 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
     readbacks: [number, number];
     created: number;
   };
+  /** After a rest: tokens a second and ms to the first token, cold and warmed up. */
+  idle?: { cold: [number, number]; warmed: [number, number] };
   /** Second turns: tokens of the first prompt, of the second, those not read again, ms to the first token. */
   second_turn?: { after: number; tokens: number; cached: number; ttft_ms: number }[];
   kernels?: KernelBenchRow[];

@@ -1,7 +1,7 @@
 // Made of options.toml by `npm run options`: change that.
 import type { Rows } from './check.ts';
 import type { DownloadControl } from './control.ts';
-import type { CustomFetch, Lane, ModelSource, Progress, TokenPiece } from './types.ts';
+import type { AdapterChoice, CustomFetch, Device, Lane, LoadPlan, ModelSource, Progress, TokenPiece } from './types.ts';
 
 /** How a model is fetched and kept. */
 export interface FetchingOptions {
@@ -51,10 +51,17 @@ export interface LoadOptions extends FetchingOptions {
   /** Aborts the loading: it rejects with ABORTED. */
   signal?: AbortSignal;
   /**
-   * How activations are held: f32 in `exact`, half precision where the GPU has it in `f16`, int8 in `fast`. Default
-   * `fast`.
+   * How activations are held: f32 in `exact` and `float` (whose cache has halves), half precision where the GPU has it
+   * in `f16`, int8 in `fast`. `auto`: what the GPU is measured to be best at when a model is first loaded, as
+   * `info.lane_choice` says. Default `auto`.
    */
-  lane?: Lane;
+  lane?: Lane | 'auto';
+  /**
+   * What computes. `auto` takes a GPU, and where there is none but in software the CPU, of which the engine's warnings
+   * and `info.adapter.instead` tell; `cpu` runs a module of WebAssembly that is fetched for it; `gpu` takes a GPU in
+   * software, too, and fails without any. Default: what `configure` says, else `auto`.
+   */
+  device?: Device;
   /**
    * How the cache holds keys and values: `q8` (int8 with a scale for each 32) takes 56 % of the memory of `f16`.
    * Default: `f32` in lane exact, `f16` in the others.
@@ -65,6 +72,12 @@ export interface LoadOptions extends FetchingOptions {
    * which is also the most.
    */
   context?: number;
+  /**
+   * Answers at one time: those beyond wait. Each has room for a whole context, which `plan` counts. Plain answers take
+   * their steps together, which read the weights once for all; those with penalties, bias, log probabilities or a
+   * grammar, and all of models with recurrent layers, take turns with them. 1 to 8 answers. Default: 1.
+   */
+  concurrency?: number;
   /** Tokens a readback. 1 to 32 tokens. Default: follows the measured speed. */
   chunk?: number;
   /** A part of the name of the GPU to use. NO_ADAPTER where none matches. Default: what the browser takes for fast. */
@@ -75,6 +88,12 @@ export interface LoadOptions extends FetchingOptions {
    * model that many will load. Default: as they are.
    */
   quantize?: 'q4_0' | 'q4_k' | 'q4_k_m' | 'q8_0' | 'f16';
+  /**
+   * What becomes of a text: `none` goes on with it; `mean`, `cls` and `last` make an embedding of it, the mean of all
+   * rows, the first token's or the last one's; `rank` makes a score of the answer, yes or no. `auto`: as the model's
+   * files say. A folder of Qwen3-Reranker does not say it: it needs `rank`. Default `auto`.
+   */
+  pooling?: 'auto' | 'none' | 'mean' | 'cls' | 'last' | 'rank';
   /**
    * Kernel variants to force, by operation. UNKNOWN_KERNEL where there is no such one. Default: `info.plan` says of
    * each why it was chosen.
@@ -99,12 +118,22 @@ export interface LoadOptions extends FetchingOptions {
    * which does not shrink before the Worker ends, and a crash of one ends them all. Default: true.
    */
   worker?: boolean;
+  /**
+   * GPU memory that all models of this page may take together, each with a full context. A load that would take more
+   * rejects with OUT_OF_MEMORY before its weights are fetched; where `context` is not set, it takes the longest one
+   * that fits, and warns. At least 1. Default: what `configure` says, on phones what their systems allow a page (iOS
+   * 1.1 GB, Android a third of the memory), else no limit but those of the GPU's buffers.
+   */
+  memory?: number;
 }
 
-/** Options of {@link Engine.plan}: those of a load, and how much GPU memory it may take, in bytes. */
+/** Options of {@link Engine.plan}: those of a load, and what is to share the memory. */
 export interface PlanOptions extends LoadOptions {
-  /** GPU memory that the model may take. At least 1. Default: no limit but those of the GPU's buffers. */
-  memory?: number;
+  /**
+   * What is to share the memory and is not loaded yet: plans of other models. Engines of this page count without being
+   * named. Default: none.
+   */
+  beside?: readonly LoadPlan[];
 }
 
 /** Options of {@link Engine.generate}. */
@@ -160,6 +189,21 @@ export interface GenerateOptions {
    */
   overflow?: 'error' | 'shift';
   /**
+   * Whether steps read drafts: the tokens that came after the latest place where the text's end stood before, in the
+   * prompt or in the answer. Those that are what the model chooses cost little more than one token together. `auto`
+   * takes as many as have paid in the text so far, none in lane exact and on a GPU in software; `always` drafts in
+   * each step. Texts that need penalties, bias, log probabilities or a grammar have no drafts, nor have models with
+   * recurrent layers. In lane exact the text is the same with and without; in the others steps of several tokens round
+   * otherwise, so that a seed repeats its text for certain with `off`. Default `off`.
+   */
+  speculate?: 'auto' | 'off' | 'always';
+  /**
+   * The adapter that the answer is read and written with: the name that `engine.adapters.load` gave it, or `{ name,
+   * scale }`, whose scale (-100 to 100, 1 where it is left out) multiplies what the adapter adds. Scale 0 is the model
+   * alone. What was read of a conversation with another adapter is read again. Default: none: the model alone.
+   */
+  adapter?: AdapterChoice;
+  /**
    * Whether what the engine has read of the prompt's beginning for the generation before is not read again. An earlier
    * answer's part of it was made by decoding and not by reading, which may round otherwise: where a seed must give the
    * same text after any history, use false. Default true.
@@ -205,12 +249,47 @@ export interface GenerateOptions {
   profile?: boolean;
 }
 
+/** Options of {@link Engine.embed}. */
+export interface EmbedOptions {
+  /**
+   * The name of one of the model's prompts, which are put before texts: `'query'` before questions, where texts that
+   * are searched get none or `'document'`. `info.model.prompts` has them. Words of your own are put before the texts
+   * themselves. Default: the model's own default, which most do not have.
+   */
+  prompt?: string;
+  /**
+   * How many numbers of each embedding are kept, from the first on: for models that are trained for that (Matryoshka).
+   * 1 to 65536. Default: all that the model has.
+   */
+  dimensions?: number;
+  /** Whether embeddings are of length 1, after they are cut: their products then are cosines. Default true. */
+  normalize?: boolean;
+  /**
+   * Whether a text that is longer than the model reads is cut there, as sentence-transformers does it: `truncated` of
+   * what comes back says how many were. Else it is CONTEXT_FULL. A model reads what its folder says
+   * (`max_seq_length`), and `context` tokens at most. Default true.
+   */
+  truncate?: boolean;
+  /** Aborts it: it rejects with ABORTED. */
+  signal?: AbortSignal;
+}
+
+/** Options of {@link Engine.rerank}. */
+export interface RerankOptions {
+  /** What documents are judged for: a sentence. Default: that of web search. */
+  instruction?: string;
+  /** How many of the documents are told of, the best first. At least 1. Default: all. */
+  topN?: number;
+  /** Aborts it: it rejects with ABORTED. */
+  signal?: AbortSignal;
+}
+
 /** What a bench measures, beside how it loads. @internal */
 export interface BenchRows {
   /** A model's dimensions, with random weights; a wrong name lists them. Default `llama-3.2-1b`. */
   shape?: string;
-  /** How a shape's weights are quantized. Default `q4_0`. */
-  quant?: 'q4_0' | 'q4_k' | 'q4_k_m' | 'q8_0' | 'f16';
+  /** A shape's weights: a mix as `quantize` makes it, or a weight type; a wrong name lists them. Default `q4_0`. */
+  quant?: string;
   /** Tokens of the prompt. 1 to 100000 tokens. Default 512. */
   prompt?: number;
   /** Tokens to decode. 1 to 20000 tokens. Default 128. */
@@ -219,6 +298,12 @@ export interface BenchRows {
   runs?: number;
   /** Also measures each kernel of a decode step and of a prefill pass. Default false. */
   profile?: boolean;
+  /** Also measures decode steps of several rows. Default false. */
+  rows?: boolean;
+  /** Whether the runs' steps read drafts. Default `off`. */
+  speculate?: 'auto' | 'off' | 'always';
+  /** Has the runs sample at temperature 1, as greedy ones repeat themselves sooner or later. Default false. */
+  sampled?: boolean;
   /** Also compares every variant that a step could run with its twin, and measures it. Default false. */
   kernelBench?: boolean;
   /** Of `kernelBench`: only kernels with this in their names. Default: all. */
@@ -228,6 +313,11 @@ export interface BenchRows {
    * Default false.
    */
   secondTurn?: boolean;
+  /**
+   * Also measures the first answer after three seconds of rest, in turns with one whose GPU was warmed up
+   * (`engine.warm`). Default false.
+   */
+  idle?: boolean;
   /** Also measures decoding with answers forced into a JSON schema, in turns with free ones. Default false. */
   grammar?: boolean;
   /** Whether to measure kernels' variants before the runs. Default true. */
@@ -262,6 +352,22 @@ export interface SharedParams {
   /** Added to the logits of tokens, by id: -100 forbids, 100 forces. -100 to 100. */
   logit_bias?: Readonly<Record<number, number>> | null;
   /**
+   * Whether steps read drafts: the tokens that came after the latest place where the text's end stood before, in the
+   * prompt or in the answer. Those that are what the model chooses cost little more than one token together. `auto`
+   * takes as many as have paid in the text so far, none in lane exact and on a GPU in software; `always` drafts in
+   * each step. Texts that need penalties, bias, log probabilities or a grammar have no drafts, nor have models with
+   * recurrent layers. In lane exact the text is the same with and without; in the others steps of several tokens round
+   * otherwise, so that a seed repeats its text for certain with `off`. Default `off`. Not among OpenAI's.
+   */
+  speculate?: 'auto' | 'off' | 'always' | null;
+  /**
+   * The adapter that the answer is read and written with: the name that `engine.adapters.load` gave it, or `{ name,
+   * scale }`, whose scale (-100 to 100, 1 where it is left out) multiplies what the adapter adds. Scale 0 is the model
+   * alone. What was read of a conversation with another adapter is read again. Default: none: the model alone. Not
+   * among OpenAI's.
+   */
+  adapter?: AdapterChoice | null;
+  /**
    * Forces the answer to be JSON that satisfies this JSON Schema (draft 2020-12), with its keys in the schema's order;
    * `{}` is any JSON. A thought before it stays free. What the schema says and the engine cannot enforce rejects with
    * UNSUPPORTED_SCHEMA. Default: any text. Not among OpenAI's.
@@ -293,6 +399,8 @@ export const OPENAI = {
   frequency_penalty: 'frequencyPenalty',
   repetition_penalty: 'repetitionPenalty',
   logit_bias: 'logitBias',
+  speculate: 'speculate',
+  adapter: 'adapter',
   schema: 'schema',
   regex: 'regex',
   choice: 'choice',
@@ -301,12 +409,12 @@ export const OPENAI = {
 
 /** @internal */
 export const FETCHING: Rows<FetchingOptions> = {
-  verify: { kind: 'flag', default: false },
-  connections: { kind: 'whole', least: 1, most: 16, default: 4 },
-  shardBytes: { kind: 'whole', least: 65536, most: 67108864, default: 33554432 },
+  verify: { kind: 'flag' },
+  connections: { kind: 'whole', least: 1, most: 16 },
+  shardBytes: { kind: 'whole', least: 65536, most: 67108864 },
   token: { kind: 'text' },
   file: { kind: 'text' },
-  hub: { kind: 'text', default: 'https://huggingface.co' },
+  hub: { kind: 'text' },
   fetch: { kind: 'callback' },
   download: { kind: 'control' },
 };
@@ -317,68 +425,94 @@ export const LOAD: Rows<Omit<LoadOptions, keyof FetchingOptions>> = {
   tokenizer: { kind: 'file' },
   onProgress: { kind: 'callback' },
   signal: { kind: 'signal' },
-  lane: { kind: 'name', names: ['exact', 'f16', 'fast'], default: 'fast' },
+  lane: { kind: 'name', names: ['auto', 'exact', 'float', 'f16', 'fast'], default: 'auto' },
+  device: { kind: 'name', names: ['auto', 'gpu', 'cpu'] },
   kv: { kind: 'name', names: ['f32', 'f16', 'q8'] },
   context: { kind: 'whole', least: 1, most: 16777216 },
+  concurrency: { kind: 'whole', least: 1, most: 8 },
   chunk: { kind: 'whole', least: 1, most: 32 },
   adapter: { kind: 'text' },
   quantize: { kind: 'name', names: ['q4_0', 'q4_k', 'q4_k_m', 'q8_0', 'f16'] },
+  pooling: { kind: 'name', names: ['auto', 'none', 'mean', 'cls', 'last', 'rank'], default: 'auto' },
   kernels: { kind: 'variants' },
   subgroups: { kind: 'flag', default: true },
   cache: { kind: 'flag', default: true },
   tune: { kind: 'flag' },
   worker: { kind: 'worker' },
+  memory: { kind: 'whole', least: 1, most: 9007199254740991 },
 };
 
 /** @internal */
 export const PLAN: Rows<Omit<PlanOptions, keyof LoadOptions>> = {
-  memory: { kind: 'whole', least: 1, most: 9007199254740991 },
+  beside: { kind: 'objects' },
 };
 
 /** @internal */
 export const GENERATE: Rows<GenerateOptions> = {
   onProgress: { kind: 'callback' },
   signal: { kind: 'signal' },
-  maxTokens: { kind: 'whole', least: 1, most: 4294967295 },
-  temperature: { kind: 'number', least: 0, most: 100, default: 0.7 },
-  topK: { kind: 'whole', least: 0, most: 4294967295, default: 0 },
-  topP: { kind: 'number', above: 0, most: 1, default: 1 },
-  minP: { kind: 'number', least: 0, most: 1, default: 0 },
+  maxTokens: { kind: 'whole', least: 1 },
+  temperature: { kind: 'number', least: 0, most: 100 },
+  topK: { kind: 'whole', least: 0 },
+  topP: { kind: 'number', above: 0, most: 1 },
+  minP: { kind: 'number', least: 0, most: 1 },
   seed: { kind: 'whole', least: 0, most: 9007199254740991 },
-  presencePenalty: { kind: 'number', least: -2, most: 2, default: 0 },
-  frequencyPenalty: { kind: 'number', least: -2, most: 2, default: 0 },
-  repetitionPenalty: { kind: 'number', above: 0, default: 1 },
+  presencePenalty: { kind: 'number', least: -2, most: 2 },
+  frequencyPenalty: { kind: 'number', least: -2, most: 2 },
+  repetitionPenalty: { kind: 'number', above: 0 },
   logitBias: { kind: 'biases', least: -100, most: 100 },
   logprobs: { kind: 'whole', least: 0, most: 20 },
   onTokens: { kind: 'callback' },
   stop: { kind: 'texts', most: 64, bytes: 4096 },
-  ignoreEos: { kind: 'flag', default: false },
-  overflow: { kind: 'name', names: ['error', 'shift'], default: 'error' },
-  reuse: { kind: 'flag', default: true },
+  ignoreEos: { kind: 'flag' },
+  overflow: { kind: 'name', names: ['error', 'shift'] },
+  speculate: { kind: 'name', names: ['auto', 'off', 'always'] },
+  adapter: { kind: 'scaled', least: -100, most: 100 },
+  reuse: { kind: 'flag' },
   tools: { kind: 'objects' },
-  toolChoice: { kind: 'text', default: 'auto' },
-  parallelToolCalls: { kind: 'flag', default: true },
+  toolChoice: { kind: 'text' },
+  parallelToolCalls: { kind: 'flag' },
   schema: { kind: 'object' },
   regex: { kind: 'text' },
   choice: { kind: 'texts', most: 10000, bytes: 65536 },
-  lenient: { kind: 'flag', default: false },
+  lenient: { kind: 'flag' },
   templateOptions: { kind: 'object' },
-  logits: { kind: 'flag', default: false },
-  logitsFrom: { kind: 'whole', least: 0, most: 4294967295, needs: 'logits' },
-  profile: { kind: 'flag', default: false },
+  logits: { kind: 'flag' },
+  logitsFrom: { kind: 'whole', least: 0, needs: 'logits' },
+  profile: { kind: 'flag' },
+};
+
+/** @internal */
+export const EMBED: Rows<EmbedOptions> = {
+  prompt: { kind: 'text' },
+  dimensions: { kind: 'whole', least: 1, most: 65536 },
+  normalize: { kind: 'flag' },
+  truncate: { kind: 'flag' },
+  signal: { kind: 'signal' },
+};
+
+/** @internal */
+export const RERANK: Rows<RerankOptions> = {
+  instruction: { kind: 'text' },
+  topN: { kind: 'whole', least: 1, most: 4294967295 },
+  signal: { kind: 'signal' },
 };
 
 /** @internal */
 export const BENCH: Rows<BenchRows> = {
   shape: { kind: 'text', default: 'llama-3.2-1b' },
-  quant: { kind: 'name', names: ['q4_0', 'q4_k', 'q4_k_m', 'q8_0', 'f16'], default: 'q4_0' },
+  quant: { kind: 'text', default: 'q4_0' },
   prompt: { kind: 'whole', least: 1, most: 100000, default: 512 },
   gen: { kind: 'whole', least: 1, most: 20000, default: 128 },
   runs: { kind: 'whole', least: 1, most: 100, default: 5 },
   profile: { kind: 'flag', default: false },
+  rows: { kind: 'flag', default: false },
+  speculate: { kind: 'name', names: ['auto', 'off', 'always'], default: 'off' },
+  sampled: { kind: 'flag', default: false },
   kernelBench: { kind: 'flag', default: false },
   kernelFilter: { kind: 'text' },
   secondTurn: { kind: 'flag', default: false },
+  idle: { kind: 'flag', default: false },
   grammar: { kind: 'flag', default: false },
   tune: { kind: 'flag', default: true },
   quality: { kind: 'whole', least: 1, most: 100000 },

@@ -2,6 +2,7 @@
 import { bad, check, isObject, wrongOf, type Check, type Row } from './check.ts';
 import { FETCHING, GENERATE, LOAD, PLAN } from './options.generated.ts';
 import { hubName } from './hub.ts';
+import { roomOf } from './room.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
 import type {
   DownloadOptions,
@@ -44,6 +45,7 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
     file: _______,
     hub: ________,
     tokenizer: _________,
+    memory: __________,
     model,
     ...rest
   } = options;
@@ -53,12 +55,12 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
 }
 
 /** Checks the options of `Engine.plan`. */
-export function checkPlan(options: PlanOptions): WasmLoadOptions & { memory?: number } {
+export function checkPlan(options: PlanOptions): WasmLoadOptions & { memory?: number; beside: number } {
   if (options?.model instanceof Response)
     throw bad('Engine.plan: model: a Response can be read only once: give its URL');
-  const { memory, ...load } = options;
-  if (memory !== undefined) check('Engine.plan', { memory }, { ...PLAN });
-  return { ...checkLoad(load), ...(memory === undefined ? {} : { memory }) };
+  const { beside, ...load } = options;
+  if (beside !== undefined) check('Engine.plan', { beside }, { ...PLAN });
+  return { ...checkLoad(load), ...roomOf(load.memory, beside) };
 }
 
 /** Checks the arguments of `models.download`. */

@@ -33,7 +33,7 @@ export function wrongPlace(): string | null {
   if (runtime)
     return `this is the package's build for browsers, and this is ${runtime}: import 'millrace' by its name, so that ${runtime} takes its own build, or import it in code that runs in a page`;
   if ('ServiceWorkerGlobalScope' in globalThis)
-    return 'a service worker cannot host the engine: it can start no Worker, and the browser ends it at any time; use Millrace in a page or in a Worker of one, and send messages to there';
+    return 'a service worker cannot host the engine, as it can start no Worker: use Millrace in a page or in a Worker of one';
   if (typeof Worker === 'undefined' || typeof navigator === 'undefined')
     return 'Millrace needs Workers, which this place does not have: use it in a page or in a dedicated Worker';
   return null;

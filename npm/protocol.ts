@@ -22,6 +22,8 @@ export type ToWorker =
   /** The ids that a prompt stands for; the text of ids. */
   | { type: 'tokenize'; id: number; request: WasmRequest }
   | { type: 'detokenize'; id: number; tokens: number[] }
+  /** Embeds texts or judges documents. */
+  | { type: 'embed'; id: number; request: object }
   /** What a schema, as JSON, becomes. */
   | { type: 'compile'; id: number; schema: string; lenient: boolean }
   /** A new conversation that begins as `from` is. */
@@ -31,6 +33,10 @@ export type ToWorker =
   | { type: 'save'; id: number; conversation: number; name: string }
   | { type: 'restore'; id: number; name: string }
   | { type: 'forget'; id: number; name: string }
+  /** Loads an adapter under a name; without files it goes. */
+  | { type: 'adapter'; id: number; name: string; files?: { files: WasmModelFile[] } | undefined }
+  /** Somebody is about to ask: see `Engine.warm`. */
+  | { type: 'warm' }
   | { type: 'abort'; id: number }
   /** Where the wasm lies, before anything else. */
   | { type: 'wasm'; url: string }
@@ -41,10 +47,13 @@ export type ToWorker =
   /** Frees everything, where no Worker is ended with it. */
   | { type: 'end' };
 
+/** What is answered. */
+export type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'lock' | 'warm' | 'end' }>;
+
 /** What can be done with the models that are kept. */
 export type ModelsCall =
   | { name: 'list' }
-  | { name: 'plan'; options: WasmLoadOptions & { memory?: number } }
+  | { name: 'plan'; options: WasmLoadOptions & { memory?: number; beside: number } }
   | { name: 'usage' }
   | { name: 'download'; options: WasmDownloadOptions }
   | { name: 'verify'; url: string }
@@ -81,7 +90,7 @@ export type FromWorker =
     }
   | { type: 'done'; id: number; result: GenerateResult; info: EngineNews }
   | { type: 'forked'; id: number; conversation: number; info: EngineNews }
-  /** A release, save or forget. */
+  /** A release, save or forget, or what was done about an adapter. */
   | { type: 'settled'; id: number; info: EngineNews }
   | { type: 'error'; id: number; error: PackedError }
   /** The tuner has ended; the plan may be another. */

@@ -1,4 +1,4 @@
-// Whose turn it is: an engine does one thing at a time, first come, first served over all its conversations.
+// Whose turn it is, first come, first served over all of an engine's conversations: several answers at one time, anything else alone.
 import { aborted } from './generation.ts';
 
 /** One that has its turn, or waits for it. */
@@ -7,24 +7,39 @@ interface Waiting {
   begin: () => void;
   reject: (reason: unknown) => void;
   onPlace: ((ahead: number) => void) | undefined;
+  /** Of an answer its conversation, which has one at a time; 0 is none. */
+  beside: number | undefined;
+  /** What it was told last. */
+  told: number;
 }
 
 /** @internal */
 export class Queue {
-  /** The first has its turn. */
+  /** The first have their turn. */
   #line: Waiting[] = [];
+  /** How many answers there may be at one time. */
+  readonly #limit: () => number;
   /** More than none while places are being told: until all have heard, nobody begins. */
   #telling = 0;
   /** What all fail with from now on; null while the queue is open. */
   #closed: Error | null = null;
 
+  constructor(limit: () => number = () => 1) {
+    this.#limit = limit;
+  }
+
   /**
-   * Does `work` when all that came before has ended, well or badly. `onPlace` is told how many are ahead: at once where there are any, and
+   * Does `work` when all that came before has ended, well or badly; with `beside`, when there are fewer answers than there may be, nothing else, and none
+   * in the same conversation. `onPlace` is told how many are ahead: at once where there are any, and
    * whenever that changes, 0 as the turn comes. Aborting `signal` before the turn comes rejects with ABORTED and without `work` having run.
    */
   run<T>(
     work: () => Promise<T>,
-    { signal, onPlace }: { signal?: AbortSignal; onPlace?: (ahead: number) => void } = {},
+    {
+      signal,
+      onPlace,
+      beside,
+    }: { signal?: AbortSignal | undefined; onPlace?: (ahead: number) => void; beside?: number } = {},
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#closed) return reject(this.#closed);
@@ -40,11 +55,10 @@ export class Queue {
           .then(resolve, reject)
           .finally(() => this.#remove(one));
       };
-      const one: Waiting = { begun: false, begin, reject, onPlace };
+      const one: Waiting = { begun: false, begin, reject, onPlace, beside, told: 0 };
       this.#line.push(one);
       signal?.addEventListener('abort', leave, { once: true });
-      const ahead = this.#line.length - 1;
-      if (ahead > 0) tell(one, ahead);
+      this.#tell(one, this.#line.length - 1);
       this.#begin();
     });
   }
@@ -58,10 +72,30 @@ export class Queue {
   }
 
   #begin(): void {
-    const [first] = this.#line;
-    if (!first || first.begun || this.#telling > 0) return;
-    first.begun = true;
-    first.begin();
+    while (this.#telling === 0) {
+      const place = this.#line.findIndex(({ begun }) => !begun);
+      const next = this.#line[place];
+      if (!next || this.#ahead(place) > 0) return;
+      next.begun = true;
+      next.begin();
+    }
+  }
+
+  /** How many have to end before the one at that place begins. */
+  #ahead(place: number): number {
+    const { beside } = this.#line[place]!;
+    if (beside === undefined) return place;
+    const before = this.#line.slice(0, place);
+    const waits = before.some((one) => one.beside === undefined || (beside !== 0 && one.beside === beside));
+    return Math.max(place + 1 - this.#limit(), waits ? 1 : 0);
+  }
+
+  /** Tells one of its place where that is another than it knows. */
+  #tell(one: Waiting, place: number): void {
+    const ahead = this.#ahead(place);
+    if (one.begun || ahead === one.told) return;
+    one.told = ahead;
+    tell(one, ahead);
   }
 
   #remove(one: Waiting): void {
@@ -71,7 +105,7 @@ export class Queue {
     this.#telling += 1;
     // Whoever is told may leave or have others leave; those behind them then have been told already.
     for (const [index, other] of this.#line.slice(place).entries())
-      if (this.#line[place + index] === other) tell(other, place + index);
+      if (this.#line[place + index] === other) this.#tell(other, place + index);
     this.#telling -= 1;
     this.#begin();
   }

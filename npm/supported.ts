@@ -1,7 +1,8 @@
 // Whether an engine can be loaded here, and what it would find: asked of the browser alone, without a model and without the WebAssembly.
 import { MillraceError } from './errors.ts';
 import type { Support } from './types.ts';
-import { missingWebGpu } from './place.ts';
+import { configured } from './configure.ts';
+import { missingWebGpu, wrongPlace } from './place.ts';
 
 /** What is asked of WebGPU here: not every TypeScript knows it. */
 interface Adapter {
@@ -74,7 +75,7 @@ export async function support(): Promise<Support> {
           'the browser offers no GPU: switch on hardware acceleration in its settings, or update the graphics driver; chrome://gpu says why a GPU is blocked',
         ));
   return {
-    supported: problem === null,
+    supported: problem === null || (configured.device !== 'gpu' && wrongPlace() === null),
     ...(problem ? { code: problem.code, reason: problem.message } : {}),
     adapter: adapter && described(adapter),
     storage: kept,

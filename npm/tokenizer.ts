@@ -1,5 +1,6 @@
 // A tokenizer.json that is given beside a model: read here, kept by its address for when there is no network.
-import { MillraceError } from './errors.ts';
+import type { MillraceError } from './errors.ts';
+import { fetched } from './fetched.ts';
 import { absolute } from './options.ts';
 import type { LoadOptions } from './types.ts';
 
@@ -17,22 +18,13 @@ export async function tokenizerOf(
   const kept = cache === false ? null : await globalThis.caches?.open(CACHE).catch(() => null);
   let response: Response;
   try {
-    response = await (fetch ?? globalThis.fetch)(url, { headers: {}, signal: signal ?? new AbortController().signal });
-    if (!response.ok)
-      throw new MillraceError(
-        response.status === 404 ? 'NOT_FOUND' : 'NETWORK',
-        `${where}: tokenizer: ${url} was answered with status ${response.status}`,
-        { data: { status: response.status } },
-      );
+    response = await fetched(`${where}: tokenizer`, url, { fetch, signal });
     await kept?.put(url, response.clone()).catch(() => {});
-  } catch (cause) {
-    if (signal?.aborted) throw new MillraceError('ABORTED', 'loading was aborted', { cause: signal.reason });
-    const earlier = cause instanceof MillraceError ? undefined : await kept?.match(url);
-    if (!earlier) {
-      if (cause instanceof MillraceError) throw cause;
-      const message = `${where}: tokenizer: ${url} could not be fetched; its server must be reachable and allow this origin`;
-      throw new MillraceError('NETWORK', message, { cause });
-    }
+  } catch (error) {
+    const { code, data } = error as MillraceError;
+    const unreachable = code === 'NETWORK' && data.status === undefined;
+    const earlier = unreachable ? await kept?.match(url) : undefined;
+    if (!earlier) throw error;
     response = earlier;
   }
   return { tokenizer: new Uint8Array(await response.arrayBuffer()) };

@@ -1,10 +1,20 @@
 import type { ErrorCode } from './errors.ts';
 import type { FetchingOptions, GenerateOptions } from './options.generated.ts';
 
-export type { FetchingOptions, GenerateOptions, LoadOptions, PlanOptions } from './options.generated.ts';
+export type {
+  EmbedOptions,
+  FetchingOptions,
+  GenerateOptions,
+  LoadOptions,
+  PlanOptions,
+  RerankOptions,
+} from './options.generated.ts';
 
 /** How numbers are computed: reference quality, half-precision activations, or int8 activations. */
-export type Lane = 'exact' | 'f16' | 'fast';
+export type Lane = 'exact' | 'float' | 'f16' | 'fast';
+
+/** What computes: a GPU, the CPU, or a GPU and, where there is none but in software, the CPU. */
+export type Device = 'auto' | 'gpu' | 'cpu';
 
 /** One message of a conversation; it goes through the model's own chat template. */
 export interface Message {
@@ -37,6 +47,38 @@ export type ModelFile = File | { name: string; data: Blob };
 
 /** How a model is named: a URL (relative ones against the page; outside of browsers also a path), or the files themselves. */
 export type ModelSource = string | URL | ModelFile | readonly ModelFile[] | Response;
+
+/** An adapter: the address of a folder or of a .gguf file, `'OWNER/REPO'` on Hugging Face, or the files themselves. */
+export type AdapterSource = string | URL | ModelFile | readonly ModelFile[];
+
+/** Which adapter, and how strongly: 1 where it is not said, 0 for the model alone. */
+export type AdapterChoice = string | { readonly name: string; readonly scale?: number };
+
+/** Options of {@link Adapters.load}. */
+export interface AdapterOptions {
+  /** What requests call it. Default: the name of its file or folder. */
+  name?: string;
+  /** Aborts the loading: it rejects with ABORTED. */
+  signal?: AbortSignal;
+  /** Called as files arrive. */
+  onProgress?: (progress: Progress) => void;
+  /** Sent as `Authorization: Bearer`, and never stored. */
+  token?: string;
+  /** Takes the place of the browser's `fetch`. */
+  fetch?: CustomFetch;
+}
+
+/** A LoRA adapter that is loaded. */
+export interface LoadedAdapter {
+  /** What requests call it. */
+  name: string;
+  /** The largest rank of its products. */
+  rank: number;
+  /** Modules that it touches, in all layers. */
+  modules: number;
+  /** Numbers that it has. */
+  parameters: number;
+}
 
 /** What can take the place of the browser's `fetch`: gets the address and the headers to send, among them `Range`. */
 export type CustomFetch = (
@@ -73,6 +115,30 @@ export interface StoredModel {
   lastUsed: number | null;
 }
 
+/** What {@link Engine.embed} gives. */
+export interface Embeddings {
+  /** Of each text, in their order. */
+  vectors: Float32Array[];
+  /** Of all texts, with what the model wants around them. */
+  tokens: number;
+  /** Texts that were longer than the model reads, and were cut there: {@link EmbedOptions.truncate}. */
+  truncated: number;
+  /** How long it took, in milliseconds. */
+  ms: number;
+}
+
+/** What {@link Engine.rerank} gives. */
+export interface Ranking {
+  /** The best first: a document's place in the list, and its score from 0 to 1. */
+  ranking: { index: number; score: number }[];
+  /** Of all documents, each with the question. */
+  tokens: number;
+  /** Documents that with the question were longer than the model reads, and were cut there. */
+  truncated: number;
+  /** How long it took, in milliseconds. */
+  ms: number;
+}
+
 /** What {@link Engine.plan} says. All sizes are bytes. */
 export interface LoadPlan {
   /** Whether there is nothing in `problems`. */
@@ -91,8 +157,8 @@ export interface LoadPlan {
   download: { total: number; stored: number; missing: number };
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
   storage: { kind: StorageKind; available: number | null; reason?: string };
-  /** GPU memory with a full context. */
-  memory: { weights: number; kv: number; activations: number; total: number };
+  /** GPU memory with a full context. `beside`: what other models take, those of this page and those that were named. */
+  memory: { weights: number; kv: number; activations: number; total: number; beside: number };
   /** The largest buffer. */
   largest: { name: string; bytes: number };
   /** Bytes: the largest buffer and the largest binding of this GPU. Browsers do not tell how much memory a GPU has: `memory` is what you allowed. */
@@ -125,12 +191,16 @@ export interface Logger {
 /** What {@link configure} takes. */
 export interface Configuration {
   /**
-   * Where `millrace_bg.wasm` lies, where it is not beside `worker.js` or is not found by a bundler; `millrace_grammar_bg.wasm` has to lie beside it then. A relative address is resolved against the
+   * Where `millrace_bg.wasm` lies, where it is not beside `worker.js` or is not found by a bundler; the package's other modules have to lie beside it then. A relative address is resolved against the
    * page; another origin must allow this one by CORS.
    */
   wasmUrl?: string | URL;
   /** Where `worker.js` lies, where a bundler does not find it. It may be another origin, if the content security policy allows `blob:` Workers. */
   workerUrl?: string | URL;
+  /** What computes where a load does not say. Default `auto`. */
+  device?: Device;
+  /** GPU memory that all models of this page may take together, in bytes, where a load does not say: as {@link LoadOptions.memory}. */
+  memory?: number;
   /** How much is told. Default `warn`. */
   logLevel?: LogLevel;
   /** Who is told. Default `console`. */
@@ -279,6 +349,10 @@ export interface GenerateResult {
   prompt_tokens: number;
   /** Tokens of the prompt that did not have to be read. */
   cached_tokens: number;
+  /** Drafts that were verified: tokens guessed from where the text stood before. */
+  drafted_tokens: number;
+  /** Those that were right, and are in the answer. */
+  accepted_tokens: number;
   /** How often the context was full and older tokens were left out. */
   shifts: number;
   /** How often the GPU device was lost on the way and the answer went on on another. */
@@ -350,8 +424,8 @@ export interface AdapterInfo {
   name: string;
   /** Optional features of WebGPU that the engine uses of it. */
   features: string[];
-  /** How it is reached: `webgpu` in a page. */
-  backend: 'webgpu' | 'vulkan' | 'metal';
+  /** How it is reached: `webgpu` in a page; `cpu` where it is the CPU without one. */
+  backend: 'webgpu' | 'vulkan' | 'metal' | 'cpu';
   /** Smallest and largest subgroup; `[0, 0]` where subgroups are not in use. */
   subgroup: [number, number];
   /** Bytes of the largest buffer. */
@@ -364,8 +438,10 @@ export interface AdapterInfo {
   max_workgroups: number;
   /** Invocations of a workgroup. */
   max_invocations: number;
-  /** Whether it computes on the CPU. */
+  /** Whether it computes on the CPU: by itself, where `backend` is `cpu`, or as a GPU in software. */
   software: boolean;
+  /** Why it is the CPU, where `auto` chose it. */
+  instead?: string;
   /** Whether it keeps subnormal halves, as seen when it was opened. */
   native_halves: boolean;
   /**
@@ -382,13 +458,13 @@ export type TokenizeOptions = Pick<GenerateOptions, 'tools' | 'templateOptions'>
 
 /** What this browser offers to engines, without a model: {@link Engine.supported}. */
 export interface Support {
-  /** Whether an engine can be loaded here. */
+  /** Whether an engine can be loaded here, by what {@link configure} says of `device`. */
   supported: boolean;
-  /** Where it cannot: the code that {@link Engine.load} would reject with. */
+  /** Where there is no GPU: the code that {@link Engine.load} would reject with if only one would do. */
   code?: ErrorCode;
   /** And the message, which says what to do. */
   reason?: string;
-  /** The GPU, as far as a page may know it; null where there is none. `software`: it computes on the CPU: expect a token or less a second. */
+  /** The GPU, as far as a page may know it; null where there is none. `software`: it computes on the CPU; `device: 'auto'` takes the CPU itself. */
   adapter: {
     vendor: string;
     architecture: string;
@@ -410,7 +486,7 @@ export interface Support {
 /** One dispatch of the plan. */
 export interface PlanStep {
   /** `short`, `few`: prompts, and ends of prompts, of up to 64 and 8 tokens, once the passes for them have been compiled in idle time. */
-  pass: 'prefill' | 'short' | 'few' | 'decode';
+  pass: 'prefill' | 'short' | 'few' | 'decode' | 'four' | 'eight';
   /** Where in the model. */
   step: string;
   /** The shader. */
@@ -474,11 +550,25 @@ export interface EngineInfo {
     left_out: { what: string; tensors: number; bytes: number }[];
     chat: boolean;
     thinks: boolean;
+    /** What becomes of a text where the model does not write: an embedding (`mean`, `cls`, `last`) or a score (`rank`). */
+    pooling?: 'mean' | 'cls' | 'last' | 'rank';
+    /** Numbers of an embedding. */
+    dimensions?: number;
+    /** What {@link EmbedOptions.prompt} can name, and the words. */
+    prompts?: Record<string, string>;
   };
   /** The GPU. */
   adapter: AdapterInfo;
   /** The lane in use. */
   lane: Lane;
+  /** Why, where the lane is `auto`: what was measured when a model with such products was first loaded here, and is kept since. `rates`: 10^9 operations a
+   * second, and what a dispatch takes; `times`: microseconds of one of the model's products with one row, and by row with many. */
+  lane_choice?: {
+    lane: Lane;
+    reason: string;
+    rates?: { dot4: number; f32: number; f16: number; dispatch_us: number; subgroup: number };
+    times?: { lane: Lane; decode_us: number; prompt_us: number }[];
+  };
   /** The lanes that this device offers. */
   lanes: Lane[];
   /** Bytes on the GPU: of weights, of the cache as it is and once the context is full, of the rest, of all, at most. `wasm`: bytes of the page's memory. */
@@ -493,12 +583,16 @@ export interface EngineInfo {
   };
   /** Most positions, prompt and answer together. */
   context: number;
+  /** Answers at one time; those beyond wait. */
+  concurrency: number;
   /** Opening, downloading and uploading, in milliseconds. */
   load_ms: number;
   /** What of it the weights took, in milliseconds: waiting for their bytes, repacking or quantizing them, handing them to the GPU. */
   load_times: { read: number; encode: number; write: number };
   /** Kernels that ran on known data when the model was loaded. Those that `wrong` names are not used. `skipped`: why none ran. */
   self_test: { checked: number; ms: number; wrong: string[]; skipped?: string };
+  /** Adapters that are loaded. */
+  adapters: LoadedAdapter[];
   /** What is not as it should be, for people: empty on a GPU that computes as it should. The console shows them as well. */
   warnings: string[];
   /** Every dispatch of a pass and of a decode step, in order. */

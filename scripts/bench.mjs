@@ -3,6 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Failure } from './lib/env.mjs';
 import { answerBench, printAnswer } from './lib/answer_bench.mjs';
+import { embedBench, printEmbed } from './lib/embed_bench.mjs';
+import { ALL, figuresOf, nameOf, regressions, runsOf, tableOf } from './lib/bench_all.mjs';
 import { localModel, openPage } from './lib/headless.mjs';
 import { flagsOf, help, parsed } from './lib/options.mjs';
 import { printStorage, storageBench } from './lib/storage_bench.mjs';
@@ -23,6 +25,9 @@ ${help(FLAGS)}
                                        same bytes, its verification; --runs N (3)
   --cold                               With --storage: empties the system's cache of files before each (Linux, as its administrator).
   --answer-end                         Instead of speed: how long the end of an answer takes, from its last token on the page to the result; --runs N (20)
+  --embed                              Instead of speed: how many texts a second a model that embeds reads, many at once and one alone; --runs N (5)
+  --all                                Instead of one: every shape and lane of bench/all.json, as a table. With --compare FILE, an earlier table of
+                                       the same machine, the ratios, and exit status 1 where one is slower; --only TEXT: rows whose name has it
   --json                               The report as one JSON object on the last line.
   --out FILE                           The report into a file.
   --compare FILE                       Ratios to an earlier report.
@@ -39,6 +44,9 @@ const OPTIONS = {
   storage: { type: 'boolean' },
   cold: { type: 'boolean' },
   'answer-end': { type: 'boolean' },
+  embed: { type: 'boolean' },
+  all: { type: 'boolean' },
+  only: { type: 'string' },
   json: { type: 'boolean' },
   out: { type: 'string' },
   compare: { type: 'string' },
@@ -75,6 +83,8 @@ async function bench(args) {
     process.stdout.write(HELP);
     return;
   }
+  if (given.only !== undefined && !given.all) throw new BadOption('--only goes with --all');
+  if (given.all) return benchAll(given);
   const earlier = given.compare === undefined ? null : readReport(given.compare);
   const query = new URLSearchParams();
   for (const { name, flag } of FLAGS) {
@@ -86,32 +96,73 @@ async function bench(args) {
   if (given.positions !== undefined && !given.quality) throw new BadOption('--positions goes with --quality');
   if (given.quality) query.set('quality', given.positions ?? '2000');
   if (given.cold && !given.storage) throw new BadOption('--cold goes with --storage');
-  for (const name of ['storage', 'answer-end'])
+  for (const name of ['storage', 'answer-end', 'embed'])
     if (given[name] && given.model === undefined) throw new BadOption(`--${name} needs --model PATH | URL`);
   const source = given.model ?? (given.quality ? 'builtin' : undefined);
   const local = source === undefined ? null : localModel(source);
   const { page, model, close } = await openPage({ local, headed: given.headed });
   try {
-    if (given.storage || given['answer-end']) {
+    if (given.storage || given['answer-end'] || given.embed) {
       const address = new URL(model ?? (source === 'builtin' ? '/models/box.gguf' : source), page.url()).href;
-      const runs = Number(given.runs ?? (given.storage ? 3 : 20));
+      const runs = Number(given.runs ?? (given.storage ? 3 : given.embed ? 5 : 20));
       if (!Number.isInteger(runs) || runs < 1 || runs > 100) throw new BadOption(`--runs ${given.runs}: use 1 to 100`);
       if (given.storage)
         finish(await storageBench(page, { model: address, runs, cold: given.cold ?? false }), given, printStorage);
+      else if (given.embed)
+        finish(await embedBench(page, { model: address, lane: given.lane, runs }), given, printEmbed);
       else finish(await answerBench(page, { model: address, runs }), given, printAnswer);
       return;
     }
     if (source !== undefined) query.set('model', model ?? (source === 'builtin' ? '/models/box.gguf' : source));
-    await page.goto(new URL(`/bench.html?${query}`, page.url()).href);
-    await page.waitForFunction(() => globalThis.millraceBench?.report || globalThis.millraceBench?.failure, null, {
-      timeout: 0,
-    });
-    const { report, failure } = await page.evaluate(() => globalThis.millraceBench);
-    if (failure) throw Object.assign(new Error(failure.message), { code: failure.code });
+    const report = await measured(page, query);
     finish(report, given, 'kl_mean' in report ? printQuality : (report) => print(report, earlier));
   } finally {
     await close();
   }
+}
+
+/** What the bench page reports of these parameters. */
+async function measured(page, query) {
+  await page.goto(new URL(`/bench.html?${query}`, page.url()).href);
+  await page.waitForFunction(() => globalThis.millraceBench?.report || globalThis.millraceBench?.failure, null, {
+    timeout: 0,
+  });
+  const { report, failure } = await page.evaluate(() => globalThis.millraceBench);
+  if (failure) throw Object.assign(new Error(failure.message), { code: failure.code });
+  return report;
+}
+
+async function benchAll(given) {
+  const earlier = given.compare === undefined ? null : readTable(given.compare);
+  const wanted = ALL.filter((row) => nameOf(row).includes(given.only ?? ''));
+  if (wanted.length === 0) throw new BadOption(`--only ${given.only}: no row of bench/all.json has that in its name`);
+  const { page, close } = await openPage({ headed: given.headed });
+  const rows = [];
+  try {
+    for (const row of wanted) {
+      const reports = {};
+      try {
+        for (const [what, parameters] of Object.entries(runsOf(row)))
+          reports[what] = await measured(page, new URLSearchParams(parameters));
+        rows.push(figuresOf(row, reports));
+      } catch (error) {
+        // One that does not fit into this machine's memory says so in its row.
+        if (!error.code) throw error;
+        rows.push({ name: nameOf(row), error: `${error.code}: ${error.message}` });
+      }
+      if (!given.json) process.stderr.write(`${rows.at(-1).name}\n`);
+    }
+  } finally {
+    await close();
+  }
+  finish(rows, given, () => process.stdout.write(`${tableOf(rows, earlier)}\n`));
+  if (!earlier) return;
+  const slower = regressions(
+    rows,
+    given.only === undefined ? earlier : earlier.filter(({ name }) => name.includes(given.only)),
+  );
+  for (const line of slower) process.stdout.write(`slower: ${line}\n`);
+  if (slower.length > 0) process.exitCode = 1;
 }
 
 function finish(report, given, print) {
@@ -139,6 +190,18 @@ function readReport(path) {
   return report;
 }
 
+function readTable(path) {
+  let table;
+  try {
+    table = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new BadOption(`--compare: ${error.message}`);
+  }
+  if (!Array.isArray(table) || !table.every((row) => typeof row?.name === 'string'))
+    throw new BadOption(`--compare: ${path} is no table of --all`);
+  return table;
+}
+
 function printQuality(report) {
   const out = (line) => process.stdout.write(`${line}\n`);
   out(
@@ -158,6 +221,10 @@ function print(report, earlier) {
   out(
     `decode       ${n(report.decode_tok_s)} tok/s after ${report.prompt} tokens of prompt, ${report.gen} tokens, median of ${report.runs.length}`,
   );
+  const [drafted, accepted] = ['drafted', 'accepted'].map((name) =>
+    report.runs.reduce((sum, run) => sum + run[name], 0),
+  );
+  if (drafted > 0) out(`drafts       ${accepted} of ${drafted} right`);
   out(`prefill      ${n(report.prefill_tok_s)} tok/s; first token after ${n(report.ttft_ms)} ms`);
   out(
     `latency      P50 ${n(report.latency_ms[0], 3)}, P95 ${n(report.latency_ms[1], 3)} ms a token; recording ${n(report.record_us)} us a token`,
@@ -173,10 +240,20 @@ function print(report, earlier) {
   if (report.prefill_profile) printPrefillProfile(report.prefill_profile);
   for (const { rows, ms } of report.few_rows ?? [])
     out(`${`pass of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18)} ${n(ms, 4).padStart(9)} ms`);
+  for (const { rows, ms } of report.step_rows ?? [])
+    out(`${`step of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18)} ${n(ms, 4).padStart(9)} ms`);
+  for (const { answers, tok_s, times } of report.company ?? [])
+    out(`${answers} answers together ${n(tok_s)} tok/s, ${n(times, 2)} times one alone`);
   for (const t of report.second_turn ?? [])
     out(
       `second turn  first token after ${n(t.ttft_ms)} ms: ${t.tokens} tokens after a first prompt of ${t.after}, ${t.cached} of them not read again`,
     );
+  if (report.idle) {
+    const [cold, warmed] = [report.idle.cold, report.idle.warmed].map(
+      ([speed, first]) => `${n(speed)} tok/s, first token after ${n(first)} ms`,
+    );
+    out(`after a rest ${cold}; warmed up ${warmed}`);
+  }
   if (report.forced) {
     const { forced_tok_s, free_tok_s, ratio, states, bytes, compile_ms } = report.forced;
     out(

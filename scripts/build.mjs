@@ -2,10 +2,11 @@
 //   npm run build                    optimised, into pkg/: what users download
 //   npm run build -- --quick         quick to compile, into .cache/pkg-quick/: what `npm start` and `npm run dev` serve
 //   npm run build -- --dev           with debug assertions, into .cache/pkg-dev/: what the tests use
-import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
+import { nameBySimilarity } from './lib/similar.mjs';
 import { setupBuild, WASM } from './setup.mjs';
 
 /** The ways to build: Cargo's profile and where the package goes. */
@@ -41,30 +42,56 @@ export async function buildJavaScript(out) {
 }
 
 /**
- * For size. The first kibibyte is the far end of Rust's stack, which no offset reaches; the memory is the module's own, so it begins as zeros. By
- * name, what one generic function became of several types lies side by side: 17 kB less after brotli, and no chance of the order in it.
+ * For size after brotli, which is what is downloaded: LLVM has optimised already, and brotli finds more again in what binaryen's -Os has not folded
+ * and inlined (1,289,373 bytes by -O1, 1,363,622 by -Os, of 5.1 and 4.8 MB). The first kibibyte is the far end of Rust's stack, which no offset
+ * reaches; the memory is the module's own, so it begins as zeros. By names that say how alike functions are, what one generic function became of
+ * several types lies side by side (1,340,956 bytes; by their own names, which end in a hash, 1,356,694).
  */
-const OPTIMISED = ['-Os', '--low-memory-unused', '--zero-filled-memory', '--reorder-functions-by-name'];
+const OPTIMISED = ['-O1', '--low-memory-unused', '--zero-filled-memory', '--reorder-functions-by-name'];
 
 /** The engine, and what compiles grammars, which few pages fetch. One after the other: they share Cargo's lock. */
 async function modules({ profile, features }, out, env, bind) {
   await wasm('millrace', ['--features', features], profile, out, env, bind);
   await wasm('millrace_grammar', ['--package', 'millrace-grammar'], profile, out, env, bind);
+  for (const [name, features] of CPU) await cpu(name, features, out, env);
+}
+
+/** What computes on the CPU, twice: browsers choose by what they know. */
+const CPU = [
+  ['millrace_cpu', '+simd128'],
+  ['millrace_cpu_relaxed', '+simd128,+relaxed-simd'],
+];
+
+/** Of every build the same: for speed. It needs no glue. */
+async function cpu(name, features, out, env) {
+  const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
+  const selected = ['--package', 'millrace-cpu', '--lib', '--target', WASM, '--profile', 'cpu'];
+  await run(
+    cargo,
+    ['rustc', '--quiet', '--locked', ...selected, ...shortPaths(), '--', '-C', `target-feature=${features}`],
+    {
+      env,
+    },
+  );
+  copyFileSync(join(targetDir, WASM, 'cpu', 'millrace_cpu.wasm'), join(out, `${name}.wasm`));
+}
+
+/** Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic. */
+function shortPaths() {
+  const crates = join(process.env.CARGO_HOME || join(homedir(), '.cargo'), 'registry', 'src');
+  return ['--config', `target.${WASM}.rustflags=${JSON.stringify([`--remap-path-prefix=${crates}=crates`])}`];
 }
 
 /** Cargo, the tool that `bind` will be the path of and, for release, wasm-opt. */
 async function wasm(name, selected, profile, out, env, bind) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
-  // Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic.
-  const crates = join(process.env.CARGO_HOME || join(homedir(), '.cargo'), 'registry', 'src');
-  const short = ['--config', `target.${WASM}.rustflags=${JSON.stringify([`--remap-path-prefix=${crates}=crates`])}`];
   // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
   const smaller = ['--', '-C', 'llvm-args=-inline-threshold=0 -inlinehint-threshold=60'];
   await run(
     cargo,
     [
       ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile, ...selected],
-      ...(profile === 'web' ? [...short, ...smaller] : []),
+      ...(profile === 'web' ? [...shortPaths(), ...smaller] : []),
     ],
     { env },
   );
@@ -73,6 +100,7 @@ async function wasm(name, selected, profile, out, env, bind) {
   const hash = hashOf([
     module,
     `=${profile} ${tool} ${OPTIMISED.join(' ')}`,
+    join(root, 'scripts', 'lib', 'similar.mjs'),
     join(root, 'Cargo.lock'),
     join(root, 'package-lock.json'),
   ]);
@@ -81,6 +109,7 @@ async function wasm(name, selected, profile, out, env, bind) {
     await run(tool, [module, out], { quiet: true });
     if (profile !== 'web') return;
     const bound = join(out, `${name}_bg.wasm`);
+    writeFileSync(bound, nameBySimilarity(readFileSync(bound)));
     await run(
       process.execPath,
       [join(root, 'node_modules', 'binaryen', 'bin', 'wasm-opt'), ...OPTIMISED, bound, '-o', bound],
@@ -126,8 +155,20 @@ async function javascript(out) {
       elsewhere(/^\.\/millrace\.js$/, { path: glue }),
       elsewhere(/^\.\/millrace_grammar\.js$/, { path: grammarGlue }),
     ];
-    // What only an engine in the caller's Worker needs is loaded when it is.
-    await esbuild.build({ ...options, entryPoints: [join(sources, 'index.ts')], external: ['./host.js'] });
+    // What not every page needs is loaded when it is: an engine in the caller's own Worker, and answers in OpenAI's shapes.
+    await esbuild.build({
+      ...options,
+      entryPoints: [join(sources, 'index.ts')],
+      plugins: [
+        elsewhere(/^\.\/host\.js$/, { path: './host.js', external: true }),
+        elsewhere(/^\.\.\/openai\.ts$/, { path: './openai.js', external: true }),
+      ],
+    });
+    await esbuild.build({
+      ...options,
+      entryPoints: [join(sources, 'openai.ts')],
+      plugins: [elsewhere(/\/(errors|stream)\.ts$/, { path: './index.js', external: true })],
+    });
     // One engine and one class of errors for all: what is built on the engine imports it.
     await esbuild.build({
       ...options,
@@ -156,7 +197,7 @@ async function javascript(out) {
       ],
     });
     const declarations = await types(out);
-    const scripts = [...Object.values(ENTRIES), 'worker', 'host', 'node'].flatMap((name) => [
+    const scripts = [...Object.values(ENTRIES), 'worker', 'host', 'openai', 'node'].flatMap((name) => [
       `${name}.js`,
       `${name}.js.map`,
     ]);
@@ -208,9 +249,17 @@ async function javascript(out) {
         './worker.js': './worker.js',
         './millrace_bg.wasm': './millrace_bg.wasm',
         './millrace_grammar_bg.wasm': './millrace_grammar_bg.wasm',
+        ...Object.fromEntries(CPU.map(([name]) => [`./${name}.wasm`, `./${name}.wasm`])),
         './package.json': './package.json',
       },
-      files: [...scripts, ...declarations, 'millrace_bg.wasm', 'millrace_grammar_bg.wasm', 'CHANGELOG.md', 'LICENSE-*'],
+      files: [
+        ...scripts,
+        ...declarations,
+        ...['millrace', 'millrace_grammar'].map((name) => `${name}_bg.wasm`),
+        ...CPU.map(([name]) => `${name}.wasm`),
+        'CHANGELOG.md',
+        'LICENSE-*',
+      ],
       sideEffects: ['./worker.js'],
       peerDependencies: {
         '@ai-sdk/provider': `^${devDependencies['@ai-sdk/provider'].split('.')[0]}.0.0`,
@@ -282,9 +331,10 @@ async function pages() {
 export async function bundlePages(out, { pkg = 'pkg', installable = false, sourcemap = false }) {
   const esbuild = await import('esbuild');
   await esbuild.build({
-    entryPoints: ['chat.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts', 'storage.ts'].map(
-      (name) => join(root, 'www', 'src', name),
-    ),
+    entryPoints: [
+      ...['chat.ts', 'documents.ts', 'kernels.ts', 'kernels-worker.ts', 'bench.ts', 'bench-worker.ts', 'storage.ts'],
+      ...['pdf.ts', 'pdf-worker.ts'].map((name) => join('documents', name)),
+    ].map((name) => join(root, 'www', 'src', name)),
     outdir: out,
     chunkNames: 'part-[hash]',
     bundle: true,
@@ -301,9 +351,12 @@ export async function bundlePages(out, { pkg = 'pkg', installable = false, sourc
       'millrace/grammar': `../${pkg}/millrace_grammar.js`,
     },
     external: [`../${pkg}/*`],
+    loader: { '.md': 'text' },
     tsconfigRaw: {},
     logLevel: 'warning',
   });
+  // What pdf.js looks up where a file names letters of Chinese, Japanese or Korean by a table that it does not bring along.
+  cpSync(join(root, 'node_modules', 'pdfjs-dist', 'cmaps'), join(out, 'documents', 'cmaps'), { recursive: true });
 }
 
 if (isMain(import.meta.url)) {

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure, main, root, say } from './lib/env.mjs';
-import { about, joined, MOST, table } from './lib/options.mjs';
+import { about, joined, table } from './lib/options.mjs';
 
 const target = join(root, 'npm', 'options.generated.ts');
 
@@ -17,10 +17,12 @@ const INTERFACES = [
     'plan',
     'PlanOptions',
     'LoadOptions',
-    'Options of {@link Engine.plan}: those of a load, and how much GPU memory it may take, in bytes.',
+    'Options of {@link Engine.plan}: those of a load, and what is to share the memory.',
     'PLAN',
   ],
   ['generate', 'GenerateOptions', '', 'Options of {@link Engine.generate}.', 'GENERATE'],
+  ['embed', 'EmbedOptions', '', 'Options of {@link Engine.embed}.', 'EMBED'],
+  ['rerank', 'RerankOptions', '', 'Options of {@link Engine.rerank}.', 'RERANK'],
   ['bench', 'BenchRows', '', 'What a bench measures, beside how it loads. @internal', 'BENCH'],
 ];
 
@@ -58,13 +60,12 @@ function interfaceOf([section, name, parent, what]) {
   return `/** ${what} */\nexport interface ${name}${parent ? ` extends ${parent}` : ''} {\n${fields.join('\n')}\n}\n`;
 }
 
-/** What the checks go by. */
+/** What the checks go by, and of what the bench page's form shows the default. */
 function data([section, name, parent, , constant]) {
   const rows = rowsOf(section).map(([option, row]) => {
-    const { kind, above, bytes, names, needs } = row;
-    const least = row.least ?? (kind === 'whole' ? 0 : undefined);
-    const most = row.most ?? (kind === 'whole' ? MOST : undefined);
-    return `  ${option}: ${JSON.stringify({ kind, least, above, most, bytes, names, needs, default: row.default })},`;
+    const { kind, least, above, most, bytes, names, needs } = row;
+    const shown = ['load', 'bench'].includes(section) ? row.default : undefined;
+    return `  ${option}: ${JSON.stringify({ kind, least, above, most, bytes, names, needs, default: shown })},`;
   });
   const type = parent ? `Omit<${name}, keyof ${parent}>` : name;
   return `/** @internal */\nexport const ${constant}: Rows<${type}> = {\n${rows.join('\n')}\n};\n`;
@@ -95,7 +96,7 @@ function generated() {
     `// Made of options.toml by \`npm run options\`: change that.
 import type { Rows } from './check.ts';
 import type { DownloadControl } from './control.ts';
-import type { CustomFetch, Lane, ModelSource, Progress, TokenPiece } from './types.ts';
+import type { AdapterChoice, CustomFetch, Device, Lane, LoadPlan, ModelSource, Progress, TokenPiece } from './types.ts';
 `,
     ...INTERFACES.map(interfaceOf),
     openai(),

@@ -14,6 +14,8 @@ const PACKAGE = [
   'millrace_bg.wasm',
   'millrace_grammar.js',
   'millrace_grammar_bg.wasm',
+  'millrace_cpu.wasm',
+  'millrace_cpu_relaxed.wasm',
 ];
 /** Kept as they are. */
 const PLAIN = ['icon.svg', 'icons', 'manifest.webmanifest', 'models'];
@@ -91,11 +93,12 @@ async function minify(paths, folder) {
   }
 }
 
-/** sw.js, with the list of what it keeps: all but the models. */
+/** sw.js, with the list of what it keeps: all but the models, and what reads PDF files, which few visits need: that it keeps once it was fetched. */
 async function serviceWorker(out, hashed) {
+  const later = `${hashed.find((name) => name.startsWith('app-'))}/documents/`;
   const paths = filesUnder(out)
     .map((path) => relative(out, path).replaceAll('\\', '/'))
-    .filter((path) => !path.startsWith('models/'));
+    .filter((path) => !path.startsWith('models/') && !path.startsWith(later));
   const files = paths.map((url) => ({
     url,
     revision: hashed.includes(url.split('/')[0]) ? null : hashOfContent(join(out, url)).slice(0, 16),
@@ -108,7 +111,7 @@ async function serviceWorker(out, hashed) {
     format: 'iife',
     target: 'es2022',
     minify: true,
-    define: { FILES: JSON.stringify(files), 'process.env.NODE_ENV': '"production"' },
+    define: { FILES: JSON.stringify(files), LATER: JSON.stringify(later), 'process.env.NODE_ENV': '"production"' },
     tsconfigRaw: {},
     logLevel: 'warning',
   });

@@ -1,5 +1,5 @@
 // y = act(gate) * up, the gate in the first F columns of gu and the up product in the next F; or act(gu) where nothing is gated. Eight
-// blocks of 32 a workgroup: grid [ceil(KB / 8), T].
+// blocks of 32 a workgroup: grid [ceil(KB / 8), T EACH].
 {% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
 @group(0) @binding(1) var<storage, read> gu: array<f32>;                // [T][GSTRIDE]
@@ -15,15 +15,19 @@ override F: u32;         // feed-forward width
 override KB: u32;        // blocks of a row of y, ceil(F / 32)
 override GSTRIDE: u32;   // f32 elements between rows of gu
 override GATED: u32 = 1u;   // 0: there is no up product
+override EACH: u32 = 1u;    // rows of gu and y that each of the T rows has
 override FACTOR: u32 = 0u;  // f32 a row of `factors`; not 0: everything is multiplied by the sigmoid of the last of them
-@group(0) @binding(4) var<storage, read> factors: array<f32>;   // [T][FACTOR]
+override BESIDE: u32 = 0u;  // the same; not 0: each output is multiplied by one of them, from where `at[AT]` says
+override AT: u32 = 0u;
+@group(0) @binding(4) var<storage, read> factors: array<f32>;   // [T][FACTOR], or [T][BESIDE]
+@group(0) @binding(5) var<storage, read> at: array<f32>;        // [> AT]
 
 {% include "common/activation.wgsl" %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    if (wid.y >= state.rows) { return; }
+    if (wid.y >= state.rows * EACH) { return; }
     let j = wid.x * 64u + li;
     var factor = 1.0;
     if (FACTOR != 0u) { factor /= 1.0 + exp(-factors[wid.y * FACTOR + FACTOR - 1u]); }
@@ -33,7 +37,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (i < F) {
             let gate = wid.y * GSTRIDE + i;
             v[c] = activation(gu[gate]) * factor;
-            if (GATED == 1u) { v[c] *= gu[gate + F]; }
+            if (GATED == 1u) { v[c] *= lifted(gu[gate + F]); }
+            if (BESIDE != 0u) { v[c] *= factors[wid.y * BESIDE + u32(at[AT]) + i]; }
         }
     }
 {% if out == "q8" %}

@@ -7,7 +7,7 @@
 {% include "common/best.wgsl" %}
 
 @group(0) @binding(0) var<storage, read_write> state: State;
-@group(0) @binding(1) var<uniform> params: Sampling;
+@group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
 @group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;  // [SLICES], from `pick`
 @group(0) @binding(3) var<storage, read_write> ring: array<u32>;  // [ring_len]
 {% if grammar == "walk" %}
@@ -54,7 +54,7 @@ fn main(@builtin(local_invocation_index) li: u32) {
     let token = best_of(cand[li], li).y;
     if (li != 0u) { return; }
 
-    let slot = state.step % max(params.ring_len, 1u);
+    let slot = state.step % max(params[0].ring_len, 1u);
     state.step += 1u;
     if (state.done != 0u) {
         ring[slot] = AFTER_END;
@@ -71,8 +71,8 @@ fn main(@builtin(local_invocation_index) li: u32) {
     state.pos += state.rows;
     state.rows = 1u;
     var done = state.step >= state.limit;
-    for (var i = 0u; i < min(params.n_stop, {{ max_stop }}u); i++) {
-        if (params.stop[i / 4u][i % 4u] == token) { done = true; }
+    for (var i = 0u; i < min(params[0].n_stop, {{ max_stop }}u); i++) {
+        if (params[0].stop[i / 4u][i % 4u] == token) { done = true; }
     }
     if (done) { state.done = 1u; }
 {% if grammar == "walk" %}

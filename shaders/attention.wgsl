@@ -1,15 +1,19 @@
 // Attention of few rows over one split of the cache: grid [G * ceil(H / G / 4), T * room for splits]; splits beyond pos return.
 // In decode, which has one row, queries and the new key are normed (QK_NORM) and rotated here, and the workgroups whose split the row's own
 // position falls into append its key and value to the cache: those of one kv head write the same bits, and none reads them from there.
-// Where there are more rows (APPENDS is 0), `qk_norm` and `rope` have done it.
+// Where there are more rows (APPENDS is 0), `rope` has done it; always for heads of e512, which leave no workgroup memory for it. In a step of several
+// rows, which see each other's keys, a dispatch with ATTENDS 0 and a workgroup a row does what one row does first, and another one the rest.
 // The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
 // Four query heads of the kv head share each read of K and V. Keys go through in tiles: eight lanes share a key, so that neighbouring
-// lanes read neighbouring 16 bytes; then 32 lanes share a row of V, and the eight groups of them deal the keys out among themselves.
+// lanes read neighbouring 16 bytes; then {{ "64 lanes share a row of V, and the four" if width == "e512" else "32 lanes share a row of V, and the eight" }} groups of them deal the keys out among themselves.
 // `tiles` is `one` where no split of the cache has more keys than a tile.
-{% set width = {"e64": 64, "e128": 128, "e256": 256}[width] %}
+{% set width = {"e64": 64, "e128": 128, "e256": 256, "e512": 512}[width] %}
+{% set fused = width < 512 %}{# norms, rotations and the append happen here #}
+{% set across = 32 if fused else 64 %}{# lanes that share a row of V #}
+{% set deals = 256 // across %}{# and the groups of them #}
 {% set keys = tile[0] %}{% set rounds = keys // 32 %}
-{% set units = width // 64 %}{% set columns = width // 32 %}
+{% set units = width // 64 %}{% set columns = width // across %}
 {% set pairs = 2 if columns == 2 else 4 %}
 {% set vectors = columns // pairs %}{% set V = "vec" ~ pairs ~ "<f32>" %}
 {% import "common/cache_" ~ kv ~ ".wgsl" as cache_type with context %}
@@ -17,13 +21,17 @@
 {% import "common/attention_keys.wgsl" as keys_of with context %}
 {% import "common/attention_values.wgsl" as values_of with context %}
 {% include "common/state.wgsl" %}
+{% include "common/rows.wgsl" %}
 {% include "common/window.wgsl" %}
 {% include "common/splits.wgsl" %}
 override H: u32;      // query heads
 override G: u32;      // kv heads; H / G query heads share one
 override E: u32;      // head width: a multiple of 4, at most {{ width }}
 override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
+{% if fused %}
 override APPENDS: u32 = 1u;      // 1: keys and values of the row are appended here; 0: the cache holds them
+override ATTENDS: u32 = 1u;      // 0: nothing else is done here
+{% endif %}
 override SLOTS: u32 = 1u;        // sequences that have a cache in the buffers
 override QSTRIDE: u32 = 0u;      // f32 a row of qkv
 {% include "common/slots.wgsl" %}
@@ -46,37 +54,51 @@ var<workgroup> sums: array<f32, 32>;                     // [8][HEADS], of an ei
 var<workgroup> rescales: array<f32, 4>;                  // what earlier tiles' sums are multiplied by
 {% endif %}
 {{ scores.memory() }}
+{% if fused %}
 var<workgroup> summands: array<f32, 2048>;               // [8][heads at once][{{ width }}], of the output
-
 {% include "common/heads.wgsl" %}
+{% elif reduce == "wg" %}
+var<workgroup> summands: array<f32, 1024>;               // of the scores; those of the output take the queries' place
+{% endif %}
 {% include "common/cache.wgsl" %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
-    let room = grid.y / state.rows;
+    let room = select(grid.y / state.rows, ROOM, ROOM != 0u);
+{% if fused %}
+    let row = select(wid.y / room, wid.y, ATTENDS == 0u);
+{% else %}
     let row = wid.y / room;
-    let pos = state.pos + row;
+{% endif %}
+    let pos = position_of(row);
     let shared_by = H / G;
     let passes = (shared_by + HEADS - 1u) / HEADS;
-    let splits = splits_of(G * passes);
-    let first_key = pos + 1u - seen(pos) + wid.y % room * splits.keys;
+    let splits = splits_of(G * passes, row);
+{% if fused %}
+    let own_split = select(wid.y % room, splits.count - 1u, ATTENDS == 0u);
+{% else %}
+    let own_split = wid.y % room;
+{% endif %}
+    let first_key = pos + 1u - seen(pos) + own_split * splits.keys;
     let kv_head = wid.x / passes;
-    if (first_key > pos || kv_head >= G || row >= state.rows || wid.y % room >= splits.count) { return; }
+    if (first_key > pos || kv_head >= G || rests(row) || own_split >= splits.count) { return; }
     let end_key = min(first_key + splits.keys, pos + 1u);
+{% if fused %}
     let appends = APPENDS == 1u && end_key > pos;
+{% endif %}
     let eights = {{ cache_type.eights }};   // of a row of the cache, whose width is E padded to EP
     let cap = arrayLength(&kc) / (SLOTS * G * {{ cache_type.row }});
     let first_slot = first_key % cap;
-    let at_split = row * splits.count + wid.y % room;
+    let at_split = row * splits.apart + own_split;
     let row_columns = eights * {{ 8 // columns }}u;
-    let cache = (state.slot * G + kv_head) * cap;
+    let cache = (slot_of(row) * G + kv_head) * cap;
 
-    // Roles of this lane: for K a key of every 32, and an eighth of its elements; for V {{ columns }} elements of every eighth key.
+    // Roles of this lane: for K a key of every 32, and an eighth of its elements; for V {{ columns }} elements of one key of {{ deals }}.
     let lane = li % LANES;
     let key = li / LANES;
-    let column = min(li % 32u, row_columns - 1u);
-    let part = li / 32u;
+    let column = min(li % {{ across }}u, row_columns - 1u);
+    let part = li / {{ across }}u;
 
 {% if tiles == "one" %}
     // All that this workgroup reads of the cache is under way before it is known what for.
@@ -88,7 +110,22 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let h0 = wid.x % passes * HEADS;
     let heads = min(HEADS, shared_by - h0);
     let head = kv_head * shared_by + h0;
+{% if fused %}
 {% include "common/append.wgsl" %}
+    if (ATTENDS == 0u) { return; }
+{% else %}
+    for (var i = li; i < HEADS * eights * 2u; i += THREADS) {
+        let which = i / (eights * 2u);
+        let four = i % (eights * 2u);
+        var x = vec4<f32>();
+        if (four * 4u < E && which < heads) {
+            let query = row * QSTRIDE + (head + which) * E + four * 4u;
+            x = vec4<f32>(qkv[query], qkv[query + 1u], qkv[query + 2u], qkv[query + 3u]) * SCALE;
+        }
+        q[i] = x;
+    }
+    workgroupBarrier();
+{% endif %}
     // The score that this lane finishes: of round own_round and head own_head.
     let own_head = lane % HEADS;
     let own_round = lane / HEADS;

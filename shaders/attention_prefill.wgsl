@@ -1,4 +1,5 @@
-// Causal attention of many rows: row t sees keys 0..=pos + t, or the last WINDOW of them, which are in the cache already.
+// Causal attention of many rows: row t sees keys 0..=pos + t, or the last WINDOW of them, which are in the cache already. Where SPANS is not 0 rows are
+// of several texts and see those of their own: where it is 2 also keys behind their own, WINDOW - 1 at most.
 // Grid [H, ceil(T / ROWS)].
 // A workgroup takes {{ tile[1] }} rows of one head through the keys in tiles of {{ tile[0] }} with an online softmax. Queries, keys and values pass through
 // workgroup memory a slice of the head at a time, keys and values as the cache holds them: eight 16-byte words of a key. Each
@@ -6,7 +7,7 @@
 {% set f16 = kv != "f32" %}{# q8 becomes halves on its way into workgroup memory #}
 {% set word = 8 if f16 else 4 %}{# elements of 16 bytes #}
 {% set span = word * 8 %}{# elements of a slice #}
-{% set slices = {"e64": 64, "e128": 128, "e256": 256}[width] // span %}
+{% set slices = {"e64": 64, "e128": 128, "e256": 256, "e512": 512}[width] // span %}
 {% set parts = word // 4 %}{# vec4 of a word #}
 {% set Word = "vec4<u32>" if f16 else "vec4<f32>" %}
 {% include "common/state.wgsl" %}
@@ -21,6 +22,8 @@ override SLOTS: u32 = 1u;  // sequences that have a cache in the buffers
 override KB: u32;       // blocks of 32 a row of y: ceil(H*E / 32)
 override GATE: u32 = 0u;   // not 0: outputs are multiplied by the sigmoid of their gates, which a row of qkv has from here on
 override FACTOR: f32 = 1.0;   // of the outputs
+override SINKS: u32 = 0u;      // 1: each head has a score that no value belongs to
+override SPANS: u32 = 0u;
 {% include "common/slots.wgsl" %}
 
 @group(0) @binding(1) var<storage, read> qkv: array<vec4<f32>>;  // [T][QSTRIDE/4]: H*E queries first, rotated
@@ -43,6 +46,19 @@ fn k_word(i: u32) -> {{ Word }} { return kc[i]; }
 fn v_word(i: u32) -> {{ Word }} { return vc[i]; }
 {% endif %}
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;  // [T][KB*8], zero beyond H*E
+
+@group(0) @binding(7) var<storage, read> sinks: array<f32>;          // [H], read where SINKS is 1
+@group(0) @binding(8) var<storage, read> spans: array<vec2<u32>>;    // [T]: of row t's text the first position and the one behind its last
+
+// What row t sees: the first key, and the one behind the last.
+fn sees(t: u32) -> vec2<u32> {
+    let pos = state.pos + t;
+    let first = pos + 1u - seen(pos);
+    if (SPANS == 0u) { return vec2<u32>(first, pos + 1u); }
+    let text = spans[t];
+    let end = select(pos + 1u, pos + min(text.y - pos, WINDOW), SPANS == 2u);
+    return vec2<u32>(max(text.x, first), end);
+}
 
 fn gated(y: vec4<f32>, row: u32, i: u32) -> vec4<f32> {
     if (GATE == 0u) { return FACTOR * y; }
@@ -116,15 +132,20 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let words = {{ "(E + 31u) / 32u * 4u" if kv == "q8" else "(E + 7u) / 8u * " ~ 8 // word ~ "u" }};   // of a row of the cache
     let cap = arrayLength(&kc) / (SLOTS * G * words);
     let cache = (state.slot * G + head / (H / G)) * cap * words;
-    let end_key = state.pos + min(t0 + ROWS, state.rows);
+    let end_key = sees(min(t0 + ROWS, state.rows) - 1u).y;
     // What the first row sees.
-    let first_key = state.pos + t0 + 1u - seen(state.pos + t0);
+    let first_key = sees(t0).x;
     var tile_slot = first_key % cap;
     let tx = li % ACROSS;  // keys tx + 8 j of a tile, word tx of a slice of the output
     let ty = li / ACROSS;  // rows ty + DOWN i
 {% for i in range(rows) %}
     var m{{ i }} = LOWEST;
     var l{{ i }} = 0.0;
+    if (SINKS == 1u) {
+        m{{ i }} = sinks[head];
+        // Eight invocations have a row's sum.
+        l{{ i }} = select(0.0, 1.0, tx == 0u);
+    }
 {% for s in range(slices) %}{% for n in range(parts) %}
     var o{{ i }}_{{ s }}_{{ n }} = vec4<f32>();
 {% endfor %}{% endfor %}
@@ -176,8 +197,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         let keys = vec4<u32>(tile + tx) + vec4<u32>(0u, 8u, 16u, 24u);
         var best = vec4<f32>(LOWEST);
 {% for i in range(rows) %}
-        let pos{{ i }} = state.pos + t0 + ty + {{ i }}u * DOWN;
-        let seen{{ i }} = (keys <= vec4<u32>(pos{{ i }})) & (keys >= vec4<u32>(pos{{ i }} + 1u - seen(pos{{ i }})));
+        let sees{{ i }} = sees(min(t0 + ty + {{ i }}u * DOWN, state.rows - 1u));
+        let seen{{ i }} = (keys >= vec4<u32>(sees{{ i }}.x)) & (keys < vec4<u32>(sees{{ i }}.y));
         s{{ i }} = select(vec4<f32>(LOWEST), capped1(s{{ i }}), seen{{ i }});
         best[{{ i }}] = max(max(s{{ i }}.x, s{{ i }}.y), max(s{{ i }}.z, s{{ i }}.w));
 {% endfor %}

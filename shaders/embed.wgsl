@@ -1,6 +1,7 @@
 // h[t] = row of the embedding for row t's token. A table too large for one binding is split into parts by rows: each
 // part writes the rows of the tokens that it holds. With POSITIONS the table is of learned positions, not of tokens.
 {% include "common/state.wgsl" %}
+{% include "common/rows.wgsl" %}
 {% include "common/weight.wgsl" %}
 @group(0) @binding(3) var<storage, read> tokens: array<u32>;
 @group(0) @binding(4) var<storage, read_write> h: array<f32>;      // [T][STRIDE]
@@ -19,8 +20,8 @@ override POSITIONS: u32 = 0u;    // 1: row t's token is its position
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     let t = wid.x;
-    if (t >= state.rows) { return; }
-    var token = state.pos + t;
+    if (rests(t)) { return; }
+    var token = position_of(t);
     if (POSITIONS == 0u) { token = tokens[TOKEN_AT + t]; }
     if (token < ROW0 || token - ROW0 >= ROWS) { return; }
     let block = (token - ROW0) * KB;

@@ -1,4 +1,4 @@
-// h[t][n] += sum over u of weight[t][u] * (w[e][n] . x[t][u]) for the experts e that row t has chosen, those that this part holds. SPLIT groups of
+// y[t][n] (+)= sum over u of weight[t][u] * (w[e][n] . x[t][u]) for the experts e that row t has chosen, those that this part holds. SPLIT groups of
 // lanes deal out the experts.
 {% extends "matvec.wgsl" %}
 {% set experts = true %}
@@ -7,7 +7,10 @@
 override N: u32;      // rows of an expert
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
 override NSTRIDE: u32;   // f32 elements between rows of y
-{% include "common/parts.wgsl" %}
+override ADD: u32 = 1u;  // 1: y is added to
+override BIAS: u32 = 0u; // 1: what each expert gives has a bias
+@group(0) @binding(8) var<storage, read> bias: array<f32>;       // [experts][N], read where BIAS is 1
+{% if not memory %}{% include "common/parts.wgsl" %}{% endif %}
 {% include "common/experts.wgsl" %}
 {% endblock %}
 {% block rows %}
@@ -32,15 +35,22 @@ override NSTRIDE: u32;   // f32 elements between rows of y
 {{ super() }}
     let weight = bitcast<f32>(chosen[slot].y);
 {% for r in range(rows) %}
+    if (BIAS == 1u && li % LANES == 0u) { sum{{ r }} += bias[expert * N + of_expert{{ r }} / KB]; }
     total{{ r }} += sum{{ r }} * weight;
 {% endfor %}
     }
 {% endblock %}
 {% block sums %}
+{% if memory %}
+{{ left.leave("total") }}
+{% else %}
 {% for r in range(rows) %}
     let s{{ r }} = lane_sum(total{{ r }}, li);
 {% endfor %}
+{% endif %}
 {% endblock %}
 {% block store %}
-        y[wid.y * NSTRIDE + first + li] += v;
+        let at = wid.y * NSTRIDE + first + li;
+        if (ADD == 1u) { v += y[at]; }
+        y[at] = v;
 {% endblock %}

@@ -2,6 +2,9 @@
 // as its u-th, where this part holds it: grid [ceil(F / 32), T USED]. Only the chosen experts are read.
 {% extends "matvec.wgsl" %}
 {% set experts = true %}
+{# Biases are added to the sums of rows before they become outputs. #}
+{% set memory = false %}
+{% set exchanges = true %}
 {% block input %}
 {% include "common/int8.wgsl" %}
 const SPLIT = 1u;
@@ -10,6 +13,10 @@ const SPLIT = 1u;
 {% block output %}
 {% include "common/gated.wgsl" %}
 {% include "common/experts.wgsl" %}
+override INTERLEAVED: u32 = 0u;   // 1: gates and up rows are neighbours
+override BIAS: u32 = 0u;          // 1: biases are added, which are in the order of the rows; otherwise those of all gates come first
+override UP_AT: u32 = 0u;         // and then, from here on, those of all up rows
+@group(0) @binding(8) var<storage, read> bias: array<f32>;
 {% endblock %}
 {% block rows %}
     let first = wid.x * 32u;
@@ -21,6 +28,20 @@ const SPLIT = 1u;
     let x0 = t * KB;
     let y0 = wid.y * ((F + 31u) / 32u);
 {% include "common/gated_rows.wgsl" %}
+{% endblock %}
+{% block sums %}
+{% for r in range(rows) %}
+    var s{{ r }} = lane_sum(sum{{ r }}, li);
+{% endfor %}
+    if (BIAS == 1u) {
+{% for r in range(rows // 2) %}
+        {
+            let at = expert * F * (1u + INTERLEAVED) + f{{ r }} * (1u + INTERLEAVED);
+            s{{ r }} += bias[at];
+            if (GATED == 1u) { s{{ rows // 2 + r }} += bias[at + select(UP_AT, 1u, INTERLEAVED == 1u)]; }
+        }
+{% endfor %}
+    }
 {% endblock %}
 {% block finish %}
 {% include "common/gated_finish.wgsl" %}

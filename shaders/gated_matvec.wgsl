@@ -39,25 +39,8 @@ fn four(j: u32) -> Four {
     return Four(gated * nw[select(j % (GROUP / 4u), j, OWN == 1u)], dot(of_norm, of_norm));
 }
 
-{% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import most, sum with context %}
+{% from "common/shuffles" ~ through ~ ".wgsl" import most, sum with context %}
 fn prologue(li: u32) {
-{% if reduce == "wg" %}
-    for (var b = li; b < KB; b += {{ workgroup }}u) {
-        var largest = 0.0;
-        for (var j = b * 8u; j < b * 8u + 8u; j++) { largest = max(largest, largest4(four(j).v)); }
-        let d = largest / 127.0;
-        var total = 0;
-        for (var j = b * 4u; j < b * 4u + 4u; j++) {
-            let a = four(j * 2u);
-            let c = four(j * 2u + 1u);
-            let q = vec2<u32>(quantize4(a.v, d), quantize4(c.v, d));
-            total += total4(q.x) + total4(q.y);
-            nq[j] = q;
-            squares[j] = a.square + c.square;
-        }
-        ns[b] = vec2<f32>(d, d * f32(total));
-    }
-{% else %}
     // Four invocations share a block.
     for (var first = 0u; first < KB * 4u; first += {{ workgroup }}u) {
         let inside = first + li < KB * 4u;
@@ -76,7 +59,6 @@ fn prologue(li: u32) {
             if (j % 4u == 0u) { ns[j / 4u] = vec2<f32>(d, d * f32(total)); }
         }
     }
-{% endif %}
     workgroupBarrier();
     if (NORMED == 0u || GROUP == WIDTH) { return; }
     for (var b = li; b < KB; b += {{ workgroup }}u) {
@@ -99,6 +81,7 @@ fn whole(lane: u32, li: u32) -> f32 {
 {% block output %}
 override N: u32;      // rows of this part
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [>= ROW0 + N]: the residual stream
+const NSTRIDE = 0u;
 override ROW0: u32;   // where in y this part begins
 {% endblock %}
 {% block prologue %}
@@ -106,15 +89,23 @@ override ROW0: u32;   // where in y this part begins
 {% endblock %}
 {% block sums %}
     let factor = whole(lane, li);
+{% if memory %}
+{{ left.leave("sum") }}
+{% else %}
 {% for r in range(rows) %}
     let s{{ r }} = lane_sum(sum{{ r }}, li) * factor;
 {% endfor %}
+{% endif %}
 {% endblock %}
 {% block finish %}
+{% if memory %}
+    if (li < GROUPS * {{ rows }}u && first + li < N) { y[ROW0 + first + li] += row_sum(li / {{ rows }}u, li % {{ rows }}u) * factor; }
+{% else %}
     if (li % LANES == 0u) {
 {% for r in range(rows) %}
         let n{{ r }} = first + group * {{ rows }}u + {{ r }}u;
         if (n{{ r }} < N) { y[ROW0 + n{{ r }}] += s{{ r }}; }
 {% endfor %}
     }
+{% endif %}
 {% endblock %}

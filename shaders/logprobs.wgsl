@@ -9,7 +9,7 @@
 {% include "common/reduce.wgsl" %}
 override V: u32;  // logits
 
-@group(0) @binding(1) var<uniform> params: Sampling;
+@group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
 @group(0) @binding(2) var<storage, read> raw: array<f32>;               // [V], from `penalize`
 @group(0) @binding(3) var<storage, read_write> sums: array<vec2<u32>>;  // [SLICES] (key of the largest, f32 sum)
 @group(0) @binding(4) var<storage, read_write> tops: array<vec2<u32>>;  // [SLICES, {{ max_top_logprobs }}] (key, token id); after the last (0, NO_TOKEN)
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 
     // The best of those that come after the last.
     var last = vec2<u32>(0xffffffffu, 0u);
-    for (var n = 0u; n < min(params.top_logprobs, {{ max_top_logprobs }}u); n++) {
+    for (var n = 0u; n < min(params[0].top_logprobs, {{ max_top_logprobs }}u); n++) {
         var mine = vec2<u32>(0u, NO_TOKEN);
         for (var i = first; i < V; i += step) {
             let key = ordered(raw[i]);

@@ -8,7 +8,7 @@
 {% include "common/best.wgsl" %}
 {% include "common/reduce.wgsl" %}
 
-@group(0) @binding(1) var<uniform> params: Sampling;
+@group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
 @group(0) @binding(2) var<storage, read> cand: array<vec2<u32>>;          // [SLICES], from `pick`
 @group(0) @binding(3) var<storage, read> raw: array<f32>;                 // [V], from `penalize`
 @group(0) @binding(4) var<storage, read> sums: array<vec2<u32>>;          // [SLICES], from `logprobs`
@@ -31,12 +31,12 @@ fn main(@builtin(local_invocation_index) li: u32) {
     var share = 0.0;
     if (slice.x != 0u) { share = bitcast<f32>(slice.y) * exp(below(slice.x, largest)); }
     let whole = log(workgroup_sum(share, li));
-    let slot = state.step % max(params.ring_len, 1u);
+    let slot = state.step % max(params[0].ring_len, 1u);
     if (li == 0u && token != NO_TOKEN) { logprobs[slot * {{ max_top_logprobs + 1 }}u] = below(ordered(raw[token]), largest) - whole; }
 
     // Each slice's are in order: the best of their heads is the next.
     var head = 0u;
-    let wanted = min(params.top_logprobs, {{ max_top_logprobs }}u);
+    let wanted = min(params[0].top_logprobs, {{ max_top_logprobs }}u);
     for (var n = 0u; n < wanted; n++) {
         var mine = vec2<u32>(0u, NO_TOKEN);
         if (head < wanted) { mine = tops[li * {{ max_top_logprobs }}u + head]; }

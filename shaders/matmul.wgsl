@@ -1,83 +1,100 @@
-// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]): a tile of {{ tile[0] }} (n) x 64 (t) a workgroup, {{ tile[0] // 16 }} x 4 an invocation. K goes through
-// workgroup memory: two blocks of 32 at a time (int8: half as many barriers as with one), or half a block (f32).
+// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]): a tile of {{ tile[0] }} (n) x {{ tile[1] }} (t) a workgroup, {{ tile[0] * tile[1] // workgroup }} elements an invocation. K goes
+// through workgroup memory: two blocks of 32 at a time (int8: half as many barriers as with one), or half a block (floats), turned so that an
+// invocation reads four rows of one k at once.
 {% set across = tile[0] // 16 %}
+{% set experts = experts | default(false) %}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 {% include "common/activations.wgsl" %}
 {% if act == "q8" %}
 {% import "common/weight_" ~ weight ~ ".wgsl" as type with context %}
 {% set halves = type.halves_scale %}
-{% set mins = type.has_min %}
+{% set both = type.has_min == "halves" %}
+{% set mins = type.has_min and not both %}
 const SPAN = {{ tile[0] }}u;
+const TALL = {{ tile[1] }}u;
 var<workgroup> wt: array<vec4<u32>, SPAN * 4u>;   // [2 blocks][2 halves][SPAN n]: 16 int8 each
-var<workgroup> xt: array<vec4<u32>, 256>;         // [2 blocks][2 halves][64 t]
-var<workgroup> wd: array<{{ "vec2<f32>" if halves or mins else "f32" }}, SPAN * 2u>;   // [2 blocks][SPAN]: scales{% if halves %} of both halves{% elif mins %} and mins{% endif %}
+var<workgroup> xt: array<vec4<u32>, TALL * 4u>;   // [2 blocks][2 halves][TALL t]
+var<workgroup> wd: array<{{ "vec2<u32>" if both else "vec2<f32>" if halves or mins else "f32" }}, SPAN * 2u>;   // [2 blocks][SPAN]: scales{% if halves %} of both halves{% elif mins %} and mins{% endif %}
 
-var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, 128>;                    // [2 blocks][64]: scales{% if mins %}, and scales times sums{% endif %}
+var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, TALL * 2u>;                    // [2 blocks][TALL]: scales{% if mins %}, and scales times sums{% endif %}
 
 {% else %}
-var<workgroup> wt: array<vec4<f32>, 256>;   // [4][64 n]: 4 values of k each
-var<workgroup> xt: array<vec4<f32>, 256>;   // [4][64 t]
+const WIDE = {{ tile[0] // 4 + 1 }}u;   // one more than there are: neighbours store to other banks
+const HIGH = {{ tile[1] // 4 + 1 }}u;
+var<workgroup> wt: array<vec4<{{ act }}>, 16u * WIDE>;   // [16 k][{{ tile[0] }} n / 4]
+var<workgroup> xt: array<vec4<{{ act }}>, 16u * HIGH>;   // [16 k][{{ tile[1] }} t / 4]
 {% endif %}
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
 
 override KB: u32;        // blocks of a row, ceil(K / 32)
+override NSTRIDE: u32;   // f32 elements between rows of y
+override BIAS: u32 = 0u; // 1: the bias is added
+{% block output %}
 override N: u32;         // rows of w in this part
 override ROW0: u32;      // where in a row of y this part begins
 override ADD: u32;       // 1: y is added to, the residual
-override NSTRIDE: u32;   // f32 elements between rows of y
-override BIAS: u32 = 0u; // 1: the bias is added
 @group(0) @binding(6) var<storage, read> bias: array<f32>;       // [>= ROW0 + N], read where BIAS is 1
+fn x_row(t: u32) -> u32 { return t; }
+{% endblock %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     let n0 = wid.x * {{ tile[0] }}u;
-    let t0 = wid.y * 64u;
-    if (n0 >= N || t0 >= state.rows) { return; }
-    let tx = li % 16u;          // columns n0 + tx + 16 j
-    let ty = (li / 16u) * 4u;   // rows t0 + ty + i
-    let busy = t0 + ty < state.rows;
-{% for i in range(4) %}{% for g in range(across // 4) %}
+{% block tile %}
+    let t0 = wid.y * {{ tile[1] }}u;
+    let end = state.rows;
+    if (n0 >= N || t0 >= end) { return; }
+{% endblock %}
+{% set base = "base + " if experts else "" %}
+{% set tall = 4 if act == "q8" else tile[1] // 8 %}
+{% for i in range(tall) %}{% for g in range(across // 4 if act == "q8" else 2) %}
     var c{{ i }}_{{ g }} = vec4<f32>();
 {% endfor %}{% endfor %}
 {% if act == "q8" %}
+    let tx = li % 16u;          // columns n0 + tx + 16 j
+    let ty = (li / 16u) * 4u;   // rows t0 + ty + i
+    let busy = t0 + ty < end;
     // Four invocations bring a row's two blocks; rows beyond the last repeat it and are not written.
     let part = li % 2u;
     let which = li / 2u % 2u;
     let at = li / 4u;
-    let xrow = min(t0 + at, state.rows - 1u) * KB;
+    let xrow = x_row(min(t0 + at, end - 1u)) * KB;
     for (var first = 0u; first < KB; first += 2u) {
         // A block beyond the last counts nothing.
         let kb = min(first + which, KB - 1u);
         let counts = first + which < KB;
-        xt[(which * 2u + part) * 64u + at] = xq[(xrow + kb) * 2u + part];
-        if (part == 0u) { xd[which * 64u + at] = select({{ "vec2<f32>()" if mins else "0.0" }}, xs[xrow + kb]{{ "" if mins else ".x" }}, counts); }
-        for (var row = at; row < SPAN; row += 64u) {
-            let b = min(n0 + row, N - 1u) * KB + kb;
+        xt[(which * 2u + part) * TALL + at] = xq[(xrow + kb) * 2u + part];
+        if (part == 0u) { xd[which * TALL + at] = select({{ "vec2<f32>()" if mins else "0.0" }}, xs[xrow + kb]{{ "" if mins else ".x" }}, counts); }
+        for (var row = at; row < SPAN; row += TALL) {
+            let b = {{ base }}min(n0 + row, N - 1u) * KB + kb;
             wt[(which * 2u + part) * SPAN + row] = vec4<u32>({% for c in range(4) %}w_i8(b, part * 4u + {{ c }}u){% if not loop.last %}, {% endif %}{% endfor %});
-            if (part == 0u) { wd[which * SPAN + row] = w_scales(b).{{ "xy" if halves else "xz" if mins else "x" }}; }
+            if (part == 0u) { wd[which * SPAN + row] = {{ "w_tile(b)" if both else "w_scales(b)." ~ ("xy" if halves else "xz" if mins else "x") }}; }
         }
         workgroupBarrier();
         if (busy) {
             for (var k = 0u; k < 2u; k++) {
 {% for i in range(4) %}
-                let p{{ i }} = xt[k * 128u + ty + {{ i }}u];
-                let q{{ i }} = xt[k * 128u + 64u + ty + {{ i }}u];
-                let x{{ i }} = xd[k * 64u + ty + {{ i }}u];
+                let p{{ i }} = xt[k * 2u * TALL + ty + {{ i }}u];
+                let q{{ i }} = xt[(k * 2u + 1u) * TALL + ty + {{ i }}u];
+                let x{{ i }} = xd[k * TALL + ty + {{ i }}u];
+{% if both %}
+                let s{{ i }} = x{{ i }} * vec2<f32>({% for v in ["p", "q"] %}f32({% for c in ["x", "y", "z", "w"] %}dot4I8Packed(0x01010101u, {{ v }}{{ i }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %}){% if not loop.last %}, {% endif %}{% endfor %});
+{% endif %}
 {% endfor %}
 {% for j in range(across) %}
                 {
                     let u = wt[k * 2u * SPAN + tx + {{ j * 16 }}u];
                     let v = wt[(k * 2u + 1u) * SPAN + tx + {{ j * 16 }}u];
-                    let d = wd[k * SPAN + tx + {{ j * 16 }}u];
+                    let d = {{ "of_tile" if both }}(wd[k * SPAN + tx + {{ j * 16 }}u]);
 {% for i in range(4) %}
                     {
                         let ta = {% for c in ["x", "y", "z", "w"] %}dot4I8Packed(u.{{ c }}, p{{ i }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %};
                         let tb = {% for c in ["x", "y", "z", "w"] %}dot4I8Packed(v.{{ c }}, q{{ i }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %};
 {% set c = "c" ~ i ~ "_" ~ (j // 4) ~ "." ~ ["x", "y", "z", "w"][j % 4] %}
 {% if halves %}
-                        {{ c }} += x{{ i }} * (d.x * f32(ta) + d.y * f32(tb));
+                        {{ c }} += x{{ i }} * (d.x * f32(ta) + d.y * f32(tb)){{ " - dot(d.zw, s" ~ i ~ ")" if both }};
 {% elif mins %}
                         {{ c }} += d.x * (x{{ i }}.x * f32(ta + tb)) - d.y * x{{ i }}.y;
 {% else %}
@@ -92,45 +109,93 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         workgroupBarrier();
     }
 {% else %}
-    let j4 = li % 4u;
-    let at = li / 4u;
-    let xrow = min(t0 + at, state.rows - 1u) * KB;
-    let wrow = min(n0 + at, N - 1u) * KB;
+    let tx = li % {{ tile[0] // 8 }}u;   // columns n0 + 4 tx + c, and {{ tile[0] // 2 }} more
+    let ty = li / {{ tile[0] // 8 }}u;   // rows t0 + 4 ty + i{{ ", and 32 more" if tall == 8 }}
+    let busy = t0 + ty * 4u < end;
+    // An invocation brings four k of four rows of w; the first {{ tile[1] }} also of four rows of x. Rows beyond the last repeat it and are not written.
+    let j = li % 4u;
+    let four = li / 4u;
+{% for r in range(4) %}
+    let w_row{{ r }} = {{ base }}min(n0 + four * 4u + {{ r }}u, N - 1u) * KB;
+    let x_at{{ r }} = x_row(min(t0 + four * 4u + {{ r }}u, end - 1u)) * KB * 8u;
+    var w{{ r }} = w4(w_row{{ r }}, j);
+    var x{{ r }} = vec4<{{ act }}>();
+{% endfor %}
+    if (four < {{ tile[1] // 4 }}u) {
+{% for r in range(4) %}
+        x{{ r }} = x[x_at{{ r }} + j];
+{% endfor %}
+    }
     for (var half = 0u; half < KB * 2u; half++) {
-        let kb = half / 2u;
-        let j = (half % 2u) * 4u + j4;
-        xt[j4 * 64u + at] = x[(xrow + kb) * 8u + j];
-        wt[j4 * 64u + at] = w4(wrow + kb, j);
+        // What is replaced has been read.
         workgroupBarrier();
-        if (busy) {
-            for (var k = 0u; k < 256u; k += 64u) {
-{% for j in range(4) %}
-                let w{{ j }} = wt[k + tx + {{ j * 16 }}u];
+{% for c in ["x", "y", "z", "w"] %}
+        wt[(j * 4u + {{ loop.index0 }}u) * WIDE + four] = vec4<{{ act }}>(vec4<f32>({% for r in range(4) %}w{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %}));
 {% endfor %}
-{% for i in range(4) %}
-                let x{{ i }} = xt[k + ty + {{ i }}u];
-                c{{ i }}_0 += vec4<f32>(dot(w0, x{{ i }}), dot(w1, x{{ i }}), dot(w2, x{{ i }}), dot(w3, x{{ i }}));
+        if (four < {{ tile[1] // 4 }}u) {
+{% for c in ["x", "y", "z", "w"] %}
+            xt[(j * 4u + {{ loop.index0 }}u) * HIGH + four] = vec4<{{ act }}>({% for r in range(4) %}x{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %});
 {% endfor %}
-            }
         }
         workgroupBarrier();
-    }
+        // The next half comes from memory meanwhile; behind the last it comes again.
+        let next = min(half + 1u, KB * 2u - 1u);
+{% for r in range(4) %}
+        w{{ r }} = w4(w_row{{ r }} + next / 2u, (next & 1u) * 4u + j);
+{% endfor %}
+        if (four < {{ tile[1] // 4 }}u) {
+{% for r in range(4) %}
+            x{{ r }} = x[x_at{{ r }} + next * 4u + j];
+{% endfor %}
+        }
+        if (busy) {
+            // Halves only lie in workgroup memory: products and sums are f32.
+            for (var k = 0u; k < 16u; k++) {
+                let a0 = vec4<f32>(xt[k * HIGH + ty]);
+{% if tall == 8 %}
+                let a1 = vec4<f32>(xt[k * HIGH + 8u + ty]);
 {% endif %}
-{% for i in range(4) %}{% for g in range(across // 4) %}
-    put(t0 + ty + {{ i }}u, n0 + tx + {{ g * 64 }}u, c{{ i }}_{{ g }});
+                let b0 = vec4<f32>(wt[k * WIDE + tx]);
+                let b1 = vec4<f32>(wt[k * WIDE + {{ tile[0] // 8 }}u + tx]);
+{% for i in range(tall) %}{% for g in range(2) %}
+                c{{ i }}_{{ g }} += a{{ i // 4 }}.{{ ["x", "y", "z", "w"][i % 4] }} * b{{ g }};
 {% endfor %}{% endfor %}
+            }
+        }
+    }
+{% for i in range(tall) %}
+    {
+        let t = t0 + ty * 4u + {{ i // 4 * 32 + i % 4 }}u;
+        if (t < end) {
+{% for g in range(2) %}
+            put(t, n0 + tx * 4u + {{ g * (tile[0] // 2) }}u, c{{ i }}_{{ g }});
+{% endfor %}
+        }
+    }
+{% endfor %}
+{% endif %}
+{% if act == "q8" %}
+{% for i in range(4) %}
+    if (t0 + ty + {{ i }}u < end) {
+{% for g in range(across // 4) %}
+        put(t0 + ty + {{ i }}u, n0 + tx + {{ g * 64 }}u, c{{ i }}_{{ g }});
+{% endfor %}
+    }
+{% endfor %}
+{% endif %}
 }
 
-// Four columns of row t, 16 apart.
+// Four columns of row t{{ ", 16 apart" if act == "q8" }}.
 fn put(t: u32, n: u32, v: vec4<f32>) {
-    if (t >= state.rows) { return; }
     for (var j = 0u; j < 4u; j++) {
-        let column = n + j * 16u;
+        let column = n + j{{ " * 16u" if act == "q8" }};
         if (column < N) {
-            let at = t * NSTRIDE + ROW0 + column;
             var sum = v[j];
+{% block store %}
+            let at = t * NSTRIDE + ROW0 + column;
             if (BIAS == 1u) { sum += bias[ROW0 + column]; }
             y[at] = select(sum, y[at] + sum, ADD == 1u);
+{% endblock %}
         }
     }
 }

@@ -4,9 +4,7 @@
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 @group(0) @binding(3) var<storage, read> x: array<vec4<{{ act }}>>;         // [T][KB * 8]
-{% if act == "f32" %}
-fn x4(j: u32) -> vec4<f32> { return x[j]; }   // for common/weight
-{% endif %}
+fn x4(j: u32) -> vec4<f32> { return vec4<f32>(x[j]); }   // for common/weight
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;         // [T up to whole tiles][NSTRIDE]
 
 override KB: u32;        // blocks of a row, ceil(K / 32)
@@ -31,7 +29,7 @@ fn w_halves(b: u32, j: u32) -> vec4<f16> {
     let d = w_scales(b);
     let q = vec4<f16>(unpack4xI8(w_i8(b, j)));
 {% if type.halves_scale %}
-    return q * f16(select(d.x, d.y, j >= 4u));
+    return q * f16(select(d.x, d.y, j >= 4u)){{ " - f16(select(d.z, d.w, j >= 4u))" if type.has_min }};
 {% elif type.has_min %}
     return q * f16(d.x) - f16(d.z);
 {% else %}

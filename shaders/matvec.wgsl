@@ -6,10 +6,11 @@
 // Other products of one row of activations are this one with some of its blocks replaced:
 //   input     the activations, and SPLIT
 //   output    where the results go, and what of w is this part's
-//   rows      first, the first row of this workgroup; b0, b1, …, blocks where the rows of this invocation begin; x0, where its activations do
+//   rows      first, the first row of this workgroup; b0, b1, …, blocks where the rows of this invocation begin; x0, where its activations do;
+//             y0, where its results do
 //   product   sum0, sum1, …, what this lane adds up of each of its rows
 //   prologue  what comes before the first load of w
-//   sums      s0, s1, …, the rows' sums over all lanes of the group
+//   sums      s0, s1, …, the rows' sums over all lanes of the group; without subgroups they are left to row_sum (common/left.wgsl)
 //   finish    from the sums to what is stored
 {# What sets them is a template that extends this one. #}
 {% set normed = normed | default(false) %}{# the activations are the residual stream, normed here #}
@@ -17,10 +18,16 @@
 {% set experts = experts | default(false) %}{# there are several rows of activations, each with experts of its own #}
 {% set deals = deals | default("blocks") %}{# what the groups of a row deal out among themselves: blocks of K, or experts #}
 {% set step = "LANES * SPLIT" if deals == "blocks" else "LANES" %}{# from a block of this lane to its next #}
+{% set memory = memory | default(reduce[:2] == "wg") %}{# without subgroups, what lanes have summed is left to row_sum #}
+{% set exchanges = exchanges | default(normed) %}{# sums or maxima of some lanes are wanted by all of them #}
+{% set through = "_memory" if reduce[:2] == "wg" else emulated | default("") %}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 {% include "common/lanes.wgsl" %}
 override KB: u32;     // blocks of a row, ceil(K / 32)
+{% if not experts %}
+override EACH: u32 = 0u;   // 1: there are as many rows of activations as the grid's third number, each with workgroups of its own
+{% endif %}
 {% block input %}
 override SPLIT: u32;  // groups of lanes that share a row: a power of two, at most GROUPS
 {% include "common/activations.wgsl" %}
@@ -29,15 +36,20 @@ const GROUPS = {{ workgroup // lanes }}u;   // groups of lanes in a workgroup
 {% block output %}
 override N: u32;      // rows of this part
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [>= ROW0 + N]
+override NSTRIDE: u32 = 0u;   // f32 elements between rows of y, where EACH is 1
 override ROW0: u32;   // where in y this part begins
 override BIAS: u32 = 0u;   // 1: the bias is added
 @group(0) @binding(6) var<storage, read> bias: array<f32>;       // [>= ROW0 + N], read where BIAS is 1
 {% block join %}
 override ADD: u32;    // 1: y is added to, the residual
 override SOFTCAP: f32 = 0.0;   // c: y becomes c tanh(y / c); 0: it stays
-{% include "common/parts.wgsl" %}
+{% if not memory %}{% include "common/parts.wgsl" %}{% endif %}
 {% endblock %}
 {% endblock %}
+{% if memory %}
+{% import "common/left.wgsl" as left with context %}
+{{ left.module() }}
+{% endif %}
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -46,9 +58,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let lane = li % LANES{{ " + group % SPLIT * LANES" if deals == "blocks" }};
     // Rows beyond the last repeat it and are not written.
 {% block rows %}
-    const x0 = 0u;
+    let x0 = {{ "0u" if normed else "wid.z * EACH * KB" }};
+    let y0 = wid.z * EACH * NSTRIDE;
     let first = (wid.x + wid.y * grid.x) * (GROUPS / SPLIT * {{ rows }}u);
-    if (first >= N) { return; }
+    if (first >= N || (EACH == 1u && wid.z >= state.rows)) { return; }
 {% for r in range(rows) %}
     let b{{ r }} = min(first + group / SPLIT * {{ rows }}u + {{ r }}u, N - 1u) * KB;
 {% endfor %}
@@ -58,32 +71,38 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     var sum{{ r }} = 0.0;
 {% endfor %}
 {% block prologue %}{% endblock %}
-{% include "common/inner_" ~ act ~ ".wgsl" %}
+{% include "common/inner_" ~ ("q8" if act == "q8" else "f32") ~ ".wgsl" %}
 {% endblock %}
 {% block sums %}
+{% if memory %}
+{{ left.leave("sum") }}
+{% else %}
 {% for r in range(rows) %}
     let s{{ r }} = lane_sum(sum{{ r }}, li);
 {% endfor %}
+{% endif %}
 {% endblock %}
 {% block finish %}
+{% if not memory %}
     if (li % LANES == 0u) {
 {% for r in range(rows) %}
         parts[group * {{ rows }}u + {{ r }}u] = s{{ r }};
 {% endfor %}
     }
     workgroupBarrier();
+{% endif %}
     if (li < GROUPS / SPLIT * {{ rows }}u && first + li < N) {
         var v = 0.0;
+{% if memory %}
+        for (var k = 0u; k < SPLIT; k++) { v += row_sum(li / {{ rows }}u * SPLIT + k, li % {{ rows }}u); }
+{% else %}
         for (var k = 0u; k < SPLIT; k++) { v += parts[(li / {{ rows }}u * SPLIT + k) * {{ rows }}u + li % {{ rows }}u]; }
+{% endif %}
 {% block store %}
-        let at = ROW0 + first + li;
+        let at = y0 + ROW0 + first + li;
         if (BIAS == 1u) { v += bias[ROW0 + first + li]; }
         if (ADD == 1u) { v += y[at]; }
-        // With the exponential of what is not positive: no tanh overflows.
-        if (SOFTCAP != 0.0) {
-            let e = exp(-2.0 * abs(v / SOFTCAP));
-            v = sign(v) * SOFTCAP * (1.0 - e) / (1.0 + e);
-        }
+{% include "common/softcap.wgsl" %}
         y[at] = v;
 {% endblock %}
     }

@@ -1,4 +1,5 @@
-// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]) for up to {{ tile[1] }} rows of x: as matvec, each block of w read and decoded once for all of
+// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]) for up to {{ tile[1] }} rows of x (of more, for as
+// many from {{ tile[1] }} times the grid's third number on): as matvec, each block of w read and decoded once for all of
 // them. LANES neighbouring invocations share {{ rows }} rows of w; SPLIT such groups deal K out among themselves.
 {% set most = tile[1] %}
 {% set at_once = 4 %}{# rows of x that are compiled together: with fewer, the others are skipped #}
@@ -11,6 +12,8 @@ override N: u32;         // rows of w in this part
 override ROW0: u32;      // where in a row of y this part begins
 override ADD: u32;       // 1: y is added to, the residual
 override NSTRIDE: u32;   // f32 elements between rows of y
+override T: u32 = {{ most }}u;        // most rows of x
+override SOFTCAP: f32 = 0.0;   // c: y becomes c tanh(y / c); 0: it stays
 {% include "common/activations.wgsl" %}
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
 override BIAS: u32 = 0u;   // 1: the bias is added
@@ -25,8 +28,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let lane = li % LANES + group % SPLIT * LANES;
     let first = (wid.x + wid.y * grid.x) * (GROUPS / SPLIT * {{ rows }}u);
     if (first >= N) { return; }
+    let t0 = wid.z * {{ most }}u;
+    if (t0 >= state.rows) { return; }
     // Rows beyond the last repeat it and are not written.
-    let last = state.rows - 1u;
+    let last = state.rows - 1u - t0;
 {% for r in range(rows) %}
     let b{{ r }} = min(first + group / SPLIT * {{ rows }}u + {{ r }}u, N - 1u) * KB;
 {% for t in range(most) %}
@@ -34,7 +39,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% endfor %}
 {% endfor %}
 {% for t in range(most) %}
-    let x{{ t }} = min({{ t }}u, last) * KB;
+    let x{{ t }} = (t0 + min({{ t }}u, last)) * KB;
 {% endfor %}
 {% if act == "q8" %}
     for (var i = lane; i < KB; i += LANES * SPLIT) {
@@ -42,7 +47,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         let w{{ r }} = load_w(b{{ r }} + i);
 {% endfor %}
 {% for part in range(most // at_once) %}
-        if (last >= {{ part * at_once }}u) {
+        if (T > {{ part * at_once }}u && last >= {{ part * at_once }}u) {
 {% for t in range(part * at_once, (part + 1) * at_once) %}
             {
                 let xa = xq[(x{{ t }} + i) * 2u];
@@ -58,13 +63,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     }
 {% else %}
     for (var i = lane; i < KB * UNITS; i += LANES * SPLIT) {
+{% for r in range(rows) %}
+        let w{{ r }} = load_piece(b{{ r }} * UNITS + i);
+{% endfor %}
 {% for part in range(most // at_once) %}
-        if (last >= {{ part * at_once }}u) {
+        if (T > {{ part * at_once }}u && last >= {{ part * at_once }}u) {
 {% for t in range(part * at_once, (part + 1) * at_once) %}
             {
                 let v = load_x(x{{ t }} * UNITS + i);
 {% for r in range(rows) %}
-                s{{ r }}_{{ t }} += dot_x(b{{ r }} * UNITS + i, v);
+                s{{ r }}_{{ t }} += dot_piece(w{{ r }}, v);
 {% endfor %}
             }
 {% endfor %}
@@ -73,7 +81,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     }
 {% endif %}
 {% for part in range(most // at_once) %}
-    if (last >= {{ part * at_once }}u) {
+    if (T > {{ part * at_once }}u && last >= {{ part * at_once }}u) {
 {% for t in range(part * at_once, (part + 1) * at_once) %}{% for r in range(rows) %}
         s{{ r }}_{{ t }} = lane_sum(s{{ r }}_{{ t }}, li);
 {% endfor %}{% endfor %}
@@ -92,9 +100,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         if (t <= last && first + n < N) {
             var v = 0.0;
             for (var k = 0u; k < SPLIT; k++) { v += parts[((n / {{ rows }}u * SPLIT + k) * {{ rows }}u + n % {{ rows }}u) * {{ most }}u + t]; }
-            let at = t * NSTRIDE + ROW0 + first + n;
+            let at = (t0 + t) * NSTRIDE + ROW0 + first + n;
             if (BIAS == 1u) { v += bias[ROW0 + first + n]; }
             if (ADD == 1u) { v += y[at]; }
+{% include "common/softcap.wgsl" %}
             y[at] = v;
         }
     }

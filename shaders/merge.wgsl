@@ -4,6 +4,7 @@
 {% set sg = reduce == "sg16" %}
 {% from "common/stored.wgsl" import stored with context %}
 {% include "common/state.wgsl" %}
+{% include "common/rows.wgsl" %}
 {% include "common/window.wgsl" %}
 {% include "common/splits.wgsl" %}
 {% if out == "q8" %}{% if sg %}{% include "common/int8.wgsl" %}{% else %}{% include "common/quantize.wgsl" %}{% endif %}{% endif %}
@@ -25,6 +26,8 @@ override KB: u32;     // blocks of 32: ceil(H*E / 32)
 override GATE: u32 = 0u;
 override QSTRIDE: u32 = 0u;
 override FACTOR: f32 = 1.0;   // of the outputs
+@group(0) @binding(6) var<storage, read> sinks: array<f32>;   // [H]: where SINKS is 1, a score of each head that no value belongs to
+override SINKS: u32 = 0u;
 // y times the sigmoid of its gate.
 fn gated(y: vec4<f32>, row: u32, i: u32) -> vec4<f32> {
     if (GATE == 0u) { return FACTOR * y; }
@@ -48,7 +51,7 @@ var<workgroup> mls: array<vec2<f32>, {{ workgroup }}>;   // [PARTS][COLUMNS]
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     let row = wid.y;
-    if (state.done != 0u || wid.x >= KB || row >= state.rows) { return; }
+    if (state.done != 0u || wid.x >= KB || rests(row)) { return; }
     let width = H * E / 4u;
 {% if sg %}
     // Sixteen lanes of a subgroup share a column.
@@ -59,15 +62,19 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let part = li / COLUMNS;
 {% endif %}
     let i = wid.x * COLUMNS + column;
-    let cut = splits_of(GROUPS);
-    let last = (seen(state.pos + row) - 1u) / cut.keys;
-    let splits = row * cut.count;
+    let cut = splits_of(GROUPS, row);
+    let last = (seen(position_of(row)) - 1u) / cut.keys;
+    let splits = row * cut.apart;
     let block = row * KB + wid.x;
     var sum = vec4<f32>();
     var m = LOWEST;
     var l = 0.0;
     if (i < width) {
         let head = i / (E / 4u);
+        if (SINKS == 1u && part == 0u) {
+            m = sinks[head];
+            l = 1.0;
+        }
         for (var s = part; s <= last; s += 2u * PARTS) {
             // Two splits under way at once; one beyond the last weighs nothing.
             let t = min(s + PARTS, last);

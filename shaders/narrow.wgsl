@@ -4,10 +4,11 @@
 {% include "common/sampling.wgsl" %}
 {% include "common/u64.wgsl" %}
 override V: u32;  // logits
+{% include "common/beside.wgsl" %}
 
-@group(0) @binding(1) var<uniform> params: Sampling;
-@group(0) @binding(2) var<storage, read> tallies: array<vec2<u32>>;  // [SLICES, BINS], from `tally`
-@group(0) @binding(3) var<storage, read_write> search: Search;
+@group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
+@group(0) @binding(2) var<storage, read> tallies: array<vec2<u32>>;  // [T][SLICES, BINS], from `tally`
+@group(0) @binding(3) var<storage, read_write> searches: array<Search>;   // [T]
 {% include "common/search.wgsl" %}
 
 const BINS = {{ bins }}u;
@@ -16,12 +17,14 @@ var<workgroup> at_least: array<vec2<u32>, BINS>;  // weight of this bin and all 
 var<workgroup> found: Search;
 
 @compute @workgroup_size({{ bins }})
-fn main(@builtin(local_invocation_index) li: u32) {
-    if (state.done != 0u) { return; }
-    if (params.temperature == 0.0) { return; }
-    if (li == 0u) { found = search; }
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    let row = BESIDE * wid.y;
+    if (rests(row)) { return; }
+    let ask = asks(row);
+    if (params[ask].temperature == 0.0) { return; }
+    if (li == 0u) { found = searches[row]; }
     var sum = vec2<u32>(0u);
-    for (var w = 0u; w < {{ slices }}u; w++) { sum = add64(sum, tallies[w * BINS + li]); }
+    for (var w = 0u; w < {{ slices }}u; w++) { sum = add64(sum, tallies[(row * {{ slices }}u + w) * BINS + li]); }
     at_least[li] = sum;
     workgroupBarrier();
     for (var distance = 1u; distance < BINS; distance *= 2u) {
@@ -33,12 +36,12 @@ fn main(@builtin(local_invocation_index) li: u32) {
         workgroupBarrier();
     }
     var next = found;
-    if (next.round >= rounds()) { return; }
+    if (next.round >= rounds(ask)) { return; }
     if ((next.round & 3u) == 0u) {
         // All tokens have the empty prefix.
         let whole = at_least[0];
-        next.missing = vec2<u32>(min(params.top_k, whole.x), 0u);
-        if (by_mass(next.round)) { next.missing = part_of64(whole, u32(params.top_p * 4294967296.0)); }
+        next.missing = vec2<u32>(min(params[ask].top_k, whole.x), 0u);
+        if (by_mass(ask, next.round)) { next.missing = part_of64(whole, u32(params[ask].top_p * 4294967296.0)); }
         // At least the likeliest token, however small the share.
         if (all(next.missing == vec2<u32>(0u)) && any(whole != vec2<u32>(0u))) { next.missing.x = 1u; }
         next.prefix = 0u;
@@ -52,5 +55,5 @@ fn main(@builtin(local_invocation_index) li: u32) {
     if (here) { next.missing = sub64(next.missing, beyond); }
     next.round += 1u;
     if ((next.round & 3u) == 0u) { next.floor_key = max(next.floor_key, next.prefix); }
-    search = next;
+    searches[row] = next;
 }

@@ -1,5 +1,5 @@
 {% if out == "add" %}
-// y += norm(h): the norm of what a block has made, added to the residual stream. One workgroup a row.
+// y += norm(h): the norm of what a block has made, added to the residual stream, and with SCALED all of it times a factor. One workgroup a row.
 {% else %}
 // RMSNorm: y = h / sqrt(mean(h^2) + EPS) * nw, one workgroup a row. LayerNorm (CENTER): the same of h less its mean, and nb added.
 {% endif %}
@@ -7,7 +7,7 @@
 {% include "common/state.wgsl" %}
 {% with sum = "f32" %}{% include "common/reduce.wgsl" %}{% endwith %}
 @group(0) @binding(1) var<storage, read> h: array<vec4<f32>>;    // [T][STRIDE / 4]
-@group(0) @binding(2) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]
+@group(0) @binding(2) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]; with SCALED the factor behind it
 @group(0) @binding(5) var<storage, read> nb: array<vec4<f32>>;   // [D / 4], read where CENTER is 1
 {% if out == "q8" %}
 {% include "common/quantize.wgsl" %}
@@ -22,6 +22,9 @@ override KB: u32;       // blocks of a row of y, ceil(D / 32)
 override STRIDE: u32;   // f32 elements between rows of h, a multiple of 4
 override EPS: f32;
 override CENTER: u32 = 0u;   // 1: LayerNorm
+{% if out == "add" %}
+override SCALED: u32 = 0u;   // 1: what is there when the norm is added is multiplied by a factor
+{% endif %}
 override LAST: u32;     // 1: only the last row is normalised, and written as row 0
 
 @compute @workgroup_size({{ workgroup }})
@@ -54,7 +57,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             if (j % 8u == 0u) { ys[wid.x * KB + j / 8u] = q.scale; }
         }
 {% else %}
-        if (j < KB * 8u) { y[wid.x * KB * 8u + j] {{ "+=" if out == "add" else "=" }} {{ stored('v') }}; }
+{% if out == "add" %}
+        if (j < KB * 8u) {
+            v += y[wid.x * KB * 8u + j];
+            if (SCALED == 1u) { v *= nw[D / 4u].x; }
+            y[wid.x * KB * 8u + j] = v;
+        }
+{% else %}
+        if (j < KB * 8u) { y[wid.x * KB * 8u + j] = {{ stored('v') }}; }
+{% endif %}
 {% endif %}
     }
 }

@@ -4,12 +4,17 @@
 {% set unrolled = lanes == 32 %}
 {% block output %}
 {% include "common/gated.wgsl" %}
+{% if out == "f32" %}
+override BESIDE: u32 = 0u;   // 1: the factors of the activations are numbers that are there, from where nw says
+@group(0) @binding(6) var<storage, read> beside: array<f32>;
+{% endif %}
 {% endblock %}
 {% block rows %}
     let first = (wid.x + wid.y * grid.x) * 32u;
     const w0 = 0u;
     const x0 = 0u;
-    const y0 = 0u;
+    let y0 = wid.z * EACH * ((F + 31u) / 32u);
+    if (EACH == 1u && wid.z >= state.rows) { return; }
 {% include "common/gated_rows.wgsl" %}
 {% endblock %}
 {% block finish %}

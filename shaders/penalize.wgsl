@@ -5,7 +5,7 @@
 {% include "common/sampling.wgsl" %}
 override V: u32;  // logits
 
-@group(0) @binding(1) var<uniform> params: Sampling;
+@group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
 @group(0) @binding(2) var<storage, read_write> logits: array<f32>;         // [V]
 @group(0) @binding(3) var<storage, read_write> tallies: array<vec2<u32>>;  // [V] (bit 31: in the prompt, and the number in the answer; f32 bias)
 @group(0) @binding(4) var<storage, read_write> raw: array<f32>;            // [V]
@@ -24,9 +24,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         let x = logits[i];
         raw[i] = x;
         var y = x;
-        if (seen != 0u) { y = select(x * params.repetition, x / params.repetition, x > 0.0); }
+        if (seen != 0u) { y = select(x * params[0].repetition, x / params[0].repetition, x > 0.0); }
         let count = seen & 0x7fffffffu;
-        if (count != 0u) { y -= params.frequency * f32(count) + params.presence; }
+        if (count != 0u) { y -= params[0].frequency * f32(count) + params[0].presence; }
         logits[i] = y + bitcast<f32>(tally.y);
     }
 }

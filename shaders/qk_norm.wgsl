@@ -11,7 +11,6 @@ override KWIDTH: u32;
 override KAT: u32;
 override QSTRIDE: u32;   // f32 a row of qkv
 override EPS: f32;
-override LATE: u32 = 0u;   // 1: no weights, which `rope` multiplies after the rotation
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -24,5 +23,5 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     var squares = 0.0;
     for (var e = li; e < width; e += {{ workgroup }}u) { squares += qkv[base + e] * qkv[base + e]; }
     let r = inverseSqrt(workgroup_sum(squares, li) / f32(width) + EPS);
-    for (var e = li; e < width; e += {{ workgroup }}u) { qkv[base + e] *= r * select(nw[weights + e], 1.0, LATE == 1u); }
+    for (var e = li; e < width; e += {{ workgroup }}u) { qkv[base + e] *= r * nw[weights + e]; }
 }

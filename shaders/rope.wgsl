@@ -1,8 +1,10 @@
-// Rotary position embedding of the queries (in place) and keys, and the append of keys and values to the cache.
+// RMSNorm of single heads (QK_NORM), rotary position embedding of the queries (in place) and keys, and the append of keys and values to the cache.
 // One workgroup for one head of one row: grid [T, H + 2G]. Position p stands in slot p % CAP, where CAP is what the buffer has room for.
 {% include "common/state.wgsl" %}
+{% include "common/rows.wgsl" %}
 {% if kv == "f16" %}{% include "common/halves.wgsl" %}{% endif %}
 {% if kv == "q8" %}{% include "common/int8.wgsl" %}{% endif %}
+{% with sum = "f32", reduce = "wg" %}{% include "common/reduce.wgsl" %}{% endwith %}
 override H: u32;            // query heads
 override G: u32;            // kv heads
 override E: u32;            // head width, even
@@ -10,10 +12,12 @@ override ROT: u32;          // rotated dimensions of a head, even, at most E
 override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 override QSTRIDE: u32;      // f32 a row of qkv
 override SLOTS: u32 = 1u;   // sequences that have a cache in the buffers
+override SPANS: u32 = 0u;   // not 0: rows are of several texts, each rotated from its own beginning on
 
 @group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 @group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
-@group(0) @binding(7) var<storage, read> nw: array<f32>;         // [2][{{ head_room }}]: where LATE is 1, weights for queries and for keys
+@group(0) @binding(7) var<storage, read> nw: array<f32>;         // [2][{{ head_room }}]: where QK_NORM is 1, weights for queries and for keys
+@group(0) @binding(8) var<storage, read> spans: array<vec2<u32>>;  // [T]: where SPANS is not 0, where row t's text begins and ends
 {% if kv == "f32" %}
 @group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [SLOTS][G][CAP][EP], EP = E padded to a multiple of 8
 @group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [SLOTS][G][CAP][EP]
@@ -22,7 +26,7 @@ override SLOTS: u32 = 1u;   // sequences that have a cache in the buffers
 @group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [SLOTS][G][CAP][EP/4]
 @group(0) @binding(5) var<storage, read_write> ks: array<f32>;   // [SLOTS][G][CAP][EP/32]: the blocks' scales
 @group(0) @binding(6) var<storage, read_write> vs: array<f32>;   // [SLOTS][G][CAP][EP/32]
-var<workgroup> fresh: array<f32, 256>;
+var<workgroup> fresh: array<f32, {{ head_room }}>;
 {% else %}
 @group(0) @binding(3) var<storage, read_write> kc: array<u32>;   // [SLOTS][G][CAP][EP/2], two halves each; EP = E padded to a multiple of 8
 @group(0) @binding(4) var<storage, read_write> vc: array<u32>;   // [SLOTS][G][CAP][E/2]
@@ -30,24 +34,40 @@ var<workgroup> fresh: array<f32, 256>;
 
 const THREADS = 64u;
 
-// `qk_norm` has normed queries and keys already, without weights where LATE is 1.
-struct QkNorm { factor: f32 }
-fn element(base: u32, e: u32, norm: QkNorm) -> f32 { return qkv[base + e]; }
+override QK_NORM: u32 = 0u;   // 1: queries and keys are normed
+override V_NORM: u32 = 0u;    // 1: values are, without weights
+override EPS: f32 = 0.0;
+
+// A head's norm: its factor, and where its weights stand.
+struct QkNorm { factor: f32, at: u32 }
+fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
+    if (QK_NORM == 0u) { return qkv[base + e]; }
+    return qkv[base + e] * norm.factor * select(nw[norm.at + e], 1.0, LATE == 1u);
+}
 {% include "common/rotate.wgsl" %}
 fn late(at: u32) -> f32 {
     if (LATE == 0u) { return 1.0; }
     return nw[at];
 }
-fn key(base: u32, position: u32, e: u32) -> f32 { return rotated(base, position, e, QkNorm()) * late({{ head_room }}u + e); }
+fn key(base: u32, position: u32, e: u32, norm: QkNorm) -> f32 { return rotated(base, position, e, norm) * late(norm.at + e); }
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     let t = wid.x;
     let head = wid.y;
-    let position = state.pos + t;
-    if (t >= state.rows || head >= H + 2u * G) { return; }
+    if (rests(t) || head >= H + 2u * G) { return; }
+    let place = position_of(t);
+    var position = place;
+    if (SPANS != 0u) { position -= spans[t].x; }
     let base = t * QSTRIDE + head * E;
+    let is_value = head >= H + G;
+    var norm = QkNorm(1.0, select({{ head_room }}u, 0u, head < H));
+    if (select(QK_NORM, V_NORM, is_value) == 1u) {
+        var squares = 0.0;
+        for (var e = li; e < E; e += THREADS) { squares += qkv[base + e] * qkv[base + e]; }
+        norm.factor = inverseSqrt(workgroup_sum(squares, li) / f32(E) + EPS);
+    }
 
     if (head < H) {
         let half = ROT / 2u;
@@ -56,35 +76,34 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             let first = base + select(i, 2u * i, INTERLEAVED != 0u);
             let second = first + select(half, 1u, INTERLEAVED != 0u);
             let r = rot[position * half + i];
-            let a = qkv[first];
-            let b = qkv[second];
+            let a = element(base, first - base, norm);
+            let b = element(base, second - base, norm);
             qkv[first] = (a * r.x - b * r.y) * (grown * late(first - base));
             qkv[second] = (a * r.y + b * r.x) * (grown * late(second - base));
         }
-        if (LATE == 1u || GROWTH != 0.0) {
-            for (var e = ROT + li; e < E; e += THREADS) { qkv[base + e] *= grown * late(e); }
+        if (QK_NORM == 1u || GROWTH != 0.0) {
+            for (var e = ROT + li; e < E; e += THREADS) { qkv[base + e] = element(base, e, norm) * grown * late(e); }
         }
         return;
     }
 
-    let is_value = head >= H + G;
     let kv_head = select(head - H, head - H - G, is_value);
     let words = {{ {"f32": "(E + 7u) / 8u * 8u", "f16": "(E + 7u) / 8u * 4u", "q8": "(E + 31u) / 32u * 8u"}[kv] }};
     let cap = arrayLength(&kc) / (SLOTS * G * words);
-    let row = ((state.slot * G + kv_head) * cap + position % cap) * words;
+    let row = ((slot_of(t) * G + kv_head) * cap + place % cap) * words;
 {% if kv == "f32" %}
     for (var e = li; e < E; e += THREADS) {
         if (is_value) {
-            vc[row + e] = qkv[base + e];
+            vc[row + e] = qkv[base + e] * norm.factor;
         } else {
-            kc[row + e] = key(base, position, e);
+            kc[row + e] = key(base, position, e, norm);
         }
     }
 {% elif kv == "q8" %}
     for (var e = li; e < words * 4u; e += THREADS) {
         var x = 0.0;
-        if (e < E && is_value) { x = qkv[base + e]; }
-        if (e < E && !is_value) { x = key(base, position, e); }
+        if (e < E && is_value) { x = qkv[base + e] * norm.factor; }
+        if (e < E && !is_value) { x = key(base, position, e, norm); }
         fresh[e] = x;
     }
     workgroupBarrier();
@@ -102,9 +121,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     for (var w = li; w < E / 2u; w += THREADS) {
         let e = 2u * w;
         if (is_value) {
-            vc[row + w] = pack_halves(qkv[base + e], qkv[base + e + 1u]);
+            vc[row + w] = pack_halves(qkv[base + e] * norm.factor, qkv[base + e + 1u] * norm.factor);
         } else {
-            kc[row + w] = pack_halves(key(base, position, e), key(base, position, e + 1u));
+            kc[row + w] = pack_halves(key(base, position, e, norm), key(base, position, e + 1u, norm));
         }
     }
 {% endif %}

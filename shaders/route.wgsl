@@ -4,12 +4,13 @@
 {% include "common/state.wgsl" %}
 @group(0) @binding(1) var<storage, read> logits: array<f32>;                  // [T][STRIDE]
 @group(0) @binding(2) var<storage, read_write> chosen: array<vec2<u32>>;      // [T][USED]: expert, bits of its weight
-@group(0) @binding(3) var<storage, read> bias: array<f32>;                    // [EXPERTS], read where SIGMOID is 1
+@group(0) @binding(3) var<storage, read> bias: array<f32>;                    // [EXPERTS], read where SIGMOID or SCALED is 1
 override EXPERTS: u32;   // at most MOST
 override USED: u32;
 override STRIDE: u32;
 override NORMED: u32;
 override SIGMOID: u32 = 0u;
+override SCALED: u32 = 0u;    // 1: weights are multiplied by a factor of each expert, which stands in `bias`
 override ADDED: f32 = 0.0;    // where SIGMOID is 1, to the sum by which weights are divided
 override FACTOR: f32 = 1.0;   // of the weights
 
@@ -61,6 +62,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (SIGMOID == 1u) { sum = select(1.0, sum + ADDED, NORMED == 1u); }
     for (var c = 0u; c < EACH; c++) {
         let own = li + {{ workgroup }}u * c;
-        if (own < EXPERTS && rank[c] < USED) { chosen[wid.x * USED + rank[c]] = vec2<u32>(own, bitcast<u32>(FACTOR * weight[c] / sum)); }
+        if (own < EXPERTS && rank[c] < USED) {
+            var share = FACTOR * weight[c] / sum;
+            if (SCALED == 1u) { share *= bias[own]; }
+            chosen[wid.x * USED + rank[c]] = vec2<u32>(own, bitcast<u32>(share));
+        }
     }
 }

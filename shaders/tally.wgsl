@@ -7,12 +7,13 @@
 {% include "common/sampling.wgsl" %}
 {% include "common/ordered.wgsl" %}
 override V: u32;  // logits
+{% include "common/beside.wgsl" %}
 
-@group(0) @binding(1) var<uniform> params: Sampling;
-@group(0) @binding(2) var<storage, read> logits: array<f32>;               // [V]
-@group(0) @binding(3) var<storage, read> part: array<f32>;                 // [SLICES], maxima from `logit_stats`
-@group(0) @binding(4) var<storage, read> search: Search;
-@group(0) @binding(5) var<storage, read_write> tallies: array<vec2<u32>>;  // [SLICES, BINS] 64-bit sums
+@group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
+@group(0) @binding(2) var<storage, read> logits: array<f32>;               // [T][V]
+@group(0) @binding(3) var<storage, read> part: array<f32>;                 // [T][SLICES], maxima from `logit_stats`
+@group(0) @binding(4) var<storage, read> searches: array<Search>;   // [T]
+@group(0) @binding(5) var<storage, read_write> tallies: array<vec2<u32>>;  // [T][SLICES, BINS] 64-bit sums
 {% include "common/search.wgsl" %}
 
 const BINS = {{ bins }}u;
@@ -25,19 +26,22 @@ var<workgroup> high: array<atomic<u32>, BINS * COPIES>;  // [BINS][COPIES]: how 
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-    if (state.done != 0u) { return; }
-    if (params.temperature == 0.0 || search.round >= rounds()) { return; }
-    if (li < {{ slices }}u) { atomicMax(&top, ordered(part[li])); }
+    let row = BESIDE * wid.y;
+    if (rests(row)) { return; }
+    let ask = asks(row);
+    if (params[ask].temperature == 0.0 || searches[row].round >= rounds(ask)) { return; }
+    if (li < {{ slices }}u) { atomicMax(&top, ordered(part[row * {{ slices }}u + li])); }
     workgroupBarrier();
+    let search = searches[row];
     let top_key = atomicLoad(&top);
     let largest = unordered(top_key);
-    let mass = by_mass(search.round);
+    let mass = by_mass(ask, search.round);
     let shift = 24u - 8u * (search.round & 3u);
     let least = max(search.floor_key, 1u);  // 0 is NaN
     let step = grid.x * {{ workgroup }}u;
     for (var first = wid.x * {{ workgroup }}u + li; first < V; first += step * 4u) {
         // Four under way at once: what takes time is the wait for loads.
-        let xs = vec4<f32>(logits[first]{% for c in [1, 2, 3] %}, logits[min(first + step * {{ c }}u, V - 1u)]{% endfor %});
+        let xs = vec4<f32>(logits[row * V + first]{% for c in [1, 2, 3] %}, logits[row * V + min(first + step * {{ c }}u, V - 1u)]{% endfor %});
         for (var c = 0u; c < 4u; c++) {
             let x = xs[c];
             let key = ordered(x);
@@ -46,7 +50,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             var weight = 1u;
             if (mass) {
                 weight = 0x80000000u;
-                if (key < top_key) { weight = u32(min(exp((x - largest) / params.temperature), 1.0) * 2147483648.0 + 0.5); }
+                if (key < top_key) { weight = u32(min(exp((x - largest) / params[ask].temperature), 1.0) * 2147483648.0 + 0.5); }
             }
             let slot = ((key >> shift) & {{ bins - 1 }}u) * COPIES + li % COPIES;
             let before = atomicAdd(&low[slot], weight);
@@ -61,5 +65,5 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         sum.x += more;
         sum.y += atomicLoad(&high[slot]) + select(0u, 1u, sum.x < more);
     }
-    tallies[wid.x * BINS + li] = sum;
+    tallies[(row * {{ slices }}u + wid.x) * BINS + li] = sum;
 }

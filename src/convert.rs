@@ -17,7 +17,7 @@ use crate::format::manifest::{self, ALIGNMENT, Config, File, Hints, Layout, Mani
 use crate::format::{Checkpoint, TensorInfo};
 use crate::layout::BufferId;
 use crate::model::rope::{ROPE_FACTORS, ROPE_FREQS};
-use crate::model::{self, Reserve};
+use crate::model::{self, AskedPooling, Reserve};
 use crate::source::Files;
 use crate::source::disk::io_error;
 use crate::source::spec::names::MANIFEST;
@@ -102,7 +102,7 @@ pub async fn convert(files: &Files, out: &Path, options: Options, progress: &mut
         buffers += 1;
         BufferId(buffers - 1)
     };
-    let model = model::open(&checkpoint, &mut Reserve { max_binding: u64::MAX, quantize, buffer: &mut buffer })?;
+    let model = model::open(&checkpoint, &mut Reserve { max_binding: u64::MAX, quantize, pooling: AskedPooling::Auto, buffer: &mut buffer })?;
     if let Some(recipe) = quantize
         && crate::weights::conversions(&checkpoint, &model.matrices())?.is_empty()
     {
@@ -251,8 +251,8 @@ impl Planned<'_> {
                 let (quants, rest) = wq.split_at_mut(packed.wq.len() * 4);
                 quants.copy_from_slice(cast_slice(&packed.wq));
                 wq = rest;
-                let (scales, rest) = ws.split_at_mut(packed.scales.len() * 2);
-                scales.copy_from_slice(cast_slice(&packed.scales));
+                let (scales, rest) = ws.split_at_mut(packed.scales.len());
+                scales.copy_from_slice(&packed.scales);
                 ws = rest;
             }
             done += n;

@@ -10,6 +10,7 @@ const HELP = `node bench/peers/run.mjs OPTIONS     first: npm install --prefix b
   --peer wllama --model PATH.gguf|URL                       WebGPU where it can
   --peer transformers --model FOLDER|URL --dtype q4         a folder as on Hugging Face, with onnx/model_q4.onnx; WebGPU
   --peer millrace --model PATH|URL|builtin                  the same prompt and clock with this engine
+  --device gpu|cpu (gpu)  what computes; cpu in one thread, by --peer wllama or millrace
   --prompt N (1024)   words of the prompt     --gen N (128)     --runs N (5)     --headed
 `;
 
@@ -17,6 +18,7 @@ const OPTIONS = {
   peer: { type: 'string', default: '' },
   model: { type: 'string', default: 'builtin' },
   dtype: { type: 'string', default: 'q4' },
+  device: { type: 'string', default: 'gpu' },
   prompt: { type: 'string', default: '1024' },
   gen: { type: 'string', default: '128' },
   runs: { type: 'string', default: '5' },
@@ -29,6 +31,8 @@ main(async () => {
   if (given.help) return void process.stdout.write(HELP);
   if (!['wllama', 'transformers', 'millrace'].includes(given.peer))
     throw new Failure(`--peer is "${given.peer}"; use wllama, transformers or millrace`);
+  if (!['gpu', ...(given.peer === 'transformers' ? [] : ['cpu'])].includes(given.device))
+    throw new Failure(`--device is "${given.device}"; use gpu, or cpu with --peer wllama or millrace`);
   for (const name of ['prompt', 'gen', 'runs'])
     if (!/^[1-9]\d{0,5}$/.test(given[name]))
       throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
@@ -44,6 +48,7 @@ main(async () => {
       peer: given.peer,
       model: model ?? (given.model === 'builtin' ? '/models/box.gguf' : given.model),
       dtype: given.dtype,
+      device: given.device,
       // A word is a token in most vocabularies.
       prompt: Array.from(
         { length: Number(given.prompt) },
@@ -73,12 +78,12 @@ function said(work) {
 }
 
 /** In the page: per run, tokens and the time from the first to the last of them. One run before them does not count. */
-async function runInPage({ peer, model, dtype, prompt, gen, runs }) {
+async function runInPage({ peer, model, dtype, device, prompt, gen, runs }) {
   const at = new URL(model, location.href);
   const engines = {
     async millrace() {
       const { Engine } = await import('/pkg/index.js');
-      const engine = await Engine.load({ model: at.href, cache: false });
+      const engine = await Engine.load({ model: at.href, device, cache: false });
       return async (arrived) => {
         const generation = engine.generate(prompt, { maxTokens: gen, temperature: 0, ignoreEos: true });
         for await (const _ of generation) arrived();
@@ -88,7 +93,8 @@ async function runInPage({ peer, model, dtype, prompt, gen, runs }) {
     async wllama() {
       const { Wllama } = await import('/peers/@wllama/wllama/esm/index.js');
       const engine = new Wllama({ default: '/peers/@wllama/wllama/esm/wasm/wllama.wasm' });
-      await engine.loadModel([await (await fetch(at)).blob()], { n_ctx: 4096, n_gpu_layers: 999 });
+      const choice = device === 'cpu' ? { n_gpu_layers: 0, n_threads: 1 } : { n_gpu_layers: 999 };
+      await engine.loadModel([await (await fetch(at)).blob()], { n_ctx: 4096, ...choice });
       return async (arrived) => {
         let tokens = 0;
         await engine.createCompletion({

@@ -1,4 +1,4 @@
-// OpenAI's calls: what `openai.chat.completions.create` and `openai.completions.create` are there.
+// What `openai.chat.completions.create` and `openai.completions.create` are there.
 import type { Engine } from '../engine.ts';
 import { aborted } from '../generation.ts';
 import type { AnswerPart, GenerateOptions, GenerateResult, Input, ScoredToken, TokenLogprobs } from '../types.ts';
@@ -21,18 +21,13 @@ import type {
   TokenLogprob,
 } from './types.ts';
 
-/** The model's name in OpenAI's shapes. @internal */
-export function modelName({ info }: Engine): string {
-  return info.model.name ?? info.model.architecture;
-}
-
 function head<T extends string>(engine: Engine, object: T, prefix: string) {
   const { version, lane } = engine.info;
   return {
     id: `${prefix}-${randomId(24)}`,
     object,
     created: Math.floor(Date.now() / 1000),
-    model: modelName(engine),
+    model: engine.modelName,
     system_fingerprint: `millrace-${version}-${lane}`,
   };
 }
@@ -49,6 +44,10 @@ function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: sum((result) => result.cached_tokens, firsts) },
+    completion_tokens_details: {
+      accepted_prediction_tokens: sum((result) => result.accepted_tokens),
+      rejected_prediction_tokens: sum((result) => result.drafted_tokens - result.accepted_tokens),
+    },
     timings: results.at(-1)!.timings,
     // Of all the same; the first says how long compiling took.
     ...(results[0]!.grammar ? { grammar: results[0]!.grammar } : {}),
@@ -336,64 +335,41 @@ async function respond<C, W>(
   );
 }
 
-/** `engine.chat.completions`. */
-export class ChatCompletions {
-  readonly #engine: Engine;
+/** {@link ChatCompletions.create} */
+export async function chat(
+  engine: Engine,
+  params: ChatCompletionParams,
+  options: RequestOptions,
+): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>> {
+  return respond(engine, chatAsked(params, engine.modelName), options, chatChunks, chatWhole);
+}
 
-  /** @internal */
-  constructor(engine: Engine) {
-    this.#engine = engine;
-  }
-
-  /**
-   * Answers a chat, in OpenAI's shapes. A parameter that cannot be honoured rejects with BAD_OPTION, another model's name with NOT_FOUND; the other
-   * errors are those of `engine.generate`.
-   */
-  create(
-    params: ChatCompletionParams & { stream: true },
-    options?: RequestOptions,
-  ): Promise<CompletionStream<ChatCompletionChunk>>;
-  create(params: ChatCompletionParams & { stream?: false | null }, options?: RequestOptions): Promise<ChatCompletion>;
-  create(
-    params: ChatCompletionParams,
-    options?: RequestOptions,
-  ): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>>;
-  async create(
-    params: ChatCompletionParams,
-    options: RequestOptions = {},
-  ): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>> {
-    return respond(this.#engine, chatAsked(params, modelName(this.#engine)), options, chatChunks, chatWhole);
-  }
-
-  /**
-   * The same, whole, with what the answers say: the JSON that `response_format` asks for as `message.parsed`, the arguments of `strict` tools as
-   * `parsed_arguments`. Formats and tools of OpenAI's helpers for zod are read by their schemas.
-   */
-  async parse<T = unknown>(
-    params: ChatCompletionParams & { stream?: false | null },
-    options: RequestOptions = {},
-  ): Promise<ParsedChatCompletion<T>> {
-    const answer = await this.create({ ...params, stream: false }, options);
-    const json = !['text', undefined].includes(params.response_format?.type) || Boolean(params.schema);
-    return {
-      ...answer,
-      choices: answer.choices.map(({ message: { tool_calls: calls, ...message }, ...choice }) => {
-        const whole = choice.finish_reason !== 'length';
-        const strict = (name: string): object | undefined =>
-          params.tools?.find(({ function: tool }) => tool.name === name && tool.strict);
-        const read = calls?.map(({ function: { name, arguments: args }, ...call }) => ({
-          ...call,
-          function: {
-            name,
-            arguments: args,
-            parsed_arguments: whole && strict(name) ? readAs(strict(name), args) : null,
-          },
-        }));
-        const parsed = whole && json && message.content ? (readAs(params.response_format, message.content) as T) : null;
-        return { ...choice, message: { ...message, parsed, ...(read ? { tool_calls: read } : {}) } };
-      }),
-    };
-  }
+/** {@link ChatCompletions.parse} */
+export async function parsedChat<T>(
+  engine: Engine,
+  params: ChatCompletionParams & { stream?: false | null },
+  options: RequestOptions,
+): Promise<ParsedChatCompletion<T>> {
+  const answer = (await chat(engine, { ...params, stream: false }, options)) as ChatCompletion;
+  const json = !['text', undefined].includes(params.response_format?.type) || Boolean(params.schema);
+  return {
+    ...answer,
+    choices: answer.choices.map(({ message: { tool_calls: calls, ...message }, ...choice }) => {
+      const whole = choice.finish_reason !== 'length';
+      const strict = (name: string): object | undefined =>
+        params.tools?.find(({ function: tool }) => tool.name === name && tool.strict);
+      const read = calls?.map(({ function: { name, arguments: args }, ...call }) => ({
+        ...call,
+        function: {
+          name,
+          arguments: args,
+          parsed_arguments: whole && strict(name) ? readAs(strict(name), args) : null,
+        },
+      }));
+      const parsed = whole && json && message.content ? (readAs(params.response_format, message.content) as T) : null;
+      return { ...choice, message: { ...message, parsed, ...(read ? { tool_calls: read } : {}) } };
+    }),
+  };
 }
 
 /** JSON as a format or tool reads it that OpenAI's helpers have made. */
@@ -402,23 +378,11 @@ function readAs(format: object | null | undefined, text: string): unknown {
   return read ? read(text) : JSON.parse(text);
 }
 
-/** `engine.completions`. */
-export class Completions {
-  readonly #engine: Engine;
-
-  /** @internal */
-  constructor(engine: Engine) {
-    this.#engine = engine;
-  }
-
-  /** Continues a text exactly as it is, in OpenAI's shapes; 16 tokens where nothing else is said. Rejects as {@link ChatCompletions.create}. */
-  create(params: CompletionParams & { stream: true }, options?: RequestOptions): Promise<CompletionStream<Completion>>;
-  create(params: CompletionParams & { stream?: false | null }, options?: RequestOptions): Promise<Completion>;
-  create(params: CompletionParams, options?: RequestOptions): Promise<Completion | CompletionStream<Completion>>;
-  async create(
-    params: CompletionParams,
-    options: RequestOptions = {},
-  ): Promise<Completion | CompletionStream<Completion>> {
-    return respond(this.#engine, plainAsked(params, modelName(this.#engine)), options, plainChunks, plainWhole);
-  }
+/** {@link Completions.create} */
+export async function plain(
+  engine: Engine,
+  params: CompletionParams,
+  options: RequestOptions,
+): Promise<Completion | CompletionStream<Completion>> {
+  return respond(engine, plainAsked(params, engine.modelName), options, plainChunks, plainWhole);
 }

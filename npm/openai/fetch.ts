@@ -1,19 +1,21 @@
 // `engine.fetch`: OpenAI's HTTP interface without a server, for clients that take a `fetch` of one's own.
 import type { Engine } from '../engine.ts';
 import { MillraceError } from '../errors.ts';
-import { ChatCompletions, Completions, modelName } from './create.ts';
-import { CompletionStream, lines } from './stream.ts';
+import { chat as answerChat, plain } from './create.ts';
+import { embeddings } from './embeddings.ts';
+import { lines } from './lines.ts';
+import { CompletionStream } from './stream.ts';
 
 /** Errors of whoever asks, and their status; all others are 500. */
-const STATUS: Partial<Record<MillraceError['code'], [number, string]>> = {
-  BAD_OPTION: [400, 'invalid_request_error'],
-  CONTEXT_FULL: [400, 'invalid_request_error'],
-  TEMPLATE: [400, 'invalid_request_error'],
-  TOKENIZER: [400, 'invalid_request_error'],
-  UNSUPPORTED_SCHEMA: [400, 'invalid_request_error'],
-  INVALID_SCHEMA: [400, 'invalid_request_error'],
-  GRAMMAR_TOO_LARGE: [400, 'invalid_request_error'],
-  NOT_FOUND: [404, 'invalid_request_error'],
+const STATUS: Partial<Record<MillraceError['code'], number>> = {
+  BAD_OPTION: 400,
+  CONTEXT_FULL: 400,
+  TEMPLATE: 400,
+  TOKENIZER: 400,
+  UNSUPPORTED_SCHEMA: 400,
+  INVALID_SCHEMA: 400,
+  GRAMMAR_TOO_LARGE: 400,
+  NOT_FOUND: 404,
 };
 
 /** What a schema can come from, where the engine's error does not name the parameter: no request has two of them. */
@@ -27,7 +29,8 @@ function errorOf(
   body: { error: { message: string; type: string; param: unknown; code: string } };
 } {
   const ours = error instanceof MillraceError ? error : new MillraceError('INTERNAL', String(error), { cause: error });
-  const [status, type] = STATUS[ours.code] ?? [500, 'server_error'];
+  const status = STATUS[ours.code] ?? 500;
+  const type = status < 500 ? 'invalid_request_error' : 'server_error';
   const code =
     ours.code === 'CONTEXT_FULL'
       ? 'context_length_exceeded'
@@ -53,14 +56,15 @@ export async function respondTo(engine: Engine, input: RequestInfo | URL, init?:
   const path = new URL(request.url).pathname;
   let params: object | null = null;
   try {
-    const model = { id: modelName(engine), object: 'model', created: 0, owned_by: 'millrace' };
+    const model = { id: engine.modelName, object: 'model', created: 0, owned_by: 'millrace' };
     if (path.endsWith('/models') && request.method === 'GET') return json({ object: 'list', data: [model] });
     if (path.endsWith(`/models/${encodeURIComponent(model.id)}`) && request.method === 'GET') return json(model);
     const chat = path.endsWith('/chat/completions');
-    if (request.method !== 'POST' || !(chat || path.endsWith('/completions'))) {
+    const embeds = path.endsWith('/embeddings');
+    if (request.method !== 'POST' || !(chat || embeds || path.endsWith('/completions'))) {
       throw new MillraceError(
         'NOT_FOUND',
-        `${request.method} ${path}: there are POST /chat/completions, POST /completions, GET /models and GET /models/NAME`,
+        `${request.method} ${path}: there are POST /chat/completions, POST /completions, POST /embeddings, GET /models and GET /models/NAME`,
       );
     }
     const asked = await request.json().catch(() => {
@@ -68,9 +72,8 @@ export async function respondTo(engine: Engine, input: RequestInfo | URL, init?:
     });
     params = asked;
     const { signal } = request;
-    const answer = await (chat
-      ? new ChatCompletions(engine).create(asked, { signal })
-      : new Completions(engine).create(asked, { signal }));
+    if (embeds) return json(await embeddings(engine, asked, { signal }));
+    const answer = await (chat ? answerChat : plain)(engine, asked, { signal });
     if (!(answer instanceof CompletionStream)) return json(answer);
     const chunks = answer[Symbol.asyncIterator]() as AsyncGenerator<unknown, void>;
     // Until the first piece an error can still be a status.

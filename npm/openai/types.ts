@@ -153,6 +153,8 @@ export interface CompletionUsage {
   total_tokens: number;
   /** Tokens of the prompt that did not have to be read again. */
   prompt_tokens_details: { cached_tokens: number };
+  /** Tokens that were guessed from where the text stood before: right ones, which are in the answers, and wrong ones. */
+  completion_tokens_details: { accepted_prediction_tokens: number; rejected_prediction_tokens: number };
   /** Of the last answer, in milliseconds and tokens a second. Not among OpenAI's. */
   timings: GenerateResult['timings'];
   /** What the answers were forced to be, where they were. Not among OpenAI's. */
@@ -290,4 +292,32 @@ export interface RequestOptions {
   signal?: AbortSignal | null;
   /** As that of {@link GenerateOptions}, for each answer. Not among OpenAI's. */
   onProgress?: (progress: Progress) => void;
+}
+
+/** Parameters of `embeddings.create`. */
+export interface EmbeddingParams {
+  /** Texts. Tokens are not taken. */
+  input: string | readonly string[];
+  /** The loaded one's name, or nothing. */
+  model?: string | null;
+  /** How many numbers of each are kept. */
+  dimensions?: number | null;
+  /** `base64`: as bytes of f32, little-endian. */
+  encoding_format?: 'float' | 'base64' | null;
+  /** Not OpenAI's: as {@link EmbedOptions.prompt}. */
+  prompt?: string | null;
+  /** Changes nothing. */
+  user?: string | null;
+}
+
+/** Embeddings in OpenAI's shape. */
+export interface EmbeddingResponse {
+  /** Always `list`. */
+  object: 'list';
+  /** Of each text, in their order. */
+  data: { object: 'embedding'; index: number; embedding: number[] | string }[];
+  /** The engine's name of the model. */
+  model: string;
+  /** Tokens of all texts. */
+  usage: { prompt_tokens: number; total_tokens: number };
 }

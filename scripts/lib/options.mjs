@@ -8,7 +8,7 @@ import { root } from './env.mjs';
 export const table = parse(readFileSync(join(root, 'options.toml'), 'utf8'));
 
 /** What a whole number can be at most where the table does not say: what 32 bits hold. */
-export const MOST = 2 ** 32 - 1;
+const MOST = 2 ** 32 - 1;
 
 /** `maxTokens` as `max-tokens` or `max_tokens`. */
 export const joined = (name, by) => name.replace(/[A-Z]/g, (letter) => by + letter.toLowerCase());

@@ -15,7 +15,7 @@ from gguf import MODEL_ARCH_NAMES, GGUFReader, GGUFWriter, get_tensor_name_map
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
-from . import weight_types
+from . import packed_folder, weight_types
 from .shapes import Shape
 from .tokenizer import MadeTokenizer
 
@@ -46,8 +46,9 @@ def random_model(recipe: Recipe, tokenizer: MadeTokenizer) -> PreTrainedModel:
             mean, deviation = recipe.family.spread(name, recipe.shape)
             values = mean + deviation * generator.standard_normal(tuple(parameter.shape), dtype=np.float32)
             parameter.copy_(torch.from_numpy(values.astype(np.float32)))
-    model.generation_config.bos_token_id = tokenizer.ids["bos"]
-    model.generation_config.eos_token_id = [tokenizer.ids["eos"], tokenizer.ids["eot"]]
+    if model.can_generate():
+        model.generation_config.bos_token_id = tokenizer.ids["bos"]
+        model.generation_config.eos_token_id = [tokenizer.ids["eos"], tokenizer.ids["eot"]]
     return model
 
 
@@ -62,6 +63,10 @@ def write(recipe: Recipe, tokenizer: MadeTokenizer, folder: Path) -> tuple[Path,
         return paths[0], read_gguf(recipe, model, paths)
     path = folder / "model"
     write_folder(recipe, model, tokenizer, path)
+    if recipe.weight_type in packed_folder.TYPES:
+        reference = type(model)(model.config).float().eval()
+        reference.load_state_dict(packed_folder.pack(path, recipe.weight_type))
+        return path, reference
     reference = type(model).from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
     return path, reference
 
@@ -144,7 +149,7 @@ def read_gguf(recipe: Recipe, model: PreTrainedModel, paths: list[Path]) -> PreT
 
 
 def write_folder(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenizer, folder: Path) -> None:
-    kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+    kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, **packed_folder.TYPES}
     single = getattr(recipe.family, "single", lambda name: False)
     for name, tensor in weights(model):
         tensor.data = tensor.data.to(torch.float32 if single(name) else kinds[recipe.weight_type])

@@ -68,6 +68,13 @@ SHAPES = {
         Shape("d64-state64", d=64, h=2, g=1, e=32, f=32, tied=True, layers=4, states=2, state=64),
         # One mixer to each layer.
         Shape("d64-mixers", d=64, h=2, g=1, e=32, f=96, tied=False, layers=8, state=64),
+        # Two kinds of layers and of heads, and layers that read others' keys and values.
+        Shape("d64-per-layer", d=64, h=2, g=1, e=32, f=64, tied=True, layers=5),
+        Shape("d32-per-layer", d=32, h=2, g=1, e=16, f=32, tied=True, layers=5),
+        # Heads of 256 and of 512.
+        Shape("d64-heads512", d=64, h=2, g=2, e=256, f=64, tied=True),
+        Shape("d32-experts", d=32, h=4, g=2, e=16, f=64, tied=True),
+        Shape("d64-sinks", d=64, h=2, g=1, e=64, f=64, tied=False, layers=3),
         # What a real small model has: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
         # The smallest that blocks of 256 fit.

@@ -3,7 +3,7 @@
 import json
 import struct
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gguf import GGUFWriter, TokenType
@@ -338,6 +338,22 @@ def unigram_with_table(vocabulary: int = 600) -> MadeTokenizer:
     )
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in names.values()])
     return MadeTokenizer(tokenizer, ids, "t5", "default", True, None, scores=dict(enumerate(score for _, score in pieces)), table=table)
+
+
+def xlm_roberta(trained: Tokenizer) -> MadeTokenizer:
+    """The same, trained before, with XLM-RoBERTa's own order of special tokens: padding has a number of its own, from which its positions are counted."""
+    made = replace(unigram_with_table(), tokenizer=trained)
+    description = json.loads(trained.to_str())
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces = [*((token, 0.0) for token in specials), *(map(tuple, description["model"]["vocab"][3:]))]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3, byte_fallback=False))
+    tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.decoder = made.tokenizer.normalizer, made.tokenizer.pre_tokenizer, made.tokenizer.decoder
+    ids = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
+    return replace(made, tokenizer=tokenizer, ids=ids, scores=dict(enumerate(score for _, score in pieces)))
 
 
 def word_piece(vocabulary: int = 700) -> MadeTokenizer:

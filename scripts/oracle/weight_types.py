@@ -1,6 +1,8 @@
 """Weight types: which GGML type each tensor gets, and what the weights are after the round trip through it."""
 
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType, quants
@@ -35,7 +37,8 @@ def q4_k_m(name: str) -> GGMLQuantizationType:
 
 
 # What the engine's kernels read. Matrices of any other type become Q8_0 while they are loaded.
-NATIVE = {Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q5_0, Q.Q4_K, Q.Q5_K, Q.Q6_K}
+LISTS = tomllib.loads((Path(__file__).parents[2] / "shaders" / "variants.toml").read_text())["lists"]
+NATIVE = {Q[name.upper()] for name in LISTS["floats"] + LISTS["quantized"] if name.upper() in Q.__members__}
 
 # name -> (type of a matrix by its GGUF name, the file type that GGUF records)
 TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = {

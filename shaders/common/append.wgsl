@@ -1,8 +1,8 @@
 {# What decode attention does before it needs the cache: the four queries of a workgroup, normed, rotated and scaled, into q; and where it
    appends, the row's own key, normed and rotated too, and its value into the cache. #}
     if (QK_NORM == 1u) {
-        let source = select(head + part, H + kv_head, part == HEADS);
-        weigh(row * QSTRIDE + source * E, part < heads || (part == HEADS && APPENDS == 1u), li);
+        let source = select(head + part, H + (part - HEADS) * G + kv_head, part >= HEADS);
+        weigh(row * QSTRIDE + source * E, part < heads || (part >= HEADS && part <= HEADS + V_NORM && APPENDS == 1u), li);
     }
     for (var i = li; i < (HEADS + 2u) * eights * 2u; i += THREADS) {
         let which = i / (eights * 2u);
@@ -18,7 +18,7 @@
             if (inside && which == HEADS) { x = rotated4(row * QSTRIDE + (H + kv_head) * E, pos, four, norm) * late4(four, {{ head_room }}u); }
             if (inside && which > HEADS) {
                 let value = row * QSTRIDE + (H + G + kv_head) * E + four * 4u;
-                x = vec4<f32>(qkv[value], qkv[value + 1u], qkv[value + 2u], qkv[value + 3u]);
+                x = vec4<f32>(qkv[value], qkv[value + 1u], qkv[value + 2u], qkv[value + 3u]) * norm.factor;
             }
             append((which - HEADS) * {{ width }}u + four * 4u, x);
         }

@@ -23,7 +23,9 @@
             let b{{ g }} = q[{{ g }}u * eights * 2u + four + 1u];
 {% endfor %}
 {% for r in range(rounds) %}
+{% if fused %}
             if (appends && at{{ r }} == pos) { k{{ r }}_{{ u }} = new_k(lane + {{ 8 * u }}u); }
+{% endif %}
             let x{{ r }} = low(k{{ r }}_{{ u }});
             let y{{ r }} = high(k{{ r }}_{{ u }});
             s{{ r }} += vec4<f32>({% for g in range(4) %}dot(x{{ r }}, a{{ g }}) + dot(y{{ r }}, b{{ g }}), {% endfor %});

@@ -3,22 +3,28 @@
 {% set Column = {2: "u32", 4: "vec2<u32>", 8: "vec4<u32>"}[columns] %}
 @group(0) @binding(2) var<storage, read_write> kc: array<vec4<u32>>;        // [SLOTS][G][CAP][EP/8]
 @group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [SLOTS][G][CAP][EP/{{ columns }}]
+{% if fused %}
 var<workgroup> appended: array<u32, {{ width }}>;        // the new key, then the new value, as the cache holds them
+{% endif %}
 {% include "common/kv_f16.wgsl" %}
 {% set offset = width // 2 %}
 struct Eight { v: vec4<u32> }
 fn load_k(i: u32) -> Eight { return Eight(kc[i]); }
 fn store_k(i: u32, k: Eight) { kc[i] = k.v; }
+{% if fused %}
 fn new_k(i: u32) -> Eight { return Eight(vec4<u32>(appended[i * 4u], appended[i * 4u + 1u], appended[i * 4u + 2u], appended[i * 4u + 3u])); }
+{% endif %}
 fn low(k: Eight) -> vec4<f32> { return unpack_kv(k.v.xy); }
 fn high(k: Eight) -> vec4<f32> { return unpack_kv(k.v.zw); }
 struct Column { v: {{ Column }} }
 fn load_v(i: u32) -> Column { return Column(vc[i]); }
 fn store_v(i: u32, v: Column) { vc[i] = v.v; }
+{% if fused %}
 fn new_v(i: u32) -> Column {
     let at = {{ offset }}u + i * {{ columns // 2 }}u;
     return Column({{ Column }}({% for c in range(columns // 2) %}appended[at + {{ c }}u], {% endfor %}));
 }
+{% endif %}
 {% if columns == 2 %}
 fn part0(v: Column) -> vec2<f32> { return unpack2x16float(v.v); }
 {% else %}
@@ -26,7 +32,9 @@ fn part0(v: Column) -> vec2<f32> { return unpack2x16float(v.v); }
 fn part{{ n }}(v: Column) -> vec4<f32> { return unpack_kv(v.v.{{ ["xy", "zw"][n] }}); }
 {% endfor %}
 {% endif %}
+{% if fused %}
 fn append(at: u32, x: vec4<f32>) {
     appended[at / 2u] = pack_halves(x.x, x.y);
     appended[at / 2u + 1u] = pack_halves(x.z, x.w);
 }
+{% endif %}

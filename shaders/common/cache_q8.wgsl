@@ -5,8 +5,10 @@
 @group(0) @binding(3) var<storage, read_write> vc: array<{{ Column }}>;     // [SLOTS][G][CAP][EP/{{ 8 if columns == 8 else 4 }}]
 @group(0) @binding(7) var<storage, read_write> ks: array<f32>;              // [SLOTS][G][CAP][EP/32]: the blocks' scales
 @group(0) @binding(8) var<storage, read_write> vs: array<f32>;              // [SLOTS][G][CAP][EP/32]
+{% if fused %}
 var<workgroup> appended: array<u32, {{ width // 2 }}>;          // the new key, then the new value, as the cache holds them
 var<workgroup> appended_scales: array<f32, {{ width // 16 }}>;
+{% endif %}
 {% include "common/int8.wgsl" %}
 {% set per = 32 // columns %}{# columns of a block #}
 struct Eight { v: vec2<u32>, d: f32 }
@@ -15,7 +17,9 @@ fn store_k(i: u32, k: Eight) {
     kc[i] = k.v;
     if (i % 4u == 0u) { ks[i / 4u] = k.d; }
 }
+{% if fused %}
 fn new_k(i: u32) -> Eight { return Eight(vec2<u32>(appended[i * 2u], appended[i * 2u + 1u]), appended_scales[i / 4u]); }
+{% endif %}
 fn low(k: Eight) -> vec4<f32> { return k.d * vec4<f32>(unpack4xI8(k.v.x)); }
 fn high(k: Eight) -> vec4<f32> { return k.d * vec4<f32>(unpack4xI8(k.v.y)); }
 struct Column { v: {{ Column }}, d: f32 }
@@ -26,10 +30,12 @@ fn new_v(i: u32) -> Column { return Column(appended[{{ width // 4 }}u + i / 2u] 
 fn part0(v: Column) -> vec2<f32> { return v.d * vec4<f32>(unpack4xI8(v.v)).xy; }
 {% else %}
 fn load_v(i: u32) -> Column { return Column(vc[i], vs[i / {{ per }}u]); }
+{% if fused %}
 fn new_v(i: u32) -> Column {
     let at = {{ width // 4 }}u + i * {{ columns // 4 }}u;
     return Column({{ Column }}({% for c in range(columns // 4) %}appended[at + {{ c }}u], {% endfor %}), appended_scales[{{ width // 32 }}u + i / {{ per }}u]);
 }
+{% endif %}
 {% for n in range(vectors) %}
 fn part{{ n }}(v: Column) -> vec4<f32> { return v.d * vec4<f32>(unpack4xI8(v.v{{ [".x", ".y"][n] if vectors > 1 else "" }})); }
 {% endfor %}
@@ -43,6 +49,7 @@ fn store_v(i: u32, v: Column) {
 {% endif %}
     if (i % {{ per }}u == 0u) { vs[i / {{ per }}u] = v.d; }
 }
+{% if fused %}
 // Before they are quantized, key and value wait where the output will be summed.
 fn append(at: u32, x: vec4<f32>) {
 {% for c in range(4) %}
@@ -62,3 +69,4 @@ fn quantize_appended(li: u32, words: u32) {
         if (word % 8u == 0u) { appended_scales[which * {{ width // 32 }}u + word / 8u] = d; }
     }
 }
+{% endif %}

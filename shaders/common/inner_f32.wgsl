@@ -1,11 +1,12 @@
-// The product of f32 activations: each lane takes every so manieth piece of a block, `step` apart. With `normed` it also adds up their squares: every
-// group of lanes walks over all of h.
+// The product of activations in floats: each lane takes every so manieth piece of a block, `step` apart, of all its rows. With `normed` the
+// activations are what common/normed.wgsl left in workgroup memory.
     for (var i = lane; i < KB * UNITS; i += {{ step }}) {
-        let v = load_x({{ "x0 * UNITS + " if experts }}i);
+        // Loads first: what takes time is the wait for them.
 {% for r in range(rows) %}
-        sum{{ r }} += dot_x(b{{ r }} * UNITS + i, v);
+        let w{{ r }} = load_piece(b{{ r }} * UNITS + i);
 {% endfor %}
-{% if normed %}
-        for (var j = i * (8u / UNITS); j < (i + 1u) * (8u / UNITS); j++) { sq += dot(residual(j), residual(j)); }
-{% endif %}
+        let v = load_x(x0 * UNITS + i);
+{% for r in range(rows) %}
+        sum{{ r }} += dot_piece(w{{ r }}, v);
+{% endfor %}
     }

@@ -1,67 +1,67 @@
 // The prologue of products that read the residual stream: RMSNorm, and with int8 activations its quantization, by every workgroup
-// for itself; that costs less than a dispatch of its own. An int8 block does not depend on the norm's factor 1 / sqrt(mean(h^2) + EPS),
-// which is multiplied to the finished sums instead: nobody waits for it.
+// for itself; that costs less than a dispatch of its own. What goes through workgroup memory does not depend on the norm's factor
+// 1 / sqrt(mean(h^2) + EPS), which is multiplied to the finished sums instead: nobody waits for it.
 @group(0) @binding(3) var<storage, read> h: array<vec4<f32>>;    // [KB * 8]: the residual stream, zeros beyond D
-@group(0) @binding(4) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]; with POST behind it the weights of the other norm
+@group(0) @binding(4) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]; with POST behind it the weights of the other norm, and a vec4 more
 // With POST the residual stream is not complete: the norm of what the last block has made is added to it here. All do so for themselves; the
 // first workgroup writes the sum, into another buffer, as others still read this one.
 override POST: u32 = 0u;
+override SCALED: u32 = 0u;   // 1: what is complete is multiplied by the number behind the weights of both norms
+override PLAIN: u32 = 0u;    // 1: nothing is normed here: all of nw are ones
 @group(0) @binding(7) var<storage, read> block: array<vec4<f32>>;        // [KB * 8]: what the last block has made, zeros beyond D
 @group(0) @binding(8) var<storage, read_write> sum: array<vec4<f32>>;    // [KB * 8]: h + norm(block)
 var<private> post_factor: f32;
+var<private> h0: u32;   // where this row begins, in vec4: 0 but where EACH is 1
 
 // Four elements of the residual stream.
 fn residual(j: u32) -> vec4<f32> {
-    if (POST == 0u || j >= D / 4u) { return h[j]; }
-    return h[j] + block[j] * post_factor * nw[D / 4u + j];
+    let at = j + EACH * h0;
+    if (POST == 0u || j >= D / 4u) { return h[at]; }
+    let all = h[at] + block[at] * post_factor * nw[D / 4u + j];
+    if (SCALED == 1u) { return all * nw[D / 2u].x; }
+    return all;
 }
 override D: u32;     // model width
 override EPS: f32;
-var<workgroup> block_squares: array<f32, {{ workgroup // lanes }}>;   // sums of block^2, by group of lanes
+var<workgroup> squares: array<f32, {{ workgroup // lanes }}>;   // sums of h^2, before that of block^2, by group of lanes
 
 // What comes before all else: the factor of the other norm, and the sum for later readers.
 fn add_block(li: u32, first: bool) {
     var sq = 0.0;
-    for (var j = li; j < D / 4u; j += {{ workgroup }}u) { sq += dot(block[j], block[j]); }
+    for (var j = li; j < D / 4u; j += {{ workgroup }}u) { sq += dot(block[j + EACH * h0], block[j + EACH * h0]); }
     let of_group = lane_sum(sq, li);
-    if (li % LANES == 0u) { block_squares[li / LANES] = of_group; }
+    if (li % LANES == 0u) { squares[li / LANES] = of_group; }
     workgroupBarrier();
-    var all = block_squares[0];
-    for (var i = 1u; i < {{ workgroup // lanes }}u; i++) { all += block_squares[i]; }
-    post_factor = inverseSqrt(all / f32(D) + EPS);
+    post_factor = mean_factor();
+    workgroupBarrier();
     if (first) {
-        for (var j = li; j < KB * 8u; j += {{ workgroup }}u) { sum[j] = residual(j); }
+        for (var j = li; j < KB * 8u; j += {{ workgroup }}u) { sum[j + EACH * h0] = residual(j); }
     }
 }
 
-{% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import most, sum with context %}
 {% if act == "f32" %}
-fn x4(j: u32) -> vec4<f32> { return residual(j) * nw[j]; }
+// As many blocks as fit go through workgroup memory, those of a wider model come from h again. Neighbouring lanes read neighbouring blocks.
+const ROOM = {{ float_blocks }}u;
+const PITCH = {{ float_blocks + 1 }}u;
+var<workgroup> nx: array<vec4<f32>, {{ 8 * (float_blocks + 1) }}>;   // [8][PITCH]: h * nw as products want it, by block
+fn x4(j: u32) -> vec4<f32> {
+    if (KB > ROOM) { return residual(j) * nw[j] * x_factor(j); }
+    return nx[(j & 7u) * PITCH + (j >> 3u)];
+}
+fn prologue(li: u32) {
+    var sq = 0.0;
+    for (var j = li; j < KB * 8u; j += {{ workgroup }}u) {
+        let v = residual(j);
+        sq += dot(v, v);
+        if (KB <= ROOM) { nx[(j & 7u) * PITCH + (j >> 3u)] = v * nw[j] * x_factor(j); }
+    }
 {% else %}
+{% from "common/shuffles" ~ through ~ ".wgsl" import most, sum with context %}
 var<workgroup> nq: array<vec2<u32>, {{ prologue_blocks * 4 }}>;   // [KB][4]: int8 of h * nw, eight each
 var<workgroup> ns: array<vec2<f32>, {{ prologue_blocks }}>;   // [KB]: (scale, scale * sum of the int8)
-var<workgroup> squares: array<f32, {{ workgroup // lanes }}>;   // sums of h^2, by group of lanes
 
 fn prologue(li: u32) {
     var sq = 0.0;
-{% if reduce == "wg" %}
-    for (var b = li; b < KB; b += {{ workgroup }}u) {
-        var largest = 0.0;
-        for (var j = b * 8u; j < b * 8u + 8u; j++) {
-            let v = residual(j);
-            sq += dot(v, v);
-            largest = max(largest, largest4(v * nw[j]));
-        }
-        let d = largest / 127.0;
-        var total = 0;
-        for (var j = b * 4u; j < b * 4u + 4u; j++) {
-            let q = vec2<u32>(quantize4(residual(j * 2u) * nw[j * 2u], d), quantize4(residual(j * 2u + 1u) * nw[j * 2u + 1u], d));
-            total += total4(q.x) + total4(q.y);
-            nq[j] = q;
-        }
-        ns[b] = vec2<f32>(d, d * f32(total));
-    }
-{% else %}
     // Four invocations share a block.
     for (var first = 0u; first < KB * 4u; first += {{ workgroup }}u) {
         let inside = first + li < KB * 4u;
@@ -88,10 +88,11 @@ fn prologue(li: u32) {
     workgroupBarrier();
 }
 
-// The norm's factor, after the prologue.
-fn norm_factor() -> f32 {
+// 1 / sqrt of the mean of what `squares` holds the sums of.
+fn mean_factor() -> f32 {
     var sum = squares[0];
     for (var i = 1u; i < {{ workgroup // lanes }}u; i++) { sum += squares[i]; }
     return inverseSqrt(sum / f32(D) + EPS);
 }
-{% endif %}
+// The norm's factor, after the prologue.
+fn norm_factor() -> f32 { return select(mean_factor(), 1.0, PLAIN == 1u); }

@@ -1,5 +1,6 @@
-// RMSNorm of the four queries and of the new key that a workgroup of attention reads, before they are rotated.
+// RMSNorm of the four queries and of the new key that a workgroup of attention reads, before they are rotated; and of the new value.
 override QK_NORM: u32 = 0u;   // 1: they are normed
+override V_NORM: u32 = 0u;    // 1: the value, too, without weights
 override EPS: f32 = 0.0;
 // [2][{{ head_room }}]: the weights for queries and for keys, read where QK_NORM is 1. A uniform where all storage buffers are taken: lanes that read
 // different places of one wait for each other.
@@ -11,9 +12,9 @@ fn norm_weight(i: u32) -> f32 { return qkn[i / 4u][i % 4u]; }
 fn norm_weight(i: u32) -> f32 { return qkn[i]; }
 {% endif %}
 
-// Queries and key times their weights, [HEADS + 1][{{ head_room }}], stand in `summands` behind what is appended; behind them the squares.
-const WEIGHTED = {{ 2 * head_room }}u;
-const SQUARES = {{ 7 * head_room }}u;
+// Queries and key times their weights, [HEADS + 1][256], stand in `summands` behind what is appended; behind them the squares.
+const WEIGHTED = 512u;
+const SQUARES = 1792u;
 struct QkNorm { factor: f32, at: u32 }
 fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
     if (QK_NORM == 0u) { return qkv[base + e]; }
@@ -21,7 +22,7 @@ fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
 }
 
 {% from "common/shuffles" ~ (emulated | default("")) ~ ".wgsl" import sum with context %}
-// 32 lanes for each of the four queries and the key: `base` is where that of lane li stands in qkv, if it is there. All lanes call it.
+// 32 lanes for each of the four queries, the key and the value: `base` is where that of lane li stands in qkv, if it is there. All lanes call it.
 fn weigh(base: u32, there: bool, li: u32) {
     let part = li / 32u;
     var squares = 0.0;
@@ -29,9 +30,11 @@ fn weigh(base: u32, there: bool, li: u32) {
         for (var e = li % 32u; e < E; e += 32u) {
             let x = qkv[base + e];
             squares += x * x;
+            // The value stays where it is.
+            if (part > HEADS) { continue; }
             var weight = 1.0;
             if (LATE == 0u) { weight = norm_weight(select(0u, {{ head_room }}u, part == HEADS) + e); }
-            summands[WEIGHTED + part * {{ head_room }}u + e] = x * weight;
+            summands[WEIGHTED + part * 256u + e] = x * weight;
         }
     }
 {% if lanes == 32 %}
@@ -43,10 +46,10 @@ fn weigh(base: u32, there: bool, li: u32) {
     workgroupBarrier();
 }
 
-// The norm of query `which`, of the key where it is HEADS, and of what has none beyond.
+// The norm of query `which`, of the key where it is HEADS, and of the value beyond.
 fn norm_of(which: u32) -> QkNorm {
-    var norm = QkNorm(1.0, WEIGHTED + which * {{ head_room }}u);
-    if (QK_NORM == 1u && which <= HEADS) {
+    var norm = QkNorm(1.0, WEIGHTED + which * 256u);
+    if (QK_NORM == 1u && which <= HEADS + V_NORM) {
 {% if lanes == 32 %}
         let squares = summands[SQUARES + which];
 {% else %}

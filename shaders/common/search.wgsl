@@ -8,8 +8,8 @@ struct Search {
     missing: vec2<u32>,  // what tokens whose key begins with the prefix have to weigh together, 64 bits
 }
 
-fn searches_top_k() -> bool { return params.top_k != 0u && params.top_k < V; }
-fn searches_top_p() -> bool { return params.top_p < 1.0; }
-fn rounds() -> u32 { return select(0u, 4u, searches_top_k()) + select(0u, 4u, searches_top_p()); }
+fn searches_top_k(ask: u32) -> bool { return params[ask].top_k != 0u && params[ask].top_k < V; }
+fn searches_top_p(ask: u32) -> bool { return params[ask].top_p < 1.0; }
+fn rounds(ask: u32) -> u32 { return select(0u, 4u, searches_top_k(ask)) + select(0u, 4u, searches_top_p(ask)); }
 // Whether a token's weight in that round is its probability mass, and not 1.
-fn by_mass(round: u32) -> bool { return !searches_top_k() || round >= 4u; }
+fn by_mass(ask: u32, round: u32) -> bool { return !searches_top_k(ask) || round >= 4u; }

@@ -1,4 +1,4 @@
-// What changes from pass to pass (Rust: src/kernels/state.rs). 64 bytes.
+// What changes from pass to pass (Rust: crates/twins/src/state.rs). 192 bytes.
 struct State {
     pos: u32,     // absolute position of row 0
     token: u32,   // the token to embed next, in decode
@@ -7,7 +7,10 @@ struct State {
     step: u32,    // tokens sampled so far
     limit: u32,   // done is set when step reaches it
     slot: u32,    // of the sequence's state
-    r7: u32, r8: u32, r9: u32, r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
+    turn: u32,    // steps so far of those that may take several tokens
+    apart: u32,   // 1: the rows are of several sequences, and `each` says where they are
+    r9: u32, r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
+    each: array<vec4<u32>, {{ few_rows }}>,  // of a row: its position, its sequence's slot, the tokens that it may still sample, 0
 }
 {% if state_access is not defined %}
 @group(0) @binding(0) var<uniform> state: State;

@@ -13,8 +13,9 @@ struct X { x0: vec4<f32>, x1: vec4<f32> }
 fn load_x(i: u32) -> X {
     return X(x4(i * 2u), x4(i * 2u + 1u));
 }
-fn dot_x(i: u32, v: X) -> f32 {
-    let w = wq[i];
+fn load_piece(i: u32) -> vec4<u32> { return wq[i]; }
+fn dot_piece(w: vec4<u32>, v: X) -> f32 {
     return dot(bf16x4(w.xy), v.x0) + dot(bf16x4(w.zw), v.x1);
 }
+fn x_factor(j: u32) -> vec4<f32> { return vec4<f32>(1.0); }
 {% endif %}

@@ -9,7 +9,9 @@ struct X { x0: vec4<f32> }
 fn load_x(i: u32) -> X {
     return X(x4(i));
 }
-fn dot_x(i: u32, v: X) -> f32 {
-    return dot(bitcast<vec4<f32>>(wq[i]), v.x0);
+fn load_piece(i: u32) -> vec4<u32> { return wq[i]; }
+fn dot_piece(w: vec4<u32>, v: X) -> f32 {
+    return dot(bitcast<vec4<f32>>(w), v.x0);
 }
+fn x_factor(j: u32) -> vec4<f32> { return vec4<f32>(1.0); }
 {% endif %}

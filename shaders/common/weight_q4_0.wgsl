@@ -9,25 +9,8 @@ fn minus8(v: u32) -> u32 {
 fn w_i8(b: u32, j: u32) -> u32 {
     return minus8((wq[b][j & 3u] >> (j & 4u)) & 0x0f0f0f0fu);
 }
-fn w4(b: u32, j: u32) -> vec4<f32> {
-    return vec4<f32>(unpack4xI8(w_i8(b, j))) * w_scale(b);
-}
-{% if act is defined and act == "f32" %}
-const UNITS: u32 = {{ units }}u;
-struct X { {% for j in range(8) %}x{{ j }}: vec4<f32>, {% endfor %} }
-fn load_x(i: u32) -> X {
-    return X({% for j in range(8) %}x4(i * 8u + {{ j }}u), {% endfor %});
-}
-fn dot_x(i: u32, v: X) -> f32 {
-    let w = wq[i];
-    var s = 0.0;
-{% for j in range(4) %}
-    s += dot(vec4<f32>(unpack4xI8(minus8(w[{{ j }}] & 0x0f0f0f0fu))), v.x{{ j }});
-    s += dot(vec4<f32>(unpack4xI8(minus8((w[{{ j }}] >> 4u) & 0x0f0f0f0fu))), v.x{{ j + 4 }});
-{% endfor %}
-    return s * w_scale(i);
-}
-{% endif %}
+{% set raw = "nibbles" %}{% set zero = 8 %}
+{% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { q: vec4<u32>, d: f32 }
 fn load_w(b: u32) -> W {

@@ -5,17 +5,6 @@
 fn w_i8(b: u32, j: u32) -> u32 {
     return (wq[b][j & 3u] >> (j & 4u)) & 0x0f0f0f0fu;
 }
+{% set raw = "nibbles" %}
 {% include "common/numbers.wgsl" %}
-{% if act is defined and act == "q8" %}
-struct W { q: vec4<u32>, s: vec2<f32> }
-fn load_w(b: u32) -> W {
-    return W(wq[b], w_scales(b).xz);
-}
-fn dot_w(w: W, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
-    let lo = w.q & vec4<u32>(0x0f0f0f0fu);
-    let hi = (w.q >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
-    let t = dot4I8Packed(lo.x, xa.x) + dot4I8Packed(lo.y, xa.y) + dot4I8Packed(lo.z, xa.z) + dot4I8Packed(lo.w, xa.w)
-          + dot4I8Packed(hi.x, xb.x) + dot4I8Packed(hi.y, xb.y) + dot4I8Packed(hi.z, xb.z) + dot4I8Packed(hi.w, xb.w);
-    return w.s.x * (xs.x * f32(t)) - w.s.y * xs.y;
-}
-{% endif %}
+{% include "common/nibbles_min.wgsl" %}

@@ -21,16 +21,6 @@ fn load_w(b: u32) -> W {
     return W(wq[b], s.y, bitcast<f32>(s.x));
 }
 fn dot_w(w: W, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
-    let lo = w.q & vec4<u32>(0x0f0f0f0fu);
-    let hi = (w.q >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
-    let t = dot4I8Packed(lo.x | fifth(w.h, 0u), xa.x)
-          + dot4I8Packed(lo.y | fifth(w.h, 1u), xa.y)
-          + dot4I8Packed(lo.z | fifth(w.h, 2u), xa.z)
-          + dot4I8Packed(lo.w | fifth(w.h, 3u), xa.w)
-          + dot4I8Packed(hi.x | fifth(w.h, 4u), xb.x)
-          + dot4I8Packed(hi.y | fifth(w.h, 5u), xb.y)
-          + dot4I8Packed(hi.z | fifth(w.h, 6u), xb.z)
-          + dot4I8Packed(hi.w | fifth(w.h, 7u), xb.w);
-    return w.d * (xs.x * f32(t) - 16.0 * xs.y);
+    return w.d * (xs.x * f32(dot_fifths(w.q, w.h, xa, xb)) - 16.0 * xs.y);
 }
 {% endif %}

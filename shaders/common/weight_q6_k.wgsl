@@ -1,7 +1,7 @@
 // q6_k: blocks in groups of eight: 8 vec4 of nibbles as q4_0's, one a block, then 4 vec4 of high bits, two words a block: bits 2i and 2i+1
 // of byte k of word n belong to element 16n + 4i + k; value = (number - 32) * scale, a scale for each 16 elements.
 {% set units = 1 %}{% set numbers = true %}{% set has_min = false %}{% set halves_scale = true %}
-@group(0) @binding(2) var<storage, read> ws: array<u32>;   // of eight blocks: 16 signed bytes in four words, and their common factor as an f32
+{% include "common/scales_16.wgsl" %}
 fn w_q(b: u32) -> vec4<u32> { return wq[(b >> 3u) * 12u + (b & 7u)]; }
 fn w_h(b: u32) -> vec2<u32> {
     let h = wq[(b >> 3u) * 12u + 8u + ((b & 7u) >> 1u)];
@@ -10,11 +10,6 @@ fn w_h(b: u32) -> vec2<u32> {
 // Four numbers below 64, one a byte -> four signed bytes, 32 less each: the top bit keeps a byte's borrow from its neighbour.
 fn minus32(v: u32) -> u32 {
     return ((v | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
-}
-fn w_scales(b: u32) -> vec3<f32> {
-    let at = (b >> 3u) * 5u;
-    let two = unpack4xI8(ws[at + ((b & 7u) >> 1u)] >> ((b & 1u) * 16u));
-    return vec3<f32>(bitcast<f32>(ws[at + 4u]) * vec2<f32>(two.xy), 0.0);
 }
 fn w_i8(b: u32, j: u32) -> u32 {
     let high = (w_h(b)[j >> 2u] >> (2u * (j & 3u))) & 0x03030303u;

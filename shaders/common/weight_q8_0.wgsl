@@ -4,22 +4,8 @@
 fn w_i8(b: u32, j: u32) -> u32 {
     return wq[b * 2u + (j >> 2u)][j & 3u];
 }
-fn w4(b: u32, j: u32) -> vec4<f32> {
-    return vec4<f32>(unpack4xI8(w_i8(b, j))) * w_scale(b);
-}
-{% if act is defined and act == "f32" %}
-const UNITS: u32 = {{ units }}u;
-struct X { x0: vec4<f32>, x1: vec4<f32>, x2: vec4<f32>, x3: vec4<f32> }
-fn load_x(i: u32) -> X {
-    return X(x4(i * 4u), x4(i * 4u + 1u), x4(i * 4u + 2u), x4(i * 4u + 3u));
-}
-fn dot_x(i: u32, v: X) -> f32 {
-    let w = wq[i];
-    let s = dot(vec4<f32>(unpack4xI8(w.x)), v.x0) + dot(vec4<f32>(unpack4xI8(w.y)), v.x1)
-          + dot(vec4<f32>(unpack4xI8(w.z)), v.x2) + dot(vec4<f32>(unpack4xI8(w.w)), v.x3);
-    return s * w_scale(i >> 1u);
-}
-{% endif %}
+{% set raw = "bytes" %}
+{% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { qa: vec4<u32>, qb: vec4<u32>, d: f32 }
 fn load_w(b: u32) -> W {

@@ -33,6 +33,8 @@ pub enum Kind {
     Biases(Bounds),
     /// Names of variants by operation.
     Variants,
+    /// A name, or a name and a number.
+    Scaled(Bounds),
     /// What goes to a chat template.
     Object,
     /// A list of such.
@@ -65,6 +67,23 @@ impl Bounds {
             (true, true) => format!("above {least}, up to {most}"),
             (true, false) => format!("above {least}"),
         }
+    }
+}
+
+/// A name, and a number with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scaled {
+    /// The name.
+    pub name: String,
+    /// The number.
+    pub scale: f32,
+}
+
+impl Scaled {
+    /// As it would have been given.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn json(self) -> Value {
+        serde_json::json!({ "name": self.name, "scale": self.scale })
     }
 }
 
@@ -170,6 +189,17 @@ impl Given {
         self.pairs().into_iter().filter_map(|(id, bias)| Some((id.parse().ok()?, bias.as_f64()? as f32))).collect()
     }
 
+    /// A checked name, and the number with it, or 1.
+    pub(crate) fn scaled(self) -> Scaled {
+        match self {
+            Self::Json(value) => {
+                let name = value["name"].as_str().unwrap_or_default().to_owned();
+                Scaled { name, scale: value["scale"].as_f64().map_or(1.0, |scale| scale as f32) }
+            }
+            given => Scaled { name: given.text(), scale: 1.0 },
+        }
+    }
+
     /// A checked object or list of objects.
     pub(crate) fn json(self) -> Value {
         if let Self::Json(value) = self { value } else { Value::Null }
@@ -211,6 +241,18 @@ impl Row {
                     Some(Some((key, value))) => return Some(format!("must {must}, not {key} to {value}")),
                     wrong => (must, wrong.is_none()),
                 }
+            }
+            Kind::Scaled(bounds) => {
+                let right = match given {
+                    Given::Text(text) => !text.is_empty(),
+                    Given::Json(Value::Object(map)) => {
+                        let known = map.keys().all(|key| key == "name" || key == "scale");
+                        let scale = map.get("scale").is_none_or(|scale| scale.as_f64().is_some_and(|scale| bounds.hold(scale)));
+                        known && scale && map.get("name").is_some_and(text)
+                    }
+                    _ => false,
+                };
+                (format!("be a name, or {{ name, scale }} with a scale {}", bounds.say()), right)
             }
             Kind::Variants => ("map operations to names of variants".into(), pair(&|_, name| text(name)).is_none()),
             Kind::Object => ("be an object".into(), matches!(given, Given::Json(Value::Object(_)))),

@@ -12,7 +12,7 @@ use crate::check::random::Random;
 use crate::decode::{self, Extras, Run, Session};
 use crate::error::Result;
 use crate::grammar::{Compiler, Constraint, Vocabulary};
-use crate::sample::{Sampling, SamplingOptions};
+use crate::sample::SamplingOptions;
 use crate::state::FIRST;
 
 /// Free and forced decoding, in turns in one run.
@@ -59,7 +59,7 @@ pub async fn measure(session: &mut Session, prompt: &[u32], options: &Options, c
     let grammar = Rc::new(compiler.compile(description.to_string(), false).await?);
     let about = grammar.about(grammar.ms);
     let tokens = Rc::new(vocabulary(session.model().config().vocab));
-    let sampling = Sampling::new(&SamplingOptions::default(), &[], decode::RING)?;
+    let sampling = SamplingOptions::default().parameters(&[], decode::RING)?;
     let (mut speeds, mut readbacks, mut created, mut first_ms) = ([Vec::new(), Vec::new()], [0; 2], 0, 0.0);
     // The first turn of each warms up.
     for turn in 0..=options.runs {
@@ -68,7 +68,19 @@ pub async fn measure(session: &mut Session, prompt: &[u32], options: &Options, c
             let mut constraint = forced.then(|| Constraint::new(grammar.clone(), tokens.clone()));
             let (extras, limit, chunk) = (Extras::default(), options.gen_tokens, options.load.chunk);
             let constraint = constraint.as_mut();
-            let run = Run { sequence: FIRST, prompt, sampling, limit, afresh: true, resumed: false, extras, constraint, chunk };
+            let run = Run {
+                sequence: FIRST,
+                prompt,
+                sampling,
+                limit,
+                afresh: true,
+                resumed: false,
+                extras,
+                constraint,
+                chunk,
+                speculate: decode::Speculate::Off,
+                pause: &|| false,
+            };
             let outcome = session.generate(run, cancel, &mut |_| true).await?;
             if turn == 0 {
                 first_ms = outcome.timings.prefill_ms - first_ms;

@@ -65,7 +65,7 @@ pub async fn quality(files: &Files, options: &LoadOptions, positions: u32, progr
     let mut exact = Engine::load(files, &LoadOptions { lane: Lane::Exact, kv: None, ..options.clone() }, progress, cancel).await?;
     let mut other = Engine::load(files, options, progress, cancel).await?;
     let info = other.info();
-    if info.lane != options.lane {
+    if info.lane != options.lane && options.lane != Lane::Auto {
         return Err(Error::gpu(format!("lane {} does not run here: {}", options.lane.name(), info.warnings.join("; "))));
     }
     let mut divergences = Vec::new();

@@ -24,22 +24,46 @@ pub fn quantize(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 
 pub fn activate(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, F, size of the gate: large ones saturate the sigmoid, GELU, gated)
-    [(1_u32, 32_u32, 1.0, 0, 1), (3, 80, 8.0, 1, 1), (2, 1000, 3.0, 0, 1), (2, 288, 200.0, 0, 1), (2, 96, 200.0, 1, 0), (3, 500, 3.0, 2, 0)]
+    let shapes = [
+        (1_u32, 32_u32, 1.0, 0, 1),
+        (3, 80, 8.0, 1, 1),
+        (2, 1000, 3.0, 0, 1),
+        (2, 288, 200.0, 0, 1),
+        (2, 96, 200.0, 1, 0),
+        (3, 500, 3.0, 2, 0),
+        (3, 64, 3.0, 1, 0),
+        (2, 96, 9.0, 3, 1),
+        (3, 500, 3.0, 4, 0),
+        (2, 96, 40.0, 4, 1),
+        (2, 96, 3.0, 5, 0),
+        (2, 64, 400.0, 5, 0),
+    ];
+    shapes
         .into_iter()
         .enumerate()
         .map(|(i, (t, f, size, act, gated))| {
             let factor = if i % 3 == 1 { 7 } else { 0 };
+            // The last times numbers that are there, which begin at the fourth of a row.
+            let beside = if i == 6 { f + 9 } else { 0 };
             let factors = [("INNER", 0.8), ("OUTER", 1.4)].into_iter().filter(|_| i == 1);
             let kb = f.div_ceil(32);
             let stride = 2 * f + 5;
-            let overrides = [("F", f), ("KB", kb), ("GSTRIDE", stride), ("ACT", act), ("GATED", gated), ("FACTOR", factor)];
+            // One of a pass of one row that has two here.
+            let each = if i == 3 { t } else { 1 };
+            let overrides =
+                [("F", f), ("KB", kb), ("GSTRIDE", stride), ("ACT", act), ("GATED", gated), ("FACTOR", factor), ("BESIDE", beside), ("AT", 2), ("EACH", each)];
             let buffers = [
-                ("state", State { rows: t, ..State::default() }.words()),
+                ("state", State { rows: t / each, ..State::default() }.words()),
                 ("gu", words(&random.f32s((t * stride) as usize, size))),
-                ("factors", words(&random.f32s((t * factor.max(4)) as usize, 3.0))),
+                ("factors", words(&random.f32s((t * factor.max(beside).max(4)) as usize, 3.0))),
+                ("at", words(&[0.0, 1.0, 4.0])),
             ];
             Case {
-                name: format!("T={t} F={f} size {size}{}{}", ["", " GELU", " squared"][act as usize], if gated == 0 { " not gated" } else { "" }),
+                name: format!(
+                    "T={t} F={f} size {size}{}{}",
+                    ["", " GELU", " squared", " cut", " erf", " tanh"][act as usize],
+                    if gated == 0 { " not gated" } else { "" }
+                ),
                 overrides: overrides.map(|(name, value)| (name, f64::from(value))).into_iter().chain(factors).collect(),
                 grid: [kb.div_ceil(8), t, 1],
                 buffers: buffers.into_iter().chain(out_buffers(variant, (t * kb) as usize)).collect(),

@@ -6,6 +6,7 @@ use super::compare::F32;
 use super::norm::{out_buffers, out_compare};
 use super::random::{Random, UNTOUCHED, untouched, words};
 use super::{Case, Compare};
+use crate::base::numbers::HEAD_ROOM;
 use crate::kernels::splits::Rule;
 use crate::kernels::{State, Variant};
 use crate::plan::width_axis;
@@ -31,6 +32,18 @@ fn after(late: bool, grows: bool) -> Vec<(&'static str, f64)> {
     late.into_iter().chain(grows.then_some([("GROWTH", 0.1), ("GROWS_AT", 7.0)]).into_iter().flatten()).collect()
 }
 
+/// A state as words; `apart`: of as many sequences, the first row at the last position, all in the same slot, and the second has ended.
+fn state_of(apart: bool, state: State) -> Vec<u32> {
+    if !apart {
+        return state.words();
+    }
+    let mut of_rows = State { apart: 1, pos: 9999, slot: 9999, ..state };
+    for (t, each) in of_rows.each.iter_mut().enumerate().take(state.rows as usize) {
+        *each = [state.pos + state.rows - 1 - t as u32, state.slot, u32::from(t != 1), 0];
+    }
+    of_rows.words()
+}
+
 pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (H, G, E, ROT, interleaved, T, pos, CAP)
     let shapes = [
@@ -45,11 +58,15 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         // Slots begin again.
         (2, 1, 64, 64, 0, 5, 30, 33),
         (1, 2, 40, 20, 1, 3, 201, 64),
+        (3, 1, 512, 512, 0, 2, 5, 16),
+        (2, 1, 320, 160, 0, 2, 3, 8),
     ];
     let cases = shapes.into_iter().enumerate().map(|(i, (h, g, e, rot, interleaved, t, pos, cap))| {
         let (slots, slot) = slots(i);
         let stride = (h + 2 * g) * e + 4;
-        let (late, grows) = (i % 2 == 1, i % 4 > 1);
+        let (late, grows) = (i % 4 == 1, i % 4 > 1);
+        // Norms of queries and keys, and of values.
+        let (normed, values) = (i % 2 == 1 || i == 10, i % 4 == 3 || i == 10);
         let angles = (0..(pos + t) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let rows = slots * g * cap;
         Case {
@@ -57,14 +74,18 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             overrides: overrides(&[("H", h), ("G", g), ("E", e), ("ROT", rot), ("INTERLEAVED", interleaved), ("QSTRIDE", stride), ("SLOTS", slots)], None)
                 .into_iter()
                 .chain(after(late, grows))
+                .chain([("QK_NORM", f64::from(u8::from(normed))), ("V_NORM", f64::from(u8::from(values))), ("EPS", 1e-6)])
+                .chain((i % 5 == 1).then_some(("SPANS", 1.0)))
+                .chain((i % 5 == 4).then_some(("APART", 1.0)))
                 .collect(),
             grid: [t as u32, (h + 2 * g) as u32, 1],
             buffers: vec![
-                ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),
+                ("state", state_of(i % 5 == 4, State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() })),
+                ("spans", texts(pos, t)),
                 ("qkv", words(&random.f32s(t * stride, 3.0))),
                 // No rotated dimensions, no table: a buffer must not be empty all the same.
                 ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
-                ("nw", if late { words(&Random::new("norm").f32s(512, 2.0)) } else { vec![POISON; 512] }),
+                ("nw", norm_weights(normed)),
             ]
             .into_iter()
             .chain(cache_buffers(variant, e, |words, _| untouched(rows * words)))
@@ -73,6 +94,21 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         }
     });
     cases.collect()
+}
+
+/// Where the texts begin and end that `t` rows from `pos` on are of: the first began before them.
+fn texts(pos: usize, t: usize) -> Vec<u32> {
+    let mut bounds = vec![pos - pos.min(5)];
+    bounds.extend([3, 4, 20, 57].map(|rows| pos + rows).into_iter().filter(|end| *end < pos + t));
+    bounds.push(pos + t);
+    let text = |at: usize| bounds.windows(2).find(|text| at < text[1]).map_or([0, 0], |text| [text[0] as u32, text[1] as u32]);
+    (pos..pos + t).flat_map(text).collect()
+}
+
+/// Weights of norms of queries and keys; poison where nothing is normed.
+fn norm_weights(normed: bool) -> Vec<u32> {
+    let room = 2 * HEAD_ROOM as usize;
+    if normed { words(&Random::new("norm").f32s(room, 2.0)) } else { vec![POISON; room] }
 }
 
 /// The buffers of the cache of heads of `e`: (words of a row, whether they are scales) -> words.
@@ -89,7 +125,7 @@ fn cache_compare(variant: &Variant) -> Vec<(&'static str, Compare)> {
     match variant.axis("kv") {
         Some("q8") => vec![("kc", Compare::Int8), ("vc", Compare::Int8), ("ks", F32), ("vs", F32)],
         Some("f16") => vec![("kc", HALVES), ("vc", HALVES)],
-        _ => vec![("kc", F32), ("vc", Compare::Exact)],
+        _ => vec![("kc", F32), ("vc", F32)],
     }
 }
 
@@ -130,17 +166,31 @@ struct Layer {
     window: usize,
     softcap: f64,
     rows: usize,
+    step: Step,
+    /// Rows are of several sequences.
+    apart: bool,
+}
+
+/// What a dispatch over several rows does.
+#[derive(Clone, Copy, PartialEq)]
+enum Step {
+    /// Queries are rotated and keys appended already; all rows are cut as the last is.
+    Pass,
+    /// Of a step: each row is cut as if it were alone, and keys are appended already.
+    Attends,
+    /// Of a step: keys and values are appended, nothing else.
+    Appends,
 }
 
 /// One row, nothing particular.
-const PLAIN: Layer = Layer { window: ALL, softcap: 0.0, rows: 1 };
+const PLAIN: Layer = Layer { window: ALL, softcap: 0.0, rows: 1, step: Step::Pass, apart: false };
 const ALL: usize = u32::MAX as usize;
 
 impl Layer {
     fn name(self) -> String {
         let window = if self.window == ALL { String::new() } else { format!(" WINDOW={}", self.window) };
         let softcap = if self.softcap == 0.0 { String::new() } else { format!(" SOFTCAP={}", self.softcap) };
-        format!("{window}{softcap}")
+        format!("{window}{softcap}{}", if self.apart { " apart" } else { "" })
     }
     /// Positions that rows from `pos` on see.
     fn live(self, pos: usize, rows: usize) -> Range<usize> {
@@ -181,8 +231,12 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (40, 40, 16, 900, 890, 2.0),
         (40, 40, 72, 300, 290, 2.0),
         (40, 40, 136, 160, 150, 2.0),
+        (8, 1, 512, 160, 140, 1.0),
+        (5, 1, 320, 700, 690, 3.0),
+        (12, 12, 260, 400, 300, 1.0),
     ];
-    let layer = |window: usize, softcap: f64, rows: usize| Layer { window, softcap, rows };
+    let layer = |window: usize, softcap: f64, rows: usize| Layer { window, softcap, rows, ..PLAIN };
+    let step = |window: usize, rows: usize, step: Step| Layer { window, rows, step, ..PLAIN };
     // Windows shorter and longer than what there is, slots that begin again, scores that are capped, several rows.
     let special = [
         ((4, 2, 64, 192, 1000, 2.0), layer(130, 0.0, 1)),
@@ -193,12 +247,24 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ((8, 2, 128, 1200, 1100, 1.0), layer(ALL, 0.0, 3)),
         ((2, 2, 64, 320, 700, 2.0), layer(300, 4.0, 8)),
         ((2, 1, 200, 160, 130, 2.0), layer(ALL, 0.0, 2)),
+        ((4, 2, 64, 256, 62, 2.0), step(ALL, 4, Step::Attends)),
+        ((4, 2, 64, 256, 62, 2.0), step(ALL, 4, Step::Appends)),
+        ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Attends)),
+        ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Appends)),
+        ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Attends)),
+        ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Appends)),
+        ((2, 1, 512, 160, 130, 2.0), layer(90, 3.0, 3)),
     ];
     let class = variant.axis("width");
+    let fused = class != Some("e512");
     let least = variant.tile[0];
     let one = |s: &(usize, usize, usize, usize, usize, f32)| Rule::decode(least).keys_a_split(s.3 as u32, groups(s.0, s.1)) == least;
-    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special);
-    let shapes = all.filter(|(s, layer)| class == Some(width_axis(s.2)) && (variant.axis("tiles") == Some("many") || (layer.rows == 1 && one(s))));
+    let steps = special.into_iter().filter(|(_, layer)| layer.step != Step::Pass);
+    let apart = steps.map(|(s, layer)| (s, Layer { apart: true, ..layer }));
+    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).chain(apart);
+    let shapes = all.filter(|(s, layer)| {
+        class == Some(width_axis(s.2)) && (variant.axis("tiles") == Some("many") || ((layer.rows == 1 || layer.step != Step::Pass) && one(s)))
+    });
     // A key or value may be rounded to one neighbour or the other.
     let close = match variant.axis("kv") {
         Some("f32") => F32,
@@ -208,52 +274,69 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let cases = shapes.enumerate().map(|(i, ((h, g, e, cap, pos, size), layer))| {
         let rows = layer.rows;
         let (slots, slot) = slots(i);
-        // Queries and keys are normed, too, where there is a window.
-        let normed = rows == 1 && layer.window != ALL;
-        let rot = if rows > 1 { 0 } else { [e, e / 2, 0][if i < 3 { i } else { 0 }] };
-        let angles = (0..(pos + 1) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
+        // The row's own key and value are appended; queries and keys are normed, too, where there is a window, and values sometimes.
+        let pass = !fused || (rows > 1 && layer.step == Step::Pass);
+        let appends = !pass && layer.step != Step::Attends;
+        let normed = !pass && layer.window != ALL;
+        let rot = if pass {
+            0
+        } else if rows > 1 {
+            e / 4 * 2
+        } else {
+            [e, e / 2, 0][if i < 3 { i } else { 0 }]
+        };
+        let angles = (0..(pos + rows) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let groups = groups(h, g);
-        let rule = if rows > 1 { Rule::rows(least) } else { Rule::decode(least) };
-        let splits = rule.most_splits(cap as u32, groups * rows as u32) as usize;
+        let together = rows > 1 && layer.step == Step::Pass;
+        let rule = if together { Rule::rows(least) } else { Rule::decode(least) };
+        let splits = rule.most_splits(cap as u32, if together { groups * rows as u32 } else { groups }) as usize;
         let stride = (h + 2 * g) * e + 4;
         let mut live = layer.live(pos, rows);
-        if rows == 1 {
+        if appends {
             live.end = pos;
         }
+        let of_row = [
+            ("ROT", rot),
+            ("INTERLEAVED", i % 2),
+            ("APPENDS", usize::from(appends)),
+            ("ATTENDS", usize::from(layer.step != Step::Appends)),
+            ("QK_NORM", usize::from(normed)),
+            ("V_NORM", usize::from(normed && e == 64)),
+        ];
+        let of_row = overrides(if fused { &of_row } else { &[] }, None).into_iter();
+        let late = after(normed && i % 2 == 0, !pass && i % 4 > 1);
+        let of_row = of_row.chain([("EPS", 1e-6)].into_iter().chain(late).filter(|_| fused));
         Case {
-            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={rows}{}", layer.name()),
+            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={rows}{}{}", layer.name(), ["", " attends", " appends"][layer.step as usize]),
             overrides: overrides(
                 &[
                     ("H", h),
                     ("G", g),
                     ("E", e),
+                    ("ROOM", if layer.step == Step::Pass { 0 } else { splits }),
                     ("LEAST", least as usize),
-                    ("ROT", rot),
-                    ("INTERLEAVED", i % 2),
-                    ("APPENDS", usize::from(rows == 1)),
                     ("MOST", rule.most as usize),
                     ("FILL", rule.fill as usize),
                     ("QSTRIDE", stride),
-                    ("QK_NORM", usize::from(normed)),
                     ("SLOTS", slots),
                 ],
                 Some(1.0 / (e as f64).sqrt()),
             )
             .into_iter()
             .chain(layer.overrides())
-            .chain([("EPS", 1e-6)])
-            .chain(after(normed && i % 2 == 0, rows == 1 && i % 4 > 1))
+            .chain(layer.apart.then_some(("APART", 1.0)))
+            .chain(of_row)
             .collect(),
-            grid: [groups, (rows * splits) as u32, 1],
+            grid: [groups, if layer.step == Step::Appends { rows } else { rows * splits } as u32, 1],
             buffers: vec![
-                ("state", State { pos: pos as u32, rows: rows as u32, slot: slot as u32, ..State::default() }.words()),
+                ("state", state_of(layer.apart, State { pos: pos as u32, rows: rows as u32, slot: slot as u32, ..State::default() })),
                 ("qkv", words(&random.f32s(rows * stride, size))),
-                ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
-                ("qkn", if normed { words(&Random::new("norm").f32s(512, 2.0)) } else { vec![POISON; 512] }),
                 ("po", untouched(rows * splits * h * e)),
                 ("ml", untouched(rows * splits * h * 2)),
             ]
             .into_iter()
+            .chain(fused.then(|| ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) })))
+            .chain(fused.then(|| ("qkn", norm_weights(normed))))
             .chain(cache(variant, random, i, (g, cap, e), live, UNTOUCHED))
             .collect(),
             outputs: [("po", close), ("ml", close)].into_iter().chain(cache_compare(variant)).collect(),
@@ -276,17 +359,23 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (4, 64, 2, 32, 5000, 9, 1, 200),
         (3, 20, 1, 64, 61, 3, 5, ALL),
         (8, 64, 2, 64, 700, 6, 4, 300),
+        // A step's rows, each cut as if it were alone.
+        (4, 64, 2, 64, 126, 3, 4, ALL),
+        (4, 64, 2, 64, 126, 3, 4, ALL),
     ];
+    let alone_from = shapes.len() - 2;
     let cases = shapes.into_iter().enumerate().map(|(i, (h, e, groups, least, pos, room, rows, window))| {
+        let (alone, apart) = (i >= alone_from, i > alone_from);
         let (gate, stride) = if i % 2 == 1 { (h * e + 8, 2 * h * e + 12) } else { (0, 0) };
         let kb = usize::div_ceil(h * e, 32);
-        let rule = if rows > 1 { Rule::rows(least as u32) } else { Rule::decode(least as u32) };
+        let rule = if rows > 1 && !alone { Rule::rows(least as u32) } else { Rule::decode(least as u32) };
         let seen = |t: usize| (pos + t + 1).min(window) as u32;
-        let split = rule.keys_a_split(seen(rows - 1), (groups * rows) as u32);
-        let count = seen(rows - 1).div_ceil(split) as usize;
+        let split = |t: usize| if alone { rule.keys_a_split(seen(t), groups as u32) } else { rule.keys_a_split(seen(rows - 1), (groups * rows) as u32) };
+        let count = if alone { room } else { seen(rows - 1).div_ceil(split(0)) as usize };
         let (mut po, mut ml) = (Vec::new(), Vec::new());
         for t in 0..rows {
-            let splits = seen(t).div_ceil(split) as usize;
+            let at = if apart { rows - 1 - t } else { t };
+            let splits = seen(at).div_ceil(split(at)) as usize;
             po.extend(random.f32s(splits * h * e, 10.0));
             po.resize((t + 1) * count * h * e, f32::from_bits(POISON));
             ml.extend((0..splits * h).flat_map(|_| [random.f32() * 5.0, random.f32().abs() * 20.0 + 1.0]));
@@ -296,7 +385,7 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ml.resize(rows * count.max(room) * h * 2, f32::from_bits(POISON));
         let state = State { pos: pos as u32, rows: rows as u32, ..State::default() };
         Case {
-            name: format!("H={h} E={e} GROUPS={groups} pos={pos} T={rows} WINDOW={window}"),
+            name: format!("H={h} E={e} GROUPS={groups} pos={pos} T={rows} WINDOW={window}{}", if apart { " apart" } else { "" }),
             overrides: overrides(
                 &[
                     ("H", h),
@@ -309,18 +398,22 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     ("WINDOW", window),
                     ("GATE", gate),
                     ("QSTRIDE", stride),
+                    ("ROOM", if alone { room } else { 0 }),
                 ],
                 None,
             )
             .into_iter()
             .chain((gate == 0).then_some(("FACTOR", 0.7)))
+            .chain((i % 3 == 2).then_some(("SINKS", 1.0)))
+            .chain(apart.then_some(("APART", 1.0)))
             .collect(),
             grid: [kb as u32, rows as u32, 1],
             buffers: [
-                ("state", state.words()),
+                ("state", state_of(apart, state)),
                 ("po", words(&po)),
                 ("ml", words(&ml)),
                 ("gate", if gate == 0 { vec![POISON; 4] } else { words(&random.f32s(rows * stride, 3.0)) }),
+                ("sinks", words(&Random::new("sinks").f32s(h, 6.0))),
             ]
             .into_iter()
             .chain(out_buffers(variant, rows * kb))
@@ -345,8 +438,9 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (2, 1, 64, 200, 65, 95, 30.0),
         (3, 3, 200, 70, 1, 40, 1.0),
         (2, 1, 128, 160, 31, 129, 3.0),
+        (1, 1, 288, 70, 1, 40, 1.0),
     ];
-    let layer = |window: usize, softcap: f64| Layer { window, softcap, rows: 1 };
+    let layer = |window: usize, softcap: f64| Layer { window, softcap, rows: 1, step: Step::Pass, apart: false };
     // Windows smaller and larger than a pass, slots that begin again, scores that are capped.
     let special = [
         ((2, 1, 64, 128, 50, 70, 2.0), layer(20, 0.0)),
@@ -356,25 +450,42 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ((1, 1, 96, 96, 0, 50, 9.0), layer(ALL, 2.0)),
         ((2, 1, 256, 160, 333, 70, 2.0), layer(90, 0.0)),
         ((2, 1, 256, 128, 3, 33, 9.0), layer(512, 3.0)),
+        ((2, 1, 512, 128, 203, 40, 2.0), layer(70, 0.0)),
+    ];
+    // Rows of several texts, which see what is before them or all of their text, the nearest keys of it where there is a window.
+    let of_texts = [
+        ((2, 1, 64, 128, 0, 70, 2.0), layer(ALL, 0.0), 1.0),
+        ((4, 2, 32, 128, 7, 90, 3.0), layer(ALL, 0.0), 2.0),
+        ((3, 1, 96, 192, 33, 65, 2.0), layer(9, 0.0), 2.0),
+        ((2, 2, 128, 96, 0, 40, 2.0), layer(ALL, 0.0), 1.0),
+        ((3, 1, 256, 160, 0, 90, 2.0), layer(17, 0.0), 2.0),
+        ((1, 1, 320, 70, 1, 40, 1.0), layer(ALL, 0.0), 2.0),
     ];
     let class = variant.axis("width");
-    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).filter(|(s, _)| class == Some(width_axis(s.2)));
+    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).map(|(s, layer)| (s, layer, 0.0));
+    let all = all.chain(of_texts).filter(|(s, ..)| class == Some(width_axis(s.2)));
     // Eight bits become halves on their way, rounded to the nearest or towards zero.
     let close = if variant.axis("kv") == Some("q8") { Compare::F32(2e-3) } else { F32 };
-    let cases = all.enumerate().map(|(i, ((h, g, e, cap, pos, t, size), layer))| {
+    let cases = all.enumerate().map(|(i, ((h, g, e, cap, pos, t, size), layer, spans))| {
         let (slots, slot) = slots(i);
         let kb = usize::div_ceil(h * e, 32);
         let gate = if i % 2 == 1 { (h + 2 * g) * e + 4 } else { 0 };
         let stride = (2 * h + 2 * g) * e + 8;
         let numbers = [("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb), ("SLOTS", slots), ("GATE", gate)];
         Case {
-            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}{}", layer.name(), if gate == 0 { "" } else { " gated" }),
-            overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt())).into_iter().chain(layer.overrides()).chain([("FACTOR", 0.7)]).collect(),
+            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}{} SPANS={spans}", layer.name(), if gate == 0 { "" } else { " gated" }),
+            overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt()))
+                .into_iter()
+                .chain(layer.overrides())
+                .chain([("FACTOR", 0.7), ("SINKS", f64::from(u8::from(i % 3 == 2))), ("SPANS", spans)])
+                .collect(),
             grid: [h as u32, (t as u32).div_ceil(variant.tile[1]), 1],
             buffers: vec![
                 ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(t * stride, size))),
                 ("y", untouched((t + 1) * kb * 32)),
+                ("spans", texts(pos, t)),
+                ("sinks", words(&Random::new("sinks").f32s(h, 6.0))),
             ]
             .into_iter()
             .chain(cache(variant, random, i, (g, cap, e), layer.live(pos, t), POISON))

@@ -1,6 +1,7 @@
 use super::product::fitting;
 use super::random::{Random, untouched, words};
 use super::{Case, Compare};
+use crate::base::numbers::FEW_ROWS;
 use crate::kernels::{State, Variant};
 
 pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
@@ -20,15 +21,28 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         .enumerate()
         .map(|(i, (t, d, stride, row0, rows, small))| {
             let positions = u32::from(i == 5);
+            // Of the last all but one row are of sequences that have ended.
+            let apart = u32::from(i == 5);
+            let mut each = [[rows - 1, 0, 0, 0]; FEW_ROWS as usize];
+            each[3] = [row0 + 2, 0, 9, 0];
             let (d, stride) = (fitting(variant, d), stride.max(fitting(variant, d)));
             let kb = d.div_ceil(32);
             // Some tokens belong to other parts, before and after this one.
             let tokens = (0..t + 2).map(|_| random.below(row0 + rows + 4 * row0.min(1))).collect();
             let mut buffers = random.weights(weight, (rows * kb) as usize, small);
             let h = if positions == 1 { words(&random.f32s((t * stride + 7) as usize, 1.0)) } else { untouched((t * stride + 7) as usize) };
-            buffers.extend([("state", State { rows: t, pos: 33, ..State::default() }.words()), ("tokens", tokens), ("h", h)]);
-            let overrides =
-                [("D", d), ("KB", kb), ("STRIDE", stride), ("ROW0", row0), ("ROWS", rows), ("TOKEN_AT", 2), ("ADD", positions), ("POSITIONS", positions)];
+            buffers.extend([("state", State { rows: t, pos: 33, apart, each, ..State::default() }.words()), ("tokens", tokens), ("h", h)]);
+            let overrides = [
+                ("D", d),
+                ("KB", kb),
+                ("STRIDE", stride),
+                ("ROW0", row0),
+                ("ROWS", rows),
+                ("TOKEN_AT", 2),
+                ("ADD", positions),
+                ("POSITIONS", positions),
+                ("APART", apart),
+            ];
             let scale = ("SCALE", if i == 2 { 33.25 } else { 1.0 });
             Case {
                 name: format!(
@@ -44,4 +58,25 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             }
         })
         .collect()
+}
+
+pub fn pool(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (texts, D, rows of each)
+    let case = |(t, d, rows): (u32, u32, u32)| {
+        let stride = d.next_multiple_of(32);
+        let taken: Vec<u32> = (0..t).flat_map(|i| [i * rows, i * rows + 1 + i % rows]).collect();
+        Case {
+            name: format!("T={t} D={d} of {rows} rows"),
+            overrides: vec![("D", f64::from(d)), ("STRIDE", f64::from(stride))],
+            grid: [t, (stride / 4).div_ceil(64), 1],
+            buffers: vec![
+                ("state", State { rows: t, ..State::default() }.words()),
+                ("h", words(&random.f32s((t * rows * stride) as usize, 2.0))),
+                ("taken", taken),
+                ("y", untouched((t * stride + 5) as usize)),
+            ],
+            outputs: vec![("y", Compare::F32(1e-6))],
+        }
+    };
+    [(1, 32, 1), (3, 80, 5), (2, 1000, 3), (9, 384, 70)].map(case).into()
 }

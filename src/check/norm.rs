@@ -26,6 +26,7 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             let kb = d.div_ceil(32);
             let out = if last == 1 { 1 } else { t };
             let overrides = [("D", d), ("KB", kb), ("STRIDE", stride), ("LAST", last), ("CENTER", center)];
+            let scaled = (variant.axis("out") == Some("add") && i % 2 == 1).then_some(("SCALED", 1.0));
             let mut h = random.f32s((t * stride) as usize, size);
             if center == 1 {
                 h.iter_mut().for_each(|h| *h += size);
@@ -37,12 +38,12 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     if last == 1 { " last" } else { "" },
                     if size == 0.0 { " zeros" } else { "" }
                 ),
-                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
+                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).chain(scaled).collect(),
                 grid: [out, 1, 1],
                 buffers: [
                     ("state", State { rows: t, ..State::default() }.words()),
                     ("h", words(&h)),
-                    ("nw", words(&random.f32s(d as usize, 2.0))),
+                    ("nw", words(&random.f32s(d as usize + 4, 2.0))),
                     ("nb", if center == 1 { words(&random.f32s(d as usize, 1.0)) } else { untouched(4) }),
                 ]
                 .into_iter()
@@ -58,13 +59,12 @@ pub fn qk(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, spans of queries, their width, spans of keys, their width, where the keys' weights are)
     let shapes: [(u32, u32, u32, u32, u32, u32); 5] =
         [(1, 4, 64, 2, 64, 256), (3, 2, 80, 1, 80, 256), (2, 3, 256, 3, 256, 256), (5, 1, 384, 1, 96, 384), (2, 1, 100, 1, 100, 100)];
-    let cases = shapes.into_iter().enumerate().map(|(i, (t, q, q_width, k, k_width, at))| {
-        let late = (i % 2 == 1).then_some(("LATE", 1.0));
+    let cases = shapes.into_iter().map(|(t, q, q_width, k, k_width, at)| {
         let stride = q * q_width + 2 * k * k_width + 4;
         let overrides = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", stride)];
         Case {
-            name: format!("T={t} {q} spans of {q_width}, {k} of {k_width}{}", if late.is_some() { " without weights" } else { "" }),
-            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-6)]).chain(late).collect(),
+            name: format!("T={t} {q} spans of {q_width}, {k} of {k_width}"),
+            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-6)]).collect(),
             grid: [q + k, t, 1],
             buffers: vec![
                 ("state", State { rows: t, ..State::default() }.words()),

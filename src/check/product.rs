@@ -2,7 +2,7 @@ use super::compare::F32;
 use super::norm::{out_buffers, out_compare};
 use super::random::{Random, activations, untouched, words};
 use super::{Case, Compare};
-use crate::blocks::decode::group_blocks;
+use crate::blocks::WeightType;
 use crate::kernels::{State, Variant};
 
 struct Shape {
@@ -20,7 +20,7 @@ const fn shape(t: u32, k: u32, n: u32) -> Shape {
 
 /// The width to test instead of `k`: types whose blocks come in groups have rows of whole groups.
 pub fn fitting(variant: &Variant, k: u32) -> u32 {
-    let group = 32 * group_blocks(variant.axis("weight").unwrap_or_default()) as u32;
+    let group = variant.axis("weight").and_then(WeightType::of_axis).map_or(1, WeightType::group) as u32;
     if group > 32 { k.next_multiple_of(group) } else { k }
 }
 
@@ -31,12 +31,15 @@ pub fn matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (Shape { small: true, add: true, row0: 3, ..shape(1, 2080, 70) }, 1),
         (Shape { add: true, ..shape(1, 4320, 9) }, 4),
     ];
+    // One of three rows, each with workgroups of its own.
     shapes
         .into_iter()
+        .chain([(Shape { row0: 2, add: true, ..shape(3, 96, 40) }, 2)])
         .map(|(shape, split)| {
             let groups = shape.n.div_ceil(variant.tile[0] / split);
             // Folded in two: more workgroups than rows need, as with a grid beyond 65,535.
-            let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
+            let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, shape.t]);
+            case.overrides.push(("EACH", f64::from(u8::from(shape.t > 1))));
             // One with a bias, one with capped sums; halves' sums are not as close where the cap bends them.
             let cap = if variant.axis("act") == Some("f16") { 1000.0 } else { 40.0 };
             case.overrides.extend([("BIAS", f64::from(u8::from(shape.n == 13))), ("SOFTCAP", if shape.n == 9 { cap } else { 0.0 })]);
@@ -57,37 +60,93 @@ fn residual(random: &mut Random, d: u32) -> [(&'static str, Vec<u32>); 2] {
 }
 
 /// The same of which a part is still a block's result to be normed and added, and where the sum goes.
-fn unfinished(random: &mut Random, d: u32, post: bool) -> Vec<(&'static str, Vec<u32>)> {
-    let [h, (_, mut weights)] = residual(random, d);
+fn unfinished(random: &mut Random, d: u32, post: bool, rows: u32) -> Vec<(&'static str, Vec<u32>)> {
+    let [mut h, (_, mut weights)] = residual(random, d);
     let padded = d.next_multiple_of(32) as usize;
+    // Further rows are the first, turned over.
+    let first = h.1.clone();
+    (1..rows).for_each(|_| h.1.extend(first.iter().map(|word| word ^ 1 << 31)));
     if !post {
         return vec![h, ("nw", weights), ("block", untouched(4)), ("sum", untouched(8))];
     }
     // Of ones and minus ones, whose norm is as sharp as they are, so that int8 of the sum are as they would be without it.
     let mut block: Vec<f32> = (0..d).map(|_| if random.below(2) == 0 { 1.0 } else { -1.0 }).collect();
     block.resize(padded, 0.0);
+    let block = block.repeat(rows as usize);
     weights.extend(words(&random.f32s(d as usize, 1.0)));
-    vec![h, ("nw", weights), ("block", words(&block)), ("sum", untouched(padded + 4))]
+    // A power of two leaves int8 as they are; of `beside` it is where an output's factors begin.
+    weights.extend(words(&[2.0, 0.0, 0.0, 0.0]));
+    vec![h, ("nw", weights), ("block", words(&block)), ("sum", untouched(padded * rows as usize + 4))]
+}
+
+/// A product as a model's steps run it: with rows of so many blocks, dealt out among so many groups of lanes; and with activations that halves do not
+/// hold, where they are f32. None for other kernels.
+pub fn real(variant: &'static Variant, random: &mut Random, kb: u32, split: u32) -> Option<Vec<Case>> {
+    let k = kb * 32;
+    // Whole workgroups and a part of one.
+    let n = |tile: u32| (tile + 5).min(70);
+    let first = match variant.kernel {
+        "matvec" => {
+            let n = n(variant.tile[0] / split);
+            let mut case = case(variant, random, &Shape { row0: 5, add: true, ..shape(1, k, n) }, [n.div_ceil(variant.tile[0] / split), 1, 1]);
+            case.overrides.push(("SPLIT", f64::from(split)));
+            case
+        }
+        "norm_matvec" => norm_matvec_of(variant, random, &[(k, n(variant.tile[0]), 3, 1)]).pop()?,
+        "norm_gated" => norm_gated_of(variant, random, &[(k, 37, 1)]).pop()?,
+        "matmul" => {
+            let mut case = case(variant, random, &Shape { add: true, ..shape(5, k, 70) }, [70_u32.div_ceil(variant.tile[0]), 1, 1]);
+            case.overrides.push(("BIAS", 0.0));
+            case
+        }
+        _ => return None,
+    };
+    let x = if variant.kernel.starts_with("norm") { "h" } else { "x" };
+    let large = (variant.axis("act") == Some("f32")).then(|| {
+        let large = |(name, words): &(&'static str, Vec<u32>)| {
+            let value = |(i, word): (usize, &u32)| if *name == x && i % 64 == 33 { 1e5_f32.to_bits() } else { *word };
+            (*name, words.iter().enumerate().map(value).collect())
+        };
+        let buffers = first.buffers.iter().map(large).collect();
+        Case { name: format!("{} large", first.name), overrides: first.overrides.clone(), grid: first.grid, buffers, outputs: first.outputs.clone() }
+    });
+    Some([Some(first), large].into_iter().flatten().collect())
 }
 
 pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let quantized = variant.axis("act") == Some("q8");
-    let shapes: [(u32, u32, u32); 2] = [(if quantized { 96 } else { 80 }, 13, 5), (2080, 70, 0)];
+    // (D, N, ROW0, rows)
+    norm_matvec_of(variant, random, &[(if quantized { 96 } else { 80 }, 13, 5, 1), (2080, 70, 0, 1), (192, 70, 0, 3)])
+}
+
+fn norm_matvec_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32, u32, u32, u32)]) -> Vec<Case> {
+    let quantized = variant.axis("act") == Some("q8");
     shapes
-        .into_iter()
-        .map(|(d, n, row0)| {
+        .iter()
+        .map(|&(d, n, row0, t)| {
             let d = fitting(variant, d);
             let kb = d.div_ceil(32);
             let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
             let post = n == 70;
-            buffers.extend(unfinished(random, d, post));
+            buffers.extend(unfinished(random, d, post, t));
             let bias = words(&Random::new("bias").f32s((row0 + n) as usize, 1.0));
-            buffers.extend([("state", State { rows: 1, ..State::default() }.words()), ("y", untouched((row0 + n + 3) as usize)), ("bias", bias)]);
-            let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("D", d), ("BIAS", u32::from(n == 13)), ("POST", u32::from(post))];
+            let stride = row0 + n + 3;
+            buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("y", untouched((t * stride) as usize)), ("bias", bias)]);
+            let overrides = [
+                ("KB", kb),
+                ("N", n),
+                ("ROW0", row0),
+                ("D", d),
+                ("BIAS", u32::from(n == 13)),
+                ("POST", u32::from(post)),
+                ("SCALED", u32::from(post)),
+                ("NSTRIDE", stride),
+                ("EACH", u32::from(t > 1)),
+            ];
             Case {
-                name: format!("D={d} N={n} at {row0}"),
+                name: format!("T={t} D={d} N={n} at {row0}"),
                 overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
-                grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, 1],
+                grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, t],
                 buffers,
                 outputs: vec![("y", if post && quantized { Compare::F32(2e-3) } else { F32 }), ("sum", F32)],
             }
@@ -131,23 +190,34 @@ pub fn gated_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case>
 }
 
 pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
-    let shapes: [(u32, u32); 2] = [(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64), (2080, 60)];
+    // (D, F, rows)
+    norm_gated_of(variant, random, &[(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64, 1), (2080, 60, 1), (192, 60, 3)])
+}
+
+fn norm_gated_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32, u32, u32)]) -> Vec<Case> {
     shapes
-        .into_iter()
-        .map(|(d, f)| {
+        .iter()
+        .map(|&(d, f, t)| {
             let d = fitting(variant, d);
             let kb = d.div_ceil(32);
             let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (2 * f * kb) as usize, false);
             let post = f == 60;
-            buffers.extend(unfinished(random, d, post));
-            buffers.push(("state", State { rows: 1, ..State::default() }.words()));
-            buffers.extend(out_buffers(variant, f.div_ceil(32) as usize));
+            buffers.extend(unfinished(random, d, post, t));
+            buffers.push(("state", State { rows: t, ..State::default() }.words()));
+            buffers.extend(out_buffers(variant, (t * f.div_ceil(32)) as usize));
             // So large an EPS keeps the gates small: the sigmoid of -50 is all rounding.
-            let overrides = [("KB", kb), ("F", f), ("D", d), ("ACT", u32::from(f == 60)), ("POST", u32::from(post))];
+            let mut overrides = vec![("KB", kb), ("F", f), ("D", d), ("ACT", u32::from(f == 60)), ("POST", u32::from(post)), ("EACH", u32::from(t > 1))];
+            // The second without gates, each output times a number that is there.
+            if variant.axis("out") == Some("f32") {
+                overrides.extend([("GATED", u32::from(!post)), ("BESIDE", u32::from(post)), ("PLAIN", u32::from(post))]);
+                buffers.push(("beside", words(&random.f32s(2 + f as usize, 1.0))));
+            } else {
+                overrides.push(("SCALED", u32::from(post)));
+            }
             Case {
-                name: format!("D={d} F={f}"),
+                name: format!("T={t} D={d} F={f}"),
                 overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 64.0)]).collect(),
-                grid: [f.div_ceil(32).div_ceil(2), 2, 1],
+                grid: [f.div_ceil(32).div_ceil(2), 2, t],
                 buffers,
                 outputs: out_compare(variant).into_iter().chain([("sum", F32)]).collect(),
             }
@@ -159,12 +229,38 @@ pub fn matvec_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> 
     // Rows are no constant of a pipeline: two compile for all of these.
     let wide = |t| Shape { small: true, add: true, row0: 3, ..shape(t, 2080, 70) };
     let narrow = |t| Shape { row0: 5, ..shape(t, 96, 13) };
-    let shapes = [(wide(8), 1), (wide(3), 1), (wide(1), 1), (narrow(5), 2), (narrow(4), 2)];
+    let shapes = [(wide(8), 1), (wide(19), 1), (wide(3), 1), (wide(1), 1), (narrow(3), 2), (narrow(4), 2)];
     let cases = shapes.into_iter().map(|(shape, split)| {
         let groups = shape.n.div_ceil(variant.tile[0] / split);
-        let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, 1]);
+        let mut case = case(variant, random, &shape, [groups.div_ceil(2), 2, shape.t.div_ceil(variant.tile[1])]);
         case.overrides.extend([("SPLIT", f64::from(split)), ("BIAS", f64::from(u8::from(shape.n == 13)))]);
+        // Steps of four rows are compiled for no more.
+        case.overrides.extend((shape.n == 13).then_some([("T", 4.0), ("SOFTCAP", 40.0)]).into_iter().flatten());
         case
+    });
+    cases.collect()
+}
+
+pub fn gated_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (K, F, most rows, rows)
+    let shapes: [(u32, u32, u32, u32); 3] = [(96, 64, 4, 3), (1024, 60, 8, 8), (96, 60, 8, 5)];
+    let cases = shapes.into_iter().map(|(k, f, most, t)| {
+        let k = fitting(variant, k);
+        let kb = k.div_ceil(32);
+        let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (2 * f * kb) as usize, false);
+        // Small ones: the sigmoid of -50 is all rounding.
+        let x: Vec<f32> = random.padded(t as usize, k as usize, kb as usize * 32).iter().map(|x| x / 16.0).collect();
+        buffers.extend(activations("q8", &x));
+        buffers.push(("state", State { rows: t, ..State::default() }.words()));
+        buffers.extend(out_buffers(variant, (t * f.div_ceil(32)) as usize));
+        let overrides = [("KB", kb), ("F", f), ("T", most), ("ACT", u32::from(f == 60))];
+        Case {
+            name: format!("T={t} of {most} K={k} F={f}"),
+            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).collect(),
+            grid: [f.div_ceil(32).div_ceil(2), 2, 1],
+            buffers,
+            outputs: out_compare(variant),
+        }
     });
     cases.collect()
 }
@@ -226,9 +322,7 @@ fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u3
         buffers.push(("bias", words(&Random::new("bias").f32s((row0 + n) as usize, 1.0))));
     }
     let mut overrides = vec![("KB", kb), ("N", n), ("ROW0", row0), ("ADD", u32::from(add))];
-    if variant.kernel != "matvec" {
-        overrides.push(("NSTRIDE", stride));
-    }
+    overrides.push(("NSTRIDE", stride));
     Case {
         name: format!("T={t} K={k} N={n} at {row0}{}{}", if add { " add" } else { "" }, if small { " small" } else { "" }),
         overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).collect(),

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use crate::blocks::decode::{BLOCK, block_words};
+use crate::blocks::{BLOCK, Packed, WeightType};
 use crate::cpu::quantize::quantize_block;
 
 /// What outputs hold before a kernel runs, and after it where it must not write: a NaN that no arithmetic makes.
@@ -49,7 +49,8 @@ impl Random {
     /// `blocks` blocks of a weight type as the buffers `wq` and, where the type has scales, `ws`. With `small`, values so
     /// small that f16 scales are subnormal.
     pub fn weights(&mut self, weight: &str, blocks: usize, small: bool) -> Vec<(&'static str, Vec<u32>)> {
-        let words = blocks * block_words(weight).unwrap_or_else(|| panic!("no kernel reads weights of type {weight}"));
+        let kind = WeightType::of_axis(weight).unwrap_or_else(|| panic!("no kernel reads weights of type {weight}"));
+        let words = blocks * kind.quant_words();
         let size = if small { 1e-3 } else { 0.1 };
         let wq = match weight {
             "f32" => (0..words).map(|_| (self.f32() * size).to_bits()).collect(),
@@ -57,16 +58,21 @@ impl Random {
             "bf16" => (0..words).map(|_| self.pair(|r| bf16::from_f32(r.f32() * size).to_bits())).collect(),
             _ => (0..words).map(|_| self.u32()).collect(),
         };
-        let scale = |r: &mut Self| if small { (r.below(0x3ff) + 1) as u16 } else { f16::from_f32(r.f32() * 0.02).to_bits() };
-        let float = |r: &mut Self| (r.f32() * if small { 1e-6 } else { 0.02 }).to_bits();
-        let ws = match weight {
-            "q8_0" | "q4_0" => (0..blocks.div_ceil(2)).map(|_| self.pair(scale)).collect(),
-            "q5_0" => (0..blocks).flat_map(|_| [float(self), self.u32()]).collect(),
-            "q4_k" | "q5_k" => (0..blocks / 8).flat_map(|_| [self.pair(scale), self.u32(), self.u32(), self.u32()]).collect(),
-            "q6_k" => (0..blocks / 8).flat_map(|_| [self.u32(), self.u32(), self.u32(), self.u32(), float(self)]).collect(),
-            _ => return vec![("wq", wq)],
-        };
-        vec![("wq", wq), ("ws", ws)]
+        if !kind.quantized() {
+            return vec![("wq", wq)];
+        }
+        let mut scales = Vec::new();
+        for content in kind.scales().bytes().cycle().take(kind.scales().len() * (blocks / kind.group_blocks())) {
+            match content {
+                b'h' if small => scales.extend((self.below(0x3ff) as u16 + 1).to_le_bytes()),
+                b'h' => scales.extend(f16::from_f32(self.f32() * 0.02).to_le_bytes()),
+                b'f' => scales.extend((self.f32() * if small { 1e-6 } else { 0.02 }).to_le_bytes()),
+                b'e' => scales.push(if small { 104 } else { 118 } + self.below(4) as u8),
+                b'b' => scales.push(self.u32() as u8),
+                _ => scales.extend(self.u32().to_le_bytes()),
+            }
+        }
+        vec![("wq", wq), ("ws", Packed { wq: Vec::new(), scales }.scale_words())]
     }
 
     /// Two 16-bit values in a word.

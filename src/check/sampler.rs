@@ -67,8 +67,11 @@ fn name(v: usize, p: &Sampling, kind: Kind) -> String {
 
 /// The logits as a buffer: a whole number of vec4, as GPU buffers are. What is behind the last must not count.
 fn padded(values: &[f32]) -> Vec<u32> {
-    let mut words = words(values);
-    words.resize(values.len().next_multiple_of(4), f32::INFINITY.to_bits());
+    padded_words(words(values))
+}
+
+fn padded_words(mut words: Vec<u32>) -> Vec<u32> {
+    words.resize(words.len().next_multiple_of(4), f32::INFINITY.to_bits());
     words
 }
 
@@ -96,8 +99,53 @@ fn over_logits(
     shapes.into_iter().map(make).collect()
 }
 
+/// Behind a kernel's cases one of a step of three rows: a case three times, one row behind the other.
+fn beside(mut cases: Vec<Case>) -> Vec<Case> {
+    let Some(one) = cases.first() else { return cases };
+    let v = one.overrides.iter().find(|(name, _)| *name == "V").map_or(0, |(_, v)| *v as usize);
+    let rows = 3;
+    let buffers = one.buffers.iter().map(|(name, words)| match *name {
+        "state" => (*name, State { rows: rows as u32, ..State::from_words(words).unwrap_or_default() }.words()),
+        "params" => (*name, words.clone()),
+        // What rounds up the last row's buffer is not between rows.
+        "logits" => (*name, padded_words(words[..v].repeat(rows))),
+        _ => (*name, words.repeat(rows)),
+    });
+    let together = Case {
+        name: format!("{} T={rows}", one.name),
+        overrides: [&one.overrides[..], &[("BESIDE", 1.0)]].concat(),
+        grid: [one.grid[0], rows as u32, 1],
+        buffers: buffers.collect(),
+        outputs: one.outputs.clone(),
+    };
+    // The same rows of several sequences: another position, an end, other parameters.
+    let buffers = together.buffers.iter().map(|(name, words)| match *name {
+        "state" => {
+            let mut state = State { apart: 1, pos: 0, ..State::from_words(words).unwrap_or_default() };
+            state.each[..rows].copy_from_slice(&[[41, 0, 5, 0], [41, 1, 0, 0], [77, 2, 1, 0]]);
+            (*name, state.words())
+        }
+        "params" => {
+            let own = Sampling::of_row(words, 0).unwrap_or(OFF);
+            let all =
+                [own, own, Sampling { temperature: 2.0 * own.temperature, seed_lo: 8, ..own }].map(|params| params.words()[..Sampling::BYTES / 4].to_vec());
+            (*name, [all.concat(), vec![0; (Sampling::ROOM - rows * Sampling::BYTES) / 4]].concat())
+        }
+        _ => (*name, words.clone()),
+    });
+    let apart = Case {
+        name: format!("{} apart", together.name),
+        overrides: together.overrides.clone(),
+        grid: together.grid,
+        buffers: buffers.collect(),
+        outputs: together.outputs.clone(),
+    };
+    cases.extend([together, apart]);
+    cases
+}
+
 pub fn logit_stats(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    over_logits(shapes(), random, SLICES, |_, _, _| (vec![("part", untouched(SLICES as usize))], vec![("part", Compare::Exact)]))
+    beside(over_logits(shapes(), random, SLICES, |_, _, _| (vec![("part", untouched(SLICES as usize))], vec![("part", Compare::Exact)])))
 }
 
 fn largest(values: &[f32]) -> f32 {
@@ -113,7 +161,7 @@ fn maxima(values: &[f32], random: &mut Random) -> Vec<u32> {
 
 pub fn tally(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     let searched = shapes().into_iter().filter(|(v, params, _)| params.filter_rounds(*v as u32) > 0).collect();
-    over_logits(searched, random, SLICES, |params, values, random| {
+    beside(over_logits(searched, random, SLICES, |params, values, random| {
         // The prefix of some token's key, the floor some other's.
         let mut key = || values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
         let (prefix, floor_key) = (key(), key());
@@ -122,9 +170,9 @@ pub fn tally(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let floor_key = if round < 4 { 0 } else { floor_key };
         let search = Search { round, prefix: prefix.checked_shr(32 - 8 * (round % 4)).unwrap_or(0), floor_key, ..Search::default() };
         let part = maxima(values, random);
-        let buffers = vec![("part", part), ("search", words_of(search)), ("tallies", untouched((2 * BINS * SLICES) as usize))];
+        let buffers = vec![("part", part), ("searches", words_of(search)), ("tallies", untouched((2 * BINS * SLICES) as usize))];
         (buffers, vec![("tallies", if params.searches_top_k(values.len() as u32) && round < 4 { Compare::Exact } else { Compare::Sums })])
-    })
+    }))
 }
 
 fn words_of(search: Search) -> Vec<u32> {
@@ -167,12 +215,12 @@ pub fn narrow(_: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("state", State { pos: 41, rows: 1, ..State::default() }.words()),
                 ("params", params.words()),
                 ("tallies", tallies),
-                ("search", words_of(search)),
+                ("searches", words_of(search)),
             ],
-            outputs: vec![("search", Compare::Exact)],
+            outputs: vec![("searches", Compare::Exact)],
         }
     };
-    shapes.into_iter().map(make).collect()
+    beside(shapes.into_iter().map(make).collect())
 }
 
 pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
@@ -180,22 +228,22 @@ pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let floor_key = values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
         let search = Search { round: 8, floor_key, prefix: floor_key, ..Search::default() };
         let part = maxima(values, random);
-        (vec![("part", part), ("search", words_of(search)), ("thr", untouched(4))], vec![("thr", Compare::Keys), ("search", Compare::Exact)])
+        (vec![("part", part), ("searches", words_of(search)), ("thr", untouched(4))], vec![("thr", Compare::Keys), ("searches", Compare::Exact)])
     });
     // It looks at the maxima only.
     cases.iter_mut().for_each(|case| case.buffers.retain(|(name, _)| *name != "logits"));
-    cases
+    beside(cases)
 }
 
 pub fn pick(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    over_logits(shapes(), random, SLICES, |params, values, random| {
+    beside(over_logits(shapes(), random, SLICES, |params, values, random| {
         let top = ordered(largest(values));
         // Some token's logit: the tokens below it are out.
         let least = values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
         let thr = if params.temperature == 0.0 { vec![0; 4] } else { vec![least, top, 0, 0] };
         let how = if params.temperature == 0.0 { Compare::Exact } else { Compare::Candidates };
         (vec![("thr", thr), ("cand", untouched(2 * SLICES as usize))], vec![("cand", how)])
-    })
+    }))
 }
 
 pub fn advance(variant: &'static Variant, random: &mut Random) -> Vec<Case> {

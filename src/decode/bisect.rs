@@ -46,6 +46,7 @@ impl Session {
         let last = prompt[prompt.len() - 1];
         let prefill = State { rows, slot, ..State::default() };
         self.put(Control::Prefill, bytes_of(&prefill))?;
+        self.put_last(prefill)?;
         self.put(Control::Tokens, cast_slice(prompt))?;
         let decode = State { pos: rows, token: last, rows: 1, limit: u32::MAX, slot, ..State::default() };
         self.put(Control::Decode, bytes_of(&decode))?;

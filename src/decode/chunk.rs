@@ -16,6 +16,8 @@ const NOTICED_MS: f64 = 1.0;
 #[derive(Debug, Clone)]
 pub struct ChunkPolicy {
     fixed: Option<u32>,
+    /// How long a chunk lasts, ms.
+    patience_ms: f64,
     /// What waits for the GPU take in any case.
     latency_ms: f64,
     ms_a_token: Option<f64>,
@@ -35,7 +37,21 @@ impl ChunkPolicy {
     pub fn new(fixed: Option<u32>, ms_a_token: Option<f64>, latency_ms: f64) -> Self {
         let latency_ms = if latency_ms < NOTICED_MS { 0.0 } else { latency_ms };
         let least_ms_a_token = ms_a_token.unwrap_or_default();
-        Self { fixed: fixed.map(|n| n.clamp(1, MOST)), latency_ms, ms_a_token, least_ms_a_token, window: (0, 0, 0.0), chosen: 1, begun: false }
+        Self {
+            fixed: fixed.map(|n| n.clamp(1, MOST)),
+            patience_ms: PATIENCE_MS,
+            latency_ms,
+            ms_a_token,
+            least_ms_a_token,
+            window: (0, 0, 0.0),
+            chosen: 1,
+            begun: false,
+        }
+    }
+
+    /// Chunks last so long.
+    pub fn patient(self, patience_ms: f64) -> Self {
+        Self { patience_ms, ..self }
     }
 
     /// Tokens of the next chunk. The first is one token long, so that it appears at once.
@@ -46,8 +62,8 @@ impl ChunkPolicy {
             (None, Some(ms)) if begun => {
                 let cover = COVER * self.latency_ms;
                 let tokens = |ms: f64| {
-                    let tokens = PATIENCE_MS.max(cover) / ms.max(1e-3);
-                    (if cover > PATIENCE_MS { tokens.ceil() } else { tokens } as u32).clamp(1, MOST)
+                    let tokens = self.patience_ms.max(cover) / ms.max(1e-3);
+                    (if cover > self.patience_ms { tokens.ceil() } else { tokens } as u32).clamp(1, MOST)
                 };
                 // Where the browser was waited for, half of that: too short a chunk grows from one to the next, too long a one stays below two waits.
                 let least = self.least_ms_a_token;

@@ -7,18 +7,19 @@ use serde::Serialize;
 
 use super::chunk::{ChunkPolicy, MOST};
 use super::session::Session;
+use super::speculate::{ACCEPTED_ROW, Speculate, Speculation, taken};
 use crate::base::{Cancel, now_ms};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpu::{Pending, Snapshot};
+use crate::gpu::{Encoder, Pending, Snapshot};
 use crate::grammar::Constraint;
 use crate::kernels::State;
 use crate::layout::Control;
-use crate::plan::{Pass, Stage};
+use crate::plan::{Lane, Pass, Stage};
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
 use crate::state::{CHECKPOINTS, SequenceId};
 
 /// Chunks recorded ahead of the one being read.
-const AHEAD: usize = 2;
+pub(super) const AHEAD: usize = 2;
 
 /// Copies of a recurrent state that a sequence has at most: where it can go back to, and those of chunks under way and of the last that was read.
 pub const STATE_COPIES: u64 = (CHECKPOINTS + AHEAD + 1) as u64;
@@ -69,6 +70,10 @@ pub struct Run<'a> {
     pub constraint: Option<&'a mut Constraint>,
     /// Tokens between two readbacks; as many as the measured speed allows where it is not given.
     pub chunk: Option<u32>,
+    /// Whether steps read drafts.
+    pub speculate: Speculate,
+    /// Asked before each chunk but the first: whether to leave it at what is under way, so that the text can go on another time, `resumed`.
+    pub pause: &'a dyn Fn() -> bool,
 }
 
 /// What a generation has just done.
@@ -123,6 +128,10 @@ pub struct Outcome {
     pub prefill_submits: u64,
     /// Host time of recording and submitting decode steps, ms.
     pub record_ms: f64,
+    /// Drafts that steps have read.
+    pub drafted: u64,
+    /// Those that were right.
+    pub accepted: u64,
 }
 
 impl Outcome {
@@ -139,21 +148,27 @@ impl Outcome {
         self.counters = self.counters.and(later.counters);
         self.prefill_submits += later.prefill_submits;
         self.record_ms += later.record_ms;
+        self.drafted += later.drafted;
+        self.accepted += later.accepted;
         self
     }
 }
 
 /// Which steps of a decode plan a generation needs.
 #[derive(Clone, Copy)]
-struct Needs {
+pub(super) struct Needs {
     /// What greedy sampling does without.
-    temperature: bool,
+    pub temperature: bool,
     /// Rounds of the search for what survives top-k and top-p.
-    rounds: u32,
+    pub rounds: u32,
     /// Penalties and bias; they also keep the logits that log probabilities are computed from.
-    penalize: bool,
-    logprobs: bool,
-    grammar: bool,
+    pub penalize: bool,
+    pub logprobs: bool,
+    pub grammar: bool,
+    /// Steps that may take several tokens.
+    pub drafts: bool,
+    /// Of several sequences: nothing is drafted.
+    pub company: bool,
 }
 
 impl Needs {
@@ -165,15 +180,19 @@ impl Needs {
             penalize: sampling.penalizes() || !extras.bias.is_empty() || extras.logprobs,
             logprobs: extras.logprobs,
             grammar: run.constraint.is_some(),
+            drafts: false,
+            company: false,
         }
     }
 
     /// Whether a stage of a decode step has anything to do.
     fn wants(self, stage: Stage) -> bool {
         match stage {
-            Stage::Embed | Stage::Layer(_) | Stage::Head | Stage::Choose => true,
+            Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
             Stage::Constrain | Stage::Walk => self.grammar,
-            Stage::Advance => !self.grammar,
+            Stage::Advance => !self.grammar && !self.drafts,
+            Stage::Draft => self.drafts_first(stage),
+            Stage::Accept => self.drafts,
             Stage::Penalize => self.penalize,
             Stage::Logprobs | Stage::Record => self.logprobs,
             Stage::Largest | Stage::Threshold => self.temperature,
@@ -181,24 +200,73 @@ impl Needs {
         }
     }
 
-    /// Bytes that a token's readback takes.
+    /// Whether what a row may choose does not depend on what the row before it has chosen.
+    fn allows_drafts(self) -> bool {
+        !self.penalize && !self.grammar
+    }
+
+    /// Bytes that a step's readback takes.
     fn bytes(self) -> u64 {
-        if self.logprobs { 4 + LOGPROBS_ROW } else { 4 }
+        match self {
+            Self { drafts: true, .. } => ACCEPTED_ROW,
+            Self { logprobs: true, .. } => 4 + LOGPROBS_ROW,
+            _ => 4,
+        }
     }
 }
 
-struct Flight {
-    staging: usize,
-    tokens: u32,
-    bytes: u64,
-    pending: Pending,
+/// Steps that are recorded together.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk {
+    /// The number of the first.
+    pub at: u32,
+    /// How many.
+    pub steps: u32,
+    pub pass: Pass,
+}
+
+impl Chunk {
+    /// Rows of each.
+    fn rows(self) -> u32 {
+        self.pass.step_rows().unwrap_or(1)
+    }
+
+    /// Most tokens that they take.
+    fn most(self) -> u32 {
+        self.steps * self.rows()
+    }
+}
+
+pub(super) struct Flight {
+    pub staging: usize,
+    pub chunk: Chunk,
+    pub bytes: u64,
+    pub pending: Pending,
 }
 
 impl Session {
     /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_step`, which hears of each, returns false.
     pub async fn generate(&mut self, mut run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
-        let needs = Needs::of(&run, self.model().config().vocab);
+        self.voice_of(&[run.sequence])?;
+        let mut needs = Needs::of(&run, self.model().config().vocab);
+        let always = run.speculate == Speculate::Always;
+        if always && !needs.allows_drafts() {
+            return Err(Error::bad_option(
+                "speculate always: drafts cannot be verified where penalties, bias, log probabilities or a grammar look at each token; use auto or off",
+            ));
+        }
+        // Lane exact has no kernels that compute several rows for little more than one, nor has any software.
+        let pays = self.lane() != Lane::Exact && !self.gpu.caps().software;
+        if always || (run.speculate == Speculate::Auto && pays && needs.allows_drafts()) {
+            self.prepare_steps().await?;
+            needs.drafts = self.speculates();
+            if always && !needs.drafts {
+                return Err(Error::bad_option(
+                    "speculate always: this model's layers read one token a step, or cannot go back to before a wrong draft; use auto or off",
+                ));
+            }
+        }
         if needs.penalize {
             self.prepare_extras().await?;
         }
@@ -248,6 +316,12 @@ impl Session {
         if let Some(constraint) = &run.constraint {
             self.put(Control::Walk, cast_slice(&constraint.words()))?;
         }
+        if needs.drafts {
+            self.ensure(prompt)?;
+            self.put(Control::Text, cast_slice(run.prompt))?;
+        }
+        let mut speculation = needs.drafts.then(|| Speculation::new(run.prompt, always));
+        let (mut drafted, mut accepted) = (0, 0);
         let token = run.prompt.last().copied().unwrap_or_default();
         self.put(Control::Decode, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, slot, ..State::default() }))?;
 
@@ -255,9 +329,12 @@ impl Session {
         let mut tokens = Vec::new();
         let mut logprobs = Vec::new();
         let mut recorded = 0u32;
+        // Tokens that what is recorded samples at least and at most.
+        let (mut least, mut most) = (0u32, 0u32);
         let mut staging = 0;
         let mut going = true;
         let mut complete = false;
+        let mut paused = false;
         // Whether the GPU knows of the end: steps after it have read nothing.
         let mut ended_there = false;
         let mut first_at = None;
@@ -265,17 +342,25 @@ impl Session {
         let mut failure = None;
         let mut record_ms = 0.0;
         loop {
-            while going && flights.len() < AHEAD && recorded < run.limit {
-                let n = policy.next().min(run.limit - recorded);
-                // Step `recorded` runs at position prompt - 1 + recorded; room is made before the chunk, never within.
-                if let Err(e) = self.ensure(prompt + recorded + n - 1) {
+            while going && !paused && flights.len() < AHEAD && least < run.limit {
+                paused = recorded > 0 && (run.pause)();
+                if paused {
+                    break;
+                }
+                // The first token's logits are prefill's, of one row.
+                let (pass, expected) = speculation.as_ref().filter(|_| recorded > 0).map_or((Pass::Decode, 1.0), Speculation::next);
+                let steps = ((f64::from(policy.next()) / expected).ceil() as u32).min(run.limit - least);
+                let chunk = Chunk { at: recorded, steps, pass };
+                let reaches = (most + chunk.most()).min(run.limit);
+                // The step that samples token n reads position prompt - 1 + n; room is made before the chunk, never within.
+                if let Err(e) = self.ensure(prompt + reaches - 1) {
                     failure.get_or_insert(e);
                     going = false;
                     break;
                 }
-                self.states.may_write(sequence, prompt + recorded + n - 1)?;
+                self.states.may_write(sequence, prompt + reaches - 1)?;
                 let recording = now_ms();
-                let flight = self.record(&run, recorded, n, staging, needs, resumed);
+                let flight = self.record(chunk, staging, needs, recorded == 0 && !resumed, Some((sequence, prompt)));
                 record_ms += now_ms() - recording;
                 match flight {
                     Ok(flight) => flights.push_back(flight),
@@ -284,7 +369,9 @@ impl Session {
                         going = false;
                     }
                 }
-                recorded += n;
+                recorded += steps;
+                least += steps;
+                most += chunk.most();
                 staging = (staging + 1) % self.staging.len();
             }
             if let Some(fence) = last_pass.take() {
@@ -313,14 +400,33 @@ impl Session {
                 continue; // steps that were under way when the end was seen
             }
             // The first chunk begins with a token that prefill has all but made: it says nothing about a step.
+            let Chunk { steps, pass, .. } = flight.chunk;
+            let words = cast_slice::<u8, u32>(&bytes);
+            let (fresh, ended, rest) = match &mut speculation {
+                Some(speculation) => {
+                    let taken = taken(words);
+                    drafted += taken.drafted;
+                    accepted += taken.accepted;
+                    speculation.push(&taken.tokens);
+                    if first_at.is_some() {
+                        speculation.measured(pass, steps, now - last_read);
+                    }
+                    least = (least + taken.tokens.len() as u32).saturating_sub(steps);
+                    most = (most + taken.tokens.len() as u32).saturating_sub(flight.chunk.most());
+                    (taken.tokens, taken.ended, &[][..])
+                }
+                None => {
+                    let (ids, rest) = words.split_at(steps as usize);
+                    let fresh: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
+                    let ended = fresh.len() < ids.len();
+                    (fresh, ended, rest)
+                }
+            };
             if first_at.is_some() {
-                policy.measured(flight.tokens, now - last_read);
+                policy.measured(fresh.len() as u32, now - last_read);
             }
             last_read = now;
             first_at.get_or_insert(now);
-            let (ids, rest) = cast_slice::<u8, u32>(&bytes).split_at(flight.tokens as usize);
-            let fresh: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
-            let ended = fresh.len() < ids.len();
             ended_there |= ended || fresh.last().is_some_and(|id| run.sampling.stops(*id));
             let walked = run.constraint.as_deref_mut().map_or(Ok(()), |it| fresh.iter().filter(|id| **id != NOT_A_NUMBER).try_for_each(|id| it.take(*id)));
             if let Err(e) = walked {
@@ -336,7 +442,7 @@ impl Session {
             tokens.extend_from_slice(&fresh);
             let about = logprobs.len();
             if needs.logprobs {
-                logprobs.extend(read_logprobs(rest, flight.tokens as usize, fresh.len(), run.sampling.top_logprobs as usize));
+                logprobs.extend(read_logprobs(rest, steps as usize, fresh.len(), run.sampling.top_logprobs as usize));
             }
             if !on_step(Progress::Tokens { ids: &fresh, logprobs: &logprobs[about..] }) || ended || cancel.is_cancelled() {
                 (going, complete) = (false, true);
@@ -381,6 +487,8 @@ impl Session {
             counters: counters.since(after_prefill),
             prefill_submits: after_prefill.since(before).submits,
             record_ms,
+            drafted,
+            accepted,
         };
         match failure {
             Some(e) => {
@@ -391,11 +499,13 @@ impl Session {
         }
     }
 
-    /// Records steps `at .. at + n` and the readback of their token ids. The very first step's logits are there already, from prefill, unless
-    /// there was none: `resumed`.
-    fn record(&mut self, run: &Run<'_>, at: u32, n: u32, staging: usize, needs: Needs, resumed: bool) -> Result<Flight> {
+    /// Records a chunk's steps and the readback of their token ids. `first`: the logits of the first are there already, from prefill. Of a sequence
+    /// that has a mark at the chunk's end: it, and its tokens before the first step.
+    pub(super) fn record(&mut self, chunk: Chunk, staging: usize, needs: Needs, mut first: bool, marked: Option<(SequenceId, u32)>) -> Result<Flight> {
+        let Chunk { at, steps: n, pass } = chunk;
         let mut left = n;
-        let mut first = at == 0 && !resumed;
+        // Where some steps take several tokens, those that take one end as they do.
+        let accept = self.steps(Pass::Four).iter().filter(|step| step.stage == Stage::Accept && needs.drafts && pass == Pass::Decode);
         loop {
             let mut encoder = self.gpu.encoder("decode");
             let now = left.min(PER_SUBMIT);
@@ -403,23 +513,26 @@ impl Session {
                 let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 for _ in 0..now {
                     let sampled = std::mem::replace(&mut first, false);
-                    let steps = self.steps(Pass::Decode).iter().filter(|step| needs.wants(step.stage) && (!sampled || step.stage.samples()));
-                    steps.for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1)));
+                    let steps = self.steps(pass).iter().filter(|step| needs.wants(step.stage) && (!sampled || step.stage.samples()));
+                    steps.chain(accept.clone()).for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(chunk.rows())));
                 }
             }
             left -= now;
             if left == 0 {
-                let mut to = self.copy_ring(&mut encoder, Control::Ring, 4, (at, n), staging, 0)?;
+                let (ring, row) = if needs.drafts { (Control::Accepted, ACCEPTED_ROW) } else { (Control::Ring, 4) };
+                let mut to = self.copy_ring(&mut encoder, ring, row, (at, n), staging, 0)?;
                 if needs.logprobs {
                     to = self.copy_ring(&mut encoder, Control::Likeliest, MAX_TOP_LOGPROBS as u64 * 4, (at, n), staging, to)?;
                     self.copy_ring(&mut encoder, Control::Logprobs, (MAX_TOP_LOGPROBS as u64 + 1) * 4, (at, n), staging, to)?;
                 }
-                let slot = self.states.slot_of(run.sequence)?;
-                self.states.mark(run.sequence, &mut encoder, slot, run.prompt.len() as u32 + at + n - 1)?;
+                if let Some((sequence, tokens)) = marked {
+                    let slot = self.states.slot_of(sequence)?;
+                    self.states.mark(sequence, &mut encoder, slot, tokens + at + n - 1)?;
+                }
                 let bytes = u64::from(n) * needs.bytes();
                 let submission = self.gpu.submit(encoder);
                 let pending = self.gpu.map(&self.staging[staging], bytes, submission);
-                return Ok(Flight { staging, tokens: n, bytes, pending });
+                return Ok(Flight { staging, chunk, bytes, pending });
             }
             self.gpu.submit(encoder);
         }
@@ -427,7 +540,7 @@ impl Session {
 
     /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read always, for its logits; everything is
     /// where a prompt is as long as to be rotated otherwise.
-    fn known_prefix(&self, sequence: SequenceId, prompt: &[u32]) -> Result<usize> {
+    pub(super) fn known_prefix(&self, sequence: SequenceId, prompt: &[u32]) -> Result<usize> {
         if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
             return Ok(0);
         }
@@ -436,7 +549,7 @@ impl Session {
     }
 
     /// Copies slots `at .. at + n` of a ring of rows of so many bytes into a staging buffer, from `to` on: where they end there.
-    fn copy_ring(&self, encoder: &mut wgpu::CommandEncoder, ring: Control, row: u64, (at, n): (u32, u32), staging: usize, to: u64) -> Result<u64> {
+    fn copy_ring(&self, encoder: &mut Encoder, ring: Control, row: u64, (at, n): (u32, u32), staging: usize, to: u64) -> Result<u64> {
         let ring = self.buffer(ring)?;
         let (start, bytes) = (u64::from(at % MOST) * row, u64::from(n) * row);
         // The ring may wrap within the chunk.
@@ -479,13 +592,13 @@ fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<L
         .collect()
 }
 
-fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
+pub(super) fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
     if constraint.is_some_and(|it| !it.goes_on()) {
         return Error::tokenizer("no token of this model goes on as the grammar wants it: allow other characters, or take another model");
     }
     Error::gpu("the model's logits are not numbers: its file is damaged, or this GPU computes wrongly; try lane exact")
 }
 
-fn rate(n: usize, ms: f64) -> f64 {
+pub(super) fn rate(n: usize, ms: f64) -> f64 {
     if ms > 0.0 { n as f64 * 1000.0 / ms } else { 0.0 }
 }

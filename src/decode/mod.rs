@@ -1,23 +1,31 @@
 //! Prefill and the decode loop. A step is planned once and re-encoded per token; the next token's id never leaves the GPU between two steps;
 //! the host records ahead and reads token ids one chunk late.
 
+mod adapters;
 mod bisect;
 mod chunk;
+mod company;
 mod generate;
+mod pool;
 mod prefill;
 mod profile;
 mod random;
 mod rebuild;
 mod reference;
 mod session;
+mod speculate;
 mod tune;
 pub mod twins;
+mod warm;
 
 pub use bisect::Compared;
 pub use chunk::MOST as RING;
+pub use company::{MOST_TOGETHER, Member, Stretch};
 pub use generate::{Extras, Logprobs, Outcome, Progress, Run, STATE_COPIES, Timings};
+pub use pool::Text;
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 pub use rebuild::Decided;
 pub use reference::TwinSession;
 pub use session::{SelfTest, Session, build_plans};
+pub use speculate::Speculate;
 pub use tune::{BUDGET_MS, Tuned};

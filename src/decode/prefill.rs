@@ -5,7 +5,7 @@ use bytemuck::{bytes_of, cast_slice};
 use super::session::{Encoded, Session, context_full};
 use crate::base::Cancel;
 use crate::error::{Error, Result};
-use crate::gpu::Pending;
+use crate::gpu::{Encoder, Pending};
 use crate::kernels::State;
 use crate::layout::{Control, Scratch};
 use crate::plan::{FEW, Pass, SHORT, Stage};
@@ -90,6 +90,22 @@ impl Session {
         Ok(last)
     }
 
+    /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.
+    pub(crate) fn reads_in_passes(&self, sequence: SequenceId, prompt: &[u32], afresh: bool) -> bool {
+        let known = if afresh { Ok(0) } else { self.known_prefix(sequence, prompt) };
+        let whole = !self.states.recurrent() && !self.is_long(prompt.len() as u32);
+        whole && known.is_ok_and(|known| prompt.len() - known > self.sizes().rows as usize)
+    }
+
+    /// Reads the first pass of what is not known of a prompt that is longer: how many tokens were known, and how many it has read.
+    pub(crate) async fn read_pass_of(&mut self, sequence: SequenceId, prompt: &[u32], afresh: bool, cancel: &Cancel) -> Result<(usize, usize)> {
+        let known = if afresh { 0 } else { self.known_prefix(sequence, prompt)? };
+        let rows = self.sizes().rows as usize;
+        self.rebuild(sequence, known, cancel).await?;
+        self.prefill(sequence, &prompt[known..known + rows], known as u32, cancel).await?;
+        Ok((known, rows))
+    }
+
     /// The pass that reads so many rows.
     fn pass_of(&self, rows: u32) -> Pass {
         match rows {
@@ -105,6 +121,7 @@ impl Session {
         let pass = if self.has(pass) { pass } else { Pass::Prefill };
         let count = rows.len() as u32;
         self.put(Control::Prefill, bytes_of(&State { pos, rows: count, slot, ..State::default() }))?;
+        self.put_last(State { pos, rows: count, slot, ..State::default() })?;
         self.put(Control::Tokens, cast_slice(rows))?;
         let mut encoder = self.gpu.encoder("prefill");
         self.record_steps(&mut encoder, self.steps(pass).iter().filter(|step| head || step.stage.reads_token()), count);
@@ -115,8 +132,16 @@ impl Session {
         Ok(Fence(at, self.gpu.map(&self.fences[at], 4, submission)))
     }
 
+    /// Tells what only a pass's last row goes through where it is, if there is such.
+    pub(super) fn put_last(&self, pass: State) -> Result<()> {
+        if self.layout().find(&Control::Last.into()).is_some() {
+            self.put(Control::Last, bytes_of(&pass.last()))?;
+        }
+        Ok(())
+    }
+
     /// Records steps of a pass over so many rows.
-    pub(super) fn record_steps<'a>(&self, encoder: &mut wgpu::CommandEncoder, steps: impl Iterator<Item = &'a Encoded>, rows: u32) {
+    pub(super) fn record_steps<'a>(&self, encoder: &mut Encoder, steps: impl Iterator<Item = &'a Encoded>, rows: u32) {
         let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         steps.for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows)));
     }

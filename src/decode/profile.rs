@@ -13,7 +13,7 @@ use crate::base::{Cancel, now_ms};
 use crate::error::Result;
 use crate::kernels::State;
 use crate::layout::Control;
-use crate::plan::{Choice, Grid, Pass, Stage, Step};
+use crate::plan::{Choice, FEW, Grid, Pass, Stage, Step};
 use crate::{check, kernels};
 
 /// One kernel, or one use of it, in a pass: of prefill, or a decode step.
@@ -61,7 +61,7 @@ pub struct PrefillRow {
     pub tops: f64,
 }
 
-/// How long a pass of few rows takes.
+/// How long a pass of few rows takes, or a decode step of so many, without what drafts and what moves the state on.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct RowsTime {
     /// Rows.
@@ -133,7 +133,7 @@ impl Session {
             let chosen = self.plans()[Pass::Decode].steps[steps[0]].variant;
             let bytes = steps.iter().map(|i| self.plans()[Pass::Decode].steps[*i].bytes_at(position)).sum::<u64>() / steps.len() as u64;
             for variant in choice.map_or_else(|| vec![chosen], |c| c.variants) {
-                let wrong = check::self_test(&self.gpu, &[variant]).await?.pop().map(|(_, how)| how);
+                let wrong = check::self_test(&self.gpu, &[(variant, &self.plans()[Pass::Decode].steps[steps[0]].overrides)]).await?.pop().map(|(_, how)| how);
                 self.select.try_out(Some((&operation, variant.name)));
                 let encoded = self.encode_some(&steps);
                 self.select.try_out(None);
@@ -180,7 +180,9 @@ impl Session {
         let pos = end - rows;
         self.ensure(end)?;
         let slot = self.states.vacate()? as u32;
-        self.put(Control::Prefill, bytes_of(&State { pos, rows, slot, ..State::default() }))?;
+        let state = State { pos, rows, slot, ..State::default() };
+        self.put(Control::Prefill, bytes_of(&state))?;
+        self.put_last(state)?;
         let uses = self.uses(Pass::Prefill, rows, |_| true).await?;
         let tops = |of: &Use, steps: &[usize]| steps.iter().map(|i| self.plans()[Pass::Prefill].steps[*i].operations(pos, rows)).sum::<f64>() / of.ms / 1e9;
         Ok(uses.into_iter().map(|(of, steps)| PrefillRow { tops: tops(&of, &steps), of }).collect())
@@ -192,8 +194,28 @@ impl Session {
         let slot = self.states.vacate()? as u32;
         let mut times = Vec::new();
         for rows in [1, 2, 4, 8].into_iter().filter(|rows| *rows <= end && self.has(Pass::Few)) {
-            self.put(Control::Prefill, bytes_of(&State { pos: end - rows, rows, slot, ..State::default() }))?;
+            let state = State { pos: end - rows, rows, slot, ..State::default() };
+            self.put(Control::Prefill, bytes_of(&state))?;
+            self.put_last(state)?;
             times.push(RowsTime { rows, ms: self.time(&self.steps(Pass::Few).iter().collect::<Vec<_>>(), rows, LEAST_MS).await? });
+        }
+        Ok(times)
+    }
+
+    /// Measures whole decode steps at `position` of one row and, where there are any, of several. It works in a slot that is nobody's: whoever had it
+    /// takes its state along.
+    pub async fn profile_steps(&mut self, position: u32) -> Result<Vec<RowsTime>> {
+        self.prepare_steps().await?;
+        self.ensure(position + FEW)?;
+        let slot = self.states.vacate()? as u32;
+        // Greedy ones; what ends a step would move it on.
+        let timed = |stage| matches!(stage, Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose);
+        let mut times = Vec::new();
+        for pass in [Pass::Decode].into_iter().chain(Pass::STEPS).filter(|pass| !self.steps(*pass).is_empty()) {
+            let rows = pass.rows(self.sizes());
+            self.put(Control::Decode, bytes_of(&State { pos: position, rows, limit: u32::MAX, slot, ..State::default() }))?;
+            let steps: Vec<_> = self.steps(pass).iter().filter(|step| timed(step.stage)).collect();
+            times.push(RowsTime { rows, ms: self.time(&steps, rows, LEAST_MS).await? });
         }
         Ok(times)
     }
@@ -248,7 +270,7 @@ impl Session {
     }
 
     /// The wall clock's time of that many passes, from an idle GPU to an idle GPU, ms.
-    async fn round(&self, steps: &[&Encoded], rows: u32, passes: usize) -> Result<f64> {
+    pub(super) async fn round(&self, steps: &[&Encoded], rows: u32, passes: usize) -> Result<f64> {
         let started = now_ms();
         self.repeat(steps, rows, passes, None);
         self.gpu.idle().await?;
@@ -317,7 +339,7 @@ impl Session {
         let usage = wgpu::BufferUsages::STORAGE;
         let data = self.gpu.buffer("stream", bytes, usage)?;
         let out = self.gpu.buffer("stream.sum", 4 * 256 * 4, usage)?;
-        let state = self.gpu.buffer_with("stream.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM);
+        let state = self.gpu.buffer_with("stream.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM)?;
         let variant = kernels::by_name("stream_read", "default")?;
         let words = bytes / 16;
         let buffers = [("state", state), ("data", data), ("sums", out)];

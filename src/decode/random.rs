@@ -21,33 +21,22 @@ const fn numbers(kind: WeightType) -> (u32, u32) {
     }
 }
 
-/// The same of `ws`: halves of a size that makes weights of a few hundredths, and where there are mins, mins in their middle.
-const fn scales(kind: WeightType) -> (u32, u32) {
-    let set = match kind {
-        WeightType::Q8_0 => 0x0c00_0c00,
-        WeightType::Q5_0 => 0x1800_1800,
-        WeightType::Q6K => 0x1400_1400,
-        WeightType::Q4K => 0x2800_1c00,
-        WeightType::Q5K => 0x2800_1800,
-        _ => 0x1c00_1c00,
-    };
-    (0x03ff_03ff, set)
-}
-
 impl Session {
     /// Fills all weights: matrices at random, norms with ones.
     pub async fn randomize(&self) -> Result<()> {
         let mut fills: Vec<(BufferId, (u32, u32))> = Vec::new();
         for part in self.model().matrices().iter().flat_map(|m| &m.parts) {
             fills.push((part.wq, numbers(part.kind)));
-            fills.extend(part.ws.map(|ws| (ws, scales(part.kind))));
+            // The lower bits of an exponent, or of a half's fraction.
+            let keep = if part.kind.scales() == "e" { 0x0303_0303 } else { 0x03ff_03ff };
+            fills.extend(part.ws.map(|ws| (ws, (keep & !part.kind.usual_scales(), part.kind.usual_scales()))));
         }
         let variant = kernels::by_name("random", "default")?;
-        let state = self.gpu.buffer_with("random.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM);
+        let state = self.gpu.buffer_with("random.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM)?;
         for (i, (id, (keep, set))) in fills.into_iter().enumerate() {
             let buffer = self.buffer_of(id);
             let fill = [(i as u32).wrapping_mul(0x0100_0193), keep, set, 0];
-            let params = self.gpu.buffer_with("random.params", bytes_of(&fill), wgpu::BufferUsages::UNIFORM);
+            let params = self.gpu.buffer_with("random.params", bytes_of(&fill), wgpu::BufferUsages::UNIFORM)?;
             // Numbers of a dispatch, not constants of the pipeline: one pipeline fills every buffer.
             let bound = self.gpu.bind("random", variant, &[], &[("state", state.clone()), ("params", params), ("words", buffer.clone())])?;
             let mut encoder = self.gpu.encoder("random");
@@ -59,8 +48,8 @@ impl Session {
         }
         for (id, source) in self.model().vectors() {
             let part = |part: &VectorPart| {
-                let one = part.tensor.as_ref().is_some_and(|name| !name.ends_with("bias"));
-                vec![f32::from(u8::from(one)); part.len]
+                let of_tensor = |name: &String| f32::from(u8::from(!name.ends_with("bias")));
+                vec![part.tensor.as_ref().map_or(part.fill, of_tensor); part.len]
             };
             let values: Vec<f32> = source.parts.iter().flat_map(part).collect();
             self.write_at(*id, 0, cast_slice(&values))?;

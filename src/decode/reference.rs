@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::kernels::{Caps, State};
 use crate::layout::{BufferId, Control, Layout, Name, Role, Scratch, Sizes};
-use crate::model::{self, Model, Reserve};
+use crate::model::{self, AskedPooling, Model, Reserve};
 use crate::plan::{Asked, Lane, Pass, Plans, Selector};
 use crate::sample::Sampling;
 use crate::weights;
@@ -28,7 +28,7 @@ impl TwinSession {
     pub async fn load(checkpoint: &Checkpoint, lane: Lane, rows: u32, capacity: u32, max_binding: u64) -> Result<Self> {
         let select = Selector::new(&Caps::least(), lane, None, &[])?;
         let mut layout = Layout::default();
-        let mut reserve = Reserve { max_binding, quantize: None, buffer: &mut |label, bytes| layout.weight(label, bytes) };
+        let mut reserve = Reserve { max_binding, quantize: None, pooling: AskedPooling::Auto, buffer: &mut |label, bytes| layout.weight(label, bytes) };
         let mut model = model::open(checkpoint, &mut reserve)?;
         model::read_rope_divisors(checkpoint, model.as_mut()).await?;
         let sizes = Sizes { rows, capacity, slots: 1, ring: super::RING };
@@ -89,6 +89,9 @@ impl TwinSession {
         for (i, pass) in tokens.chunks(self.sizes.rows as usize).enumerate() {
             let state = State { pos: from + i as u32 * self.sizes.rows, rows: pass.len() as u32, ..State::default() };
             self.write(Control::Prefill, bytemuck::bytes_of(&state))?;
+            if self.layout.find(&Control::Last.into()).is_some() {
+                self.write(Control::Last, bytemuck::bytes_of(&state.last()))?;
+            }
             self.write(Control::Tokens, cast_slice(pass))?;
             self.memory.run(&self.plans[Pass::Prefill], |_| true, pass.len() as u32)?;
         }

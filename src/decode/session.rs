@@ -12,15 +12,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Bound, Buffer, Gpu, Upload};
 use crate::grammar::{Constraint, Grammar, Vocabulary};
 use crate::kernels::{State, Variant};
-use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Scratch, Sizes};
-use crate::model::Model;
-use crate::plan::tuning::Known;
-use crate::plan::{Asked, Builder, GrammarRoom, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
+use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Scratch, Sizes, StateShape};
+use crate::model::{Model, Pooling};
+use crate::plan::tuning::{Known, LaneChoice};
+use crate::plan::{Adapters, Asked, Builder, GrammarRoom, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
 use crate::source::Files;
 use crate::state::{Saved, SequenceId, Settings, States};
 use crate::store::Writer;
 use crate::weights::Sink;
 
+use super::adapters::{Loaded, Voices};
 use super::chunk::MOST;
 use super::generate::{LOGPROBS_ROW, Outcome};
 
@@ -36,6 +37,9 @@ pub(super) struct Encoded {
     pub(super) grid: Grid,
 }
 
+/// The steps of each pass that is compiled.
+type Compiled = [Option<Vec<Encoded>>; Pass::ALL.len()];
+
 /// Weights, states, activations and the recorded plans of one loaded model.
 pub struct Session {
     pub(super) gpu: Rc<Gpu>,
@@ -48,12 +52,20 @@ pub struct Session {
     sizes: Sizes,
     context: u32,
     plans: Plans,
+    /// The plans with adapters, where there are any, the adapters, and whether what runs now has some.
+    adapted_plans: Plans,
+    pub(super) adapters: Loaded,
+    adapted: bool,
+    /// Buffers of the layout that are the model's own weights.
+    own_weights: usize,
     /// What the plan of a decode step has beyond what every answer needs: once somebody has asked for it.
     asked: Asked,
     /// The grammar and the tokens that are in the GPU's memory.
     resident: Option<(Rc<Grammar>, Rc<Vocabulary>)>,
     /// The plans that are compiled: prefill and decode, and once somebody has had time the passes of fewer rows.
-    encoded: [Option<Vec<Encoded>>; Pass::ALL.len()],
+    encoded: Compiled,
+    /// The same with adapters.
+    encoded_adapted: Compiled,
     /// Another one whenever plans or what is compiled of them become others, in whatever session.
     edition: u32,
     pub(super) staging: Vec<Buffer>,
@@ -63,6 +75,8 @@ pub struct Session {
     pub(super) self_tested: bool,
     /// How long a token took, for the next generation's chunks.
     pub(super) ms_a_token: Option<f64>,
+    /// The same of a step of several sequences.
+    pub(super) ms_a_step: Option<f64>,
     /// What sequences remember.
     pub(super) states: States,
     /// Whether the tables of rotations are those of texts longer than the model's original context.
@@ -84,17 +98,44 @@ pub struct SelfTest {
 
 /// A plan for each pass, and the buffers they need after the weights.
 pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked) -> Result<Plans> {
-    let mut of = |pass| build_plan(model, layout, select, sizes, pass, asked);
+    plans_with(model, layout, select, sizes, asked, None)
+}
+
+/// The same with adapters.
+fn plans_with(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked, adapters: Option<&Adapters>) -> Result<Plans> {
     // States are reserved by whoever comes first, as large as a prefill pass wants them.
-    Ok(Plans::new([of(Pass::Prefill)?, of(Pass::Short)?, of(Pass::Few)?, of(Pass::Decode)?]))
+    let mut plans = Vec::new();
+    for pass in Pass::ALL {
+        // A recurrent state cannot be cut back to before a draft that was wrong; numbers by layer and token are read of one row.
+        let recurrent = layout.specs().iter().any(|spec| matches!(spec.state, Some(StateShape::Recurrent { .. })));
+        // A model that pools reads texts, and writes nothing.
+        let reads_alone = model.config().pooling.is_some() && pass != Pass::Prefill;
+        plans.push(if reads_alone || pass.is_step_of_rows() && (recurrent || model.config().per_layer.is_some()) {
+            Plan::default()
+        } else {
+            build_plan(model, layout, select, sizes, pass, asked, adapters)?
+        });
+    }
+    Ok(Plans::new(plans))
 }
 
 /// The plan of one pass.
-pub(super) fn build_plan(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, pass: Pass, asked: Asked) -> Result<Plan> {
-    let mut b = Builder::new(layout, select, sizes, pass);
+pub(super) fn build_plan(
+    model: &dyn Model,
+    layout: &mut Layout,
+    select: &Selector,
+    sizes: Sizes,
+    pass: Pass,
+    asked: Asked,
+    adapters: Option<&Adapters>,
+) -> Result<Plan> {
+    let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters);
+    if pass.is_step_of_rows() {
+        b.draft()?;
+    }
     model.layers(&mut b)?;
     let logits = model.head(&mut b)?;
-    if pass == Pass::Decode {
+    if pass == Pass::Decode || pass.is_step_of_rows() {
         b.sample(logits, model.config().vocab, asked)?;
     }
     let plan = b.finish();
@@ -133,13 +174,19 @@ impl Session {
             sizes,
             context,
             plans: Plans::default(),
+            adapted_plans: Plans::default(),
+            adapters: Loaded::default(),
+            adapted: false,
+            own_weights: weights,
             asked: Asked::default(),
             resident: None,
             encoded: Default::default(),
+            encoded_adapted: Default::default(),
             edition: 0,
             staging,
             self_tested: false,
             ms_a_token: None,
+            ms_a_step: None,
             interrupted: None,
             long: false,
         };
@@ -164,11 +211,22 @@ impl Session {
     fn plan(&mut self) -> Result<()> {
         self.edition = next_edition();
         self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked)?;
+        let adapters = self.adapters.plan.as_ref();
+        self.adapted_plans = match adapters {
+            Some(_) => plans_with(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked, adapters)?,
+            None => Plans::default(),
+        };
         self.make_buffers()?;
-        let compiled: Vec<Pass> = Pass::ALL.into_iter().filter(|pass| matches!(pass, Pass::Prefill | Pass::Decode) || self.has(*pass)).collect();
-        for pass in compiled {
+        let has = |compiled: &Compiled, pass: Pass| matches!(pass, Pass::Prefill | Pass::Decode) || compiled[pass as usize].is_some();
+        for pass in Pass::ALL.into_iter().filter(|pass| has(&self.encoded, *pass)).collect::<Vec<_>>() {
             let encoded = self.encode(&self.plans[pass])?;
             self.encoded[pass as usize] = Some(encoded);
+        }
+        if self.adapters.plan.is_some() {
+            for pass in Pass::ALL.into_iter().filter(|pass| has(&self.encoded_adapted, *pass)).collect::<Vec<_>>() {
+                let encoded = self.encode(&self.adapted_plans[pass])?;
+                self.encoded_adapted[pass as usize] = Some(encoded);
+            }
         }
         Ok(())
     }
@@ -180,7 +238,12 @@ impl Session {
                 *buffer = self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec))?;
             }
         }
-        for spec in &self.layout.specs()[self.buffers.len()..] {
+        self.make_buffers_of(self.layout.specs().len())
+    }
+
+    /// Makes buffers that are not there yet, of the layout's first so many.
+    fn make_buffers_of(&mut self, n: usize) -> Result<()> {
+        for spec in &self.layout.specs()[self.buffers.len()..n] {
             self.buffers.push(self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec))?);
         }
         Ok(())
@@ -263,6 +326,7 @@ impl Session {
     pub(super) fn enter(&mut self, sequence: SequenceId) -> Result<u32> {
         self.ensure(self.states.history(sequence)?.len() as u32)?;
         let slot = self.states.enter(sequence)?;
+        self.voice_of(&[sequence])?;
         self.rotate_long(self.states.is_long(sequence)?)?;
         Ok(slot as u32)
     }
@@ -278,12 +342,64 @@ impl Session {
 
     /// The steps of a pass that is compiled; none of one that is not.
     pub(super) fn steps(&self, pass: Pass) -> &[Encoded] {
-        self.encoded[pass as usize].as_deref().unwrap_or_default()
+        self.compiled()[pass as usize].as_deref().unwrap_or_default()
     }
 
     /// Whether a pass is compiled.
     pub fn has(&self, pass: Pass) -> bool {
-        self.encoded[pass as usize].is_some()
+        self.compiled()[pass as usize].is_some()
+    }
+
+    /// What is compiled of what runs now: with adapters, or without.
+    fn compiled(&self) -> &Compiled {
+        if self.adapted { &self.encoded_adapted } else { &self.encoded }
+    }
+
+    fn compiled_mut(&mut self) -> &mut Compiled {
+        if self.adapted { &mut self.encoded_adapted } else { &mut self.encoded }
+    }
+
+    /// Forgets adapters and all that was made for them. What is their room is reserved after the model's weights.
+    pub(super) fn forget_adapters(&mut self) {
+        self.adapters = Loaded::default();
+        (self.adapted, self.adapted_plans, self.encoded_adapted) = (false, Plans::default(), Default::default());
+        self.layout.truncate(self.own_weights);
+        self.weights = self.own_weights;
+    }
+
+    /// Room for what adapters add to a matrix: A, B, and where rows find theirs.
+    pub(super) fn reserve_adapter(&mut self, matrix: &str, bytes: [u64; 3]) -> [BufferId; 3] {
+        let mut room = |what: &str, bytes| self.layout.weight(format!("{matrix}.lora_{what}"), bytes);
+        let [a, b, at] = bytes;
+        let reserved = [room("a", a), room("b", b), room("at", at)];
+        self.weights = self.layout.specs().len();
+        reserved
+    }
+
+    /// Plans with these adapters beside the plans without, and makes their buffers.
+    pub(super) fn adopt_adapters(&mut self, adapters: Loaded) -> Result<()> {
+        self.adapters = adapters;
+        self.buffers.truncate(self.own_weights);
+        self.make_buffers_of(self.weights)?;
+        self.lay_out(self.sizes)
+    }
+
+    /// The kernels of adapters must pass the self-test, where others had to.
+    pub(super) async fn test_adapters(&mut self) -> Result<()> {
+        if !self.self_tested || self.adapters.plan.is_none() {
+            return Ok(());
+        }
+        let wrong: Vec<_> = self.self_test().await?.wrong.into_iter().map(|(variant, how)| format!("{variant}: {how}")).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(Error::gpu(format!("this GPU or its driver computes adapters wrongly: {}", wrong.join("; ")))) }
+    }
+
+    /// Whose adapters rows have from now on.
+    pub(super) fn speak(&mut self, voices: Voices) -> Result<()> {
+        let adapted = voices.iter().any(|row| row[0] != 0);
+        if self.adapted != adapted {
+            (self.adapted, self.edition) = (adapted, next_edition());
+        }
+        if adapted { self.put(Control::Voices, cast_slice(&voices)) } else { Ok(()) }
     }
 
     /// The same number as before where neither plans nor what is compiled of them have changed since.
@@ -298,20 +414,35 @@ impl Session {
 
     /// Compiles short passes and those of few rows, which are used from then on: for idle time, as nothing needs them. They must pass the self-test.
     pub async fn prepare_few(&mut self) -> Result<()> {
-        let later: Vec<Pass> = Pass::ALL.into_iter().filter(|pass| !self.has(*pass)).collect();
+        self.prepare_passes(&[Pass::Short, Pass::Few]).await
+    }
+
+    /// Compiles steps of several rows, where there are any.
+    pub(super) async fn prepare_steps(&mut self) -> Result<()> {
+        self.prepare_passes(&Pass::STEPS).await
+    }
+
+    /// Compiles passes that are not there yet; those that do not pass the self-test are not there afterwards.
+    pub(super) async fn prepare_passes(&mut self, passes: &[Pass]) -> Result<()> {
+        let later: Vec<Pass> = passes.iter().copied().filter(|pass| !self.has(*pass) && !self.plans()[*pass].steps.is_empty()).collect();
         if later.is_empty() {
             return Ok(());
         }
         self.edition = next_edition();
         for pass in &later {
-            let encoded = self.encode(&self.plans[*pass])?;
-            self.encoded[*pass as usize] = Some(encoded);
+            let encoded = self.encode(&self.plans()[*pass])?;
+            self.compiled_mut()[*pass as usize] = Some(encoded);
         }
         let test = if self.self_tested { self.self_test().await } else { Ok(SelfTest::default()) };
         if !matches!(&test, Ok(test) if test.wrong.is_empty()) {
-            later.iter().for_each(|pass| self.encoded[*pass as usize] = None);
+            later.iter().for_each(|pass| self.compiled_mut()[*pass as usize] = None);
         }
         test.map(drop)
+    }
+
+    /// Whether steps may have several rows: those are compiled, and the model's states can be cut back.
+    pub(super) fn speculates(&self) -> bool {
+        Pass::STEPS.iter().all(|pass| !self.steps(*pass).is_empty())
     }
 
     /// What is known of this device.
@@ -323,16 +454,43 @@ impl Session {
     pub async fn self_test(&mut self) -> Result<SelfTest> {
         let started = now_ms();
         self.self_tested = true;
-        let mut variants: Vec<&'static Variant> = Vec::new();
-        for step in Pass::ALL.into_iter().filter(|pass| self.has(*pass)).flat_map(|pass| &self.plans[pass].steps) {
-            if !variants.contains(&step.variant) && !self.select.known().proven.contains(&step.variant.to_string()) {
-                variants.push(step.variant);
+        let blocks = |step: &Step| step.overrides.iter().find(|o| o.0 == "KB").map_or(0, |o| o.1 as u32);
+        // A longer row than those that have passed is another thing to try.
+        let name = |step: &Step| format!("{} KB={}", step.variant, blocks(step));
+        let mut steps: Vec<&Step> = Vec::new();
+        let plain = Pass::ALL.into_iter().filter(|pass| self.encoded[*pass as usize].is_some()).flat_map(|pass| &self.plans[pass].steps);
+        let adapted = Pass::ALL.into_iter().filter(|pass| self.encoded_adapted[*pass as usize].is_some()).flat_map(|pass| &self.adapted_plans[pass].steps);
+        for step in plain.chain(adapted) {
+            match steps.iter_mut().find(|other| other.variant == step.variant) {
+                Some(other) if blocks(other) >= blocks(step) => {}
+                Some(other) => *other = step,
+                None => steps.push(step),
             }
         }
+        steps.retain(|step| !self.select.known().proven.contains(&name(step)));
+        let variants: Vec<check::Tried<'_>> = steps.iter().map(|step| (step.variant, &step.overrides[..])).collect();
         let wrong = if variants.is_empty() { Vec::new() } else { check::self_test(&self.gpu, &variants).await? };
-        let good = variants.iter().filter(|v| wrong.iter().all(|(w, _)| w != *v));
-        self.select.prove(good.map(ToString::to_string));
-        Ok(SelfTest { checked: variants.len(), wrong, ms: now_ms() - started })
+        let good: Vec<String> = steps.iter().filter(|s| wrong.iter().all(|(w, _)| *w != s.variant)).map(|step| name(step)).collect();
+        let checked = variants.len();
+        self.select.prove(good.into_iter());
+        Ok(SelfTest { checked, wrong, ms: now_ms() - started })
+    }
+
+    /// Whether the model writes: others make one row of each text.
+    pub fn writes(&self) -> bool {
+        self.model.config().pooling.is_none()
+    }
+
+    /// The same as an error.
+    pub(crate) fn must_write(&self, what: &str) -> Result<()> {
+        let (does, call) = match self.model.config().pooling {
+            None => return Ok(()),
+            Some(Pooling::Rank) => ("judges documents", "rerank"),
+            Some(_) => ("makes embeddings", "embed"),
+        };
+        Err(Error::unsupported(format!(
+            "{what}: this model {does} and does not write: call {call}, load a model that writes, or this one with pooling \"none\" where it has a head"
+        )))
     }
 
     /// The device.
@@ -347,9 +505,13 @@ impl Session {
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
-    /// A plan for each pass.
+    /// A plan for each pass of what runs now: with adapters, or without.
     pub fn plans(&self) -> &Plans {
-        &self.plans
+        if self.adapted { &self.adapted_plans } else { &self.plans }
+    }
+    /// What the plans of what runs now have of adapters.
+    pub(super) fn adapters_now(&self) -> Option<&Adapters> {
+        self.adapters.plan.as_ref().filter(|_| self.adapted)
     }
     /// What sequences remember.
     pub fn states(&self) -> &States {
@@ -402,10 +564,15 @@ impl Session {
         self.select.lane()
     }
 
+    /// Why the lane is what it is, where nobody asked for it.
+    pub fn lane_choice(&self) -> Option<&LaneChoice> {
+        self.select.lane_choice()
+    }
+
     /// Writes into a buffer by id; ordered before the next submission.
     pub(super) fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
         let buffer = self.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
-        self.gpu.queue().write_buffer(buffer.raw(), offset, bytes);
+        self.gpu.write(buffer, offset, bytes);
         Ok(())
     }
 
@@ -456,15 +623,24 @@ impl Session {
         Ok(())
     }
 
+    /// Makes passes wide enough for texts of so many positions that are read whole; the states have room for them.
+    pub(super) fn widen(&mut self, rows: u32) -> Result<()> {
+        let rows = rows.next_multiple_of(512).min(self.sizes.capacity).min(self.context);
+        self.lay_out(Sizes { rows, ..self.sizes })
+    }
+
     /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.
     pub async fn warm_up(&self) -> Result<()> {
         let done = State { done: 1, rows: 1, ..State::default() };
         self.put(Control::Prefill, bytes_of(&done))?;
-        self.put(Control::Decode, bytes_of(&done))?;
+        self.put_last(done)?;
+        if self.writes() {
+            self.put(Control::Decode, bytes_of(&done))?;
+        }
         let mut encoder = self.gpu.encoder("warm up");
         {
             let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in self.encoded.iter().flatten().flatten() {
+            for step in self.encoded.iter().chain(&self.encoded_adapted).flatten().flatten() {
                 self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
             }
         }

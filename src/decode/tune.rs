@@ -45,6 +45,9 @@ impl Session {
     pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
         let started = now_ms();
         let mut tuned = Tuned::default();
+        if !self.writes() {
+            return Ok(tuned);
+        }
         let mut choices: Vec<(Choice, Vec<usize>)> = Vec::new();
         for (i, step) in self.plans()[Pass::Decode].steps.iter().enumerate() {
             let Some(choice) = &step.choice else { continue };
@@ -117,7 +120,7 @@ impl Session {
     /// Those steps of a decode plan, as the selector would choose them now, ready to run.
     pub(super) fn encode_some(&mut self, steps: &[usize]) -> Result<Vec<Encoded>> {
         let mut layout = self.layout().clone();
-        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.asked())?;
+        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.asked(), self.adapters_now())?;
         steps.iter().map(|i| self.encode_step(&plan.steps[*i])).collect()
     }
 }

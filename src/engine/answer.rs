@@ -1,19 +1,100 @@
 //! One request's answer: from the prompt to the pieces of text, over losses of the device and of a full context.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
 
+use super::output::{Listens, Output};
 use super::recover::Losses;
-use super::{
-    Delta, Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, Scored, StopScanner, TokenLogprobs, rendered_prompt,
-};
+use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, rendered_prompt};
 use crate::base::options::Options as _;
-use crate::base::{Cancel, Phase, Progress, now_ms};
-use crate::decode::{self, Extras, Logprobs, Outcome, Run, Timings};
+use crate::base::{Cancel, now_ms};
+use crate::decode::{self, Extras, Outcome, Run, Timings};
 use crate::error::{Error, ErrorKind, Result};
+use crate::grammar::{Compiled, Constraint};
 use crate::sample::{Sampling, SamplingOptions};
 use crate::state::SequenceId;
-use crate::text::calls::{self, Parser, Part};
-use crate::text::{StreamDecoder, Tokenizer};
+use crate::text::calls::{self, Parser};
+
+/// The bias of a token that is never to be written: finite, and below every logit.
+const NEVER: f32 = -1e30;
+
+/// An answer under way: parts of it come one after the other, by itself or in company, and make one text.
+pub(super) struct Answer<'a> {
+    pub request: Cow<'a, Request>,
+    pub cancel: Cancel,
+    pub out: Output<'a>,
+    pub sequence: SequenceId,
+    /// The text so far.
+    pub prompt: Vec<u32>,
+    prompt_tokens: usize,
+    /// How many of its first tokens a shift keeps.
+    kept: usize,
+    shifts: u32,
+    seed: u64,
+    /// Ids that end it.
+    stop: Vec<u32>,
+    pub sampling: Sampling,
+    bias: Vec<(u32, f32)>,
+    constraint: Option<Constraint>,
+    grammar: Option<Compiled>,
+    /// Whether what the cache holds of the prompt is read again.
+    pub afresh: bool,
+    /// Whether the text ends with a token that was sampled just before.
+    pub resumed: bool,
+    pub complete: bool,
+    /// Whether others were answered meanwhile.
+    pub in_company: bool,
+    pub outcome: Outcome,
+    /// What reading the prompt took before the last part of it, ms.
+    pub reading_ms: f64,
+    /// When it was asked for, ms.
+    pub began: f64,
+    pub losses: Losses,
+    logits: Option<Vec<f32>>,
+    all_logits: Option<Vec<Vec<f32>>>,
+}
+
+impl Answer<'_> {
+    /// Tokens that are still asked for.
+    fn wanted(&self) -> u32 {
+        self.request.max_tokens.unwrap_or(u32::MAX) - self.outcome.tokens.len() as u32
+    }
+
+    /// Whether the model has ended it.
+    fn stopped_itself(&self) -> bool {
+        self.outcome.tokens.last().is_some_and(|id| self.stop.contains(id))
+    }
+
+    /// What had come when the device was lost: the text goes on behind it.
+    pub fn interrupted(&mut self, part: Outcome) {
+        self.prompt.extend_from_slice(&part.tokens);
+        self.outcome = std::mem::take(&mut self.outcome).and(self.losses.charged(part));
+        self.resumed = true;
+    }
+
+    /// Whether nothing of a token depends on more than its logits, its place and its own parameters of sampling, so that it can be chosen beside those of
+    /// others. Of penalties, bias, log probabilities, grammars and drafts that are always wanted there is room for one answer's alone.
+    pub fn may_stand_beside(&self) -> bool {
+        let plain = !self.sampling.penalizes() && self.bias.is_empty() && self.request.logprobs.is_none() && self.constraint.is_none();
+        plain && self.request.speculate != decode::Speculate::Always
+    }
+
+    /// Whether its text has an adapter.
+    pub fn adapted(&self) -> bool {
+        self.request.adapter.as_ref().is_some_and(|asked| asked.scale != 0.0)
+    }
+
+    /// In company by the clock: the times of parts leave out those of others.
+    fn timings(&self) -> Timings {
+        let timings = self.outcome.timings;
+        let Some((first, last)) = self.out.times.filter(|_| self.in_company) else { return timings };
+        let sampled = self.outcome.tokens.len().saturating_sub(1);
+        let (prefill_ms, decode_ms) = (timings.prefill_ms + self.reading_ms, last - first);
+        let read = self.prompt_tokens - self.outcome.known.saturating_sub(self.out.read).min(self.prompt_tokens);
+        let rate = |n: usize, ms: f64| if ms > 0.0 { n as f64 * 1000.0 / ms } else { 0.0 };
+        let (prefill_tok_s, decode_tok_s) = (rate(read, prefill_ms), rate(sampled, decode_ms));
+        Timings { prefill_ms, ttft_ms: first - self.began, decode_ms, prefill_tok_s, decode_tok_s, ..timings }
+    }
+}
 
 impl Engine {
     /// Answers one request; `on_event` hears of each piece as it arrives. Cancelling ends it with what there is and [`FinishReason::Abort`].
@@ -21,10 +102,22 @@ impl Engine {
     /// Where the device is lost on the way, the model is loaded again onto another and the answer goes on from where it was, with the same text;
     /// a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
     pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
+        let sequence = self.sequence_for(request, &[])?;
+        let listens = Box::new(|event: Event<'_>| on_event(event));
+        let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, sequence).await?;
+        while !answer.complete {
+            self.go_on(&mut answer, &|| false).await?;
+        }
+        self.end(answer).await
+    }
+
+    /// Everything that comes before the first token, but for reading the prompt.
+    pub(super) async fn begin<'a>(&mut self, request: Cow<'a, Request>, on_event: Listens<'a>, cancel: &Cancel, sequence: SequenceId) -> Result<Answer<'a>> {
+        let began = now_ms();
         request.check()?;
-        let on_event = RefCell::new(on_event);
-        let on_event = |event: Event<'_>| (on_event.borrow_mut())(event);
-        let progress = |progress| on_event(Event::Progress(progress));
+        self.session.must_write("generate")?;
+        let mut out = Output::new(&self.tokenizer, on_event);
+        let progress = |progress| out.progress(progress);
         let mut losses = Losses::default();
         if let Some(lost) = self.lost() {
             match self.survive(lost, &mut losses, &progress, cancel).await {
@@ -33,10 +126,9 @@ impl Engine {
                 recovered => recovered?,
             }
         }
-        let sequence = SequenceId(request.conversation);
-        let (mut prompt, rendered) = rendered_prompt(&self.tokenizer, &self.template, request)?;
+        let (mut prompt, rendered) = rendered_prompt(&self.tokenizer, &self.template, &request)?;
         let context = self.session.context();
-        let kept = if request.overflow == Overflow::Shift { self.kept(request, &prompt)? } else { 0 };
+        let kept = if request.overflow == Overflow::Shift { self.kept(&request, &prompt)? } else { 0 };
         let mut shifts = 0;
         if prompt.len() as u32 >= context {
             if request.overflow == Overflow::Error || kept + 2 > context as usize {
@@ -57,96 +149,141 @@ impl Engine {
         };
         let stop = if request.ignore_eos { Vec::new() } else { self.tokenizer.eos_ids().to_vec() };
         let wanted = SamplingOptions { seed, ..request.sampling() };
-        let bias = self.bias(request)?;
-        let sampling = Sampling::new(&wanted, &stop, decode::RING)?;
+        let bias = self.bias(&request)?;
+        let sampling = wanted.parameters(&stop, decode::RING)?;
         let (logits, all_logits) = loop {
-            match self.score(request, &prompt, cancel).await {
+            match self.score(&request, sequence, &prompt, cancel).await {
                 Err(e) => self.survive(e, &mut losses, &progress, cancel).await?,
                 Ok(scores) => break scores,
             }
         };
 
-        let (mut constraint, grammar) = self.constraint(request, rendered.as_deref()).await?.unzip();
-        let tokenizer = self.tokenizer.clone();
-        let reading = rendered.map(|prompt| Parser::new(self.read_as(request, constraint.is_some()), calls::tools(request.offered()), &prompt));
-        let mut out = Output {
-            reading,
-            decoder: tokenizer.stream(),
-            scanner: StopScanner::new(&request.stop),
-            text: String::new(),
-            failure: None,
-            stop: &stop,
-            tokenizer: &tokenizer,
-            logprobs: request.logprobs.map(|_| Vec::new()),
-            on_event: &on_event,
+        let (constraint, grammar) = self.constraint(&request, rendered.as_deref()).await?.unzip();
+        let reading = rendered.map(|prompt| Parser::new(self.read_as(&request, constraint.is_some()), calls::tools(request.offered()), &prompt));
+        out.expect(reading, &request.stop, &stop, request.logprobs.is_some());
+        Ok(Answer {
+            cancel: cancel.clone(),
+            sequence,
+            prompt_tokens: prompt.len(),
+            prompt,
+            kept,
+            shifts,
+            seed,
+            stop,
+            sampling,
+            bias,
+            constraint,
+            grammar,
+            afresh: !request.reuse,
+            resumed: false,
+            complete: false,
+            in_company: false,
+            outcome: Outcome::default(),
+            reading_ms: 0.0,
+            began,
+            losses,
+            logits,
+            all_logits,
+            out,
+            request,
+        })
+    }
+
+    /// How many tokens an answer may sample now.
+    pub(super) fn limit(&self, answer: &Answer<'_>) -> u32 {
+        let read = answer.prompt.len() as u32;
+        // Where positions beyond are rotated otherwise, everything is read again before they are.
+        let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(read));
+        answer.wanted().min(self.session.context() - read).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
+    }
+
+    /// Goes on with an answer by itself until it is complete, or until `pause` where that may be.
+    pub(super) async fn go_on(&mut self, answer: &mut Answer<'_>, pause: &dyn Fn() -> bool) -> Result<()> {
+        let limit = self.limit(answer);
+        let Answer { sequence, sampling, afresh, resumed, cancel, request, .. } = answer;
+        let extras = Extras { bias: &answer.bias, answered: answer.outcome.tokens.len(), logprobs: request.logprobs.is_some() };
+        let run = Run {
+            sequence: *sequence,
+            prompt: &answer.prompt,
+            sampling: *sampling,
+            limit,
+            afresh: *afresh,
+            resumed: *resumed,
+            extras,
+            constraint: answer.constraint.as_mut(),
+            chunk: self.options.chunk,
+            speculate: request.speculate,
+            pause,
         };
-        let prompt_tokens = prompt.len();
-        let mut outcome = Outcome::default();
-        let mut resumed = false;
-        loop {
-            let room = context - prompt.len() as u32;
-            let wanted = request.max_tokens.unwrap_or(u32::MAX) - outcome.tokens.len() as u32;
-            // Where positions beyond are rotated otherwise, everything is read again before they are.
-            let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(prompt.len() as u32));
-            let limit = wanted.min(room).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX));
-            let extras = Extras { bias: &bias, answered: outcome.tokens.len(), logprobs: request.logprobs.is_some() };
-            let chunk = self.options.chunk;
-            let run = Run { sequence, prompt: &prompt, sampling, limit, afresh: !request.reuse, resumed, extras, constraint: constraint.as_mut(), chunk };
-            let started = now_ms();
-            let part = match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
-                Err(e) if e.kind() == ErrorKind::Aborted => break,
-                Err(e) => {
-                    // What had come goes on as if nothing had been in between.
-                    if let Some(part) = self.session.take_interrupted() {
-                        prompt.extend_from_slice(&part.tokens);
-                        outcome = outcome.and(losses.charged(part));
-                        resumed = true;
-                    } else {
-                        losses.ms += now_ms() - started;
-                    }
-                    if cancel.is_cancelled() || outcome.tokens.last().is_some_and(|id| stop.contains(id)) {
-                        break;
-                    }
-                    match self.survive(e, &mut losses, &progress, cancel).await {
-                        Err(e) if e.kind() == ErrorKind::Aborted => break,
-                        recovered => recovered?,
-                    }
-                    losses.charge(&mut outcome);
-                    continue;
+        let started = now_ms();
+        let out = &mut answer.out;
+        match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
+            Ok(part) => self.took(answer, part, limit),
+            Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,
+            Err(e) => {
+                // What had come goes on as if nothing had been in between.
+                if let Some(part) = self.session.take_interrupted() {
+                    answer.interrupted(part);
+                } else {
+                    answer.losses.ms += now_ms() - started;
                 }
-                Ok(part) => losses.charged(part),
-            };
-            resumed = false;
-            let stretched = part.tokens.len() as u32 == limit && limit < wanted.min(room);
-            let full = part.tokens.len() as u32 == room && wanted > room;
-            let ended = out.stopped() || out.failure.is_some() || part.tokens.last().is_some_and(|id| stop.contains(id));
-            prompt.extend_from_slice(&part.tokens);
-            outcome = outcome.and(part);
-            if stretched && !ended && !cancel.is_cancelled() {
-                continue;
+                if answer.cancel.is_cancelled() || answer.stopped_itself() {
+                    answer.complete = true;
+                    return Ok(());
+                }
+                let Answer { losses, out, cancel, .. } = answer;
+                match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
+                    Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,
+                    recovered => {
+                        recovered?;
+                        answer.losses.charge(&mut answer.outcome);
+                    }
+                }
             }
-            if !full || ended || cancel.is_cancelled() || request.overflow == Overflow::Error {
-                break;
-            }
-            prompt = shifted(&prompt, kept, context as usize);
-            shifts += 1;
         }
-        out.finish()?;
-        let ended = out.stopped() || outcome.tokens.last().is_some_and(|id| stop.contains(id));
-        let finish_reason = if ended {
+        Ok(())
+    }
+
+    /// A part of an answer has come, of which at most `limit` tokens could.
+    pub(super) fn took(&self, answer: &mut Answer<'_>, part: Outcome, limit: u32) {
+        let context = self.session.context();
+        let (room, wanted) = (context - answer.prompt.len() as u32, answer.wanted());
+        let part = answer.losses.charged(part);
+        let sampled = part.tokens.len() as u32;
+        let stretched = sampled == limit && limit < wanted.min(room);
+        let full = sampled == room && wanted > room;
+        answer.prompt.extend_from_slice(&part.tokens);
+        answer.outcome = std::mem::take(&mut answer.outcome).and(part);
+        let ended = answer.out.stopped() || answer.out.failure.is_some() || answer.stopped_itself() || answer.cancel.is_cancelled();
+        answer.resumed = !ended && sampled < limit && sampled > 0;
+        if ended || answer.resumed || stretched {
+            answer.complete = ended;
+        } else if full && answer.request.overflow == Overflow::Shift {
+            answer.prompt = shifted(&answer.prompt, answer.kept, context as usize);
+            answer.shifts += 1;
+        } else {
+            answer.complete = true;
+        }
+    }
+
+    /// What an answer that is complete has come to.
+    pub(super) async fn end(&mut self, mut answer: Answer<'_>) -> Result<Generation> {
+        answer.out.finish()?;
+        let finish_reason = if answer.out.stopped() || answer.stopped_itself() {
             FinishReason::Stop
-        } else if cancel.is_cancelled() {
+        } else if answer.cancel.is_cancelled() {
             FinishReason::Abort
         } else {
             FinishReason::Length
         };
-        let (text, logprobs) = (out.text, out.logprobs);
+        let timings = Timings { load_ms: self.load_ms, ..answer.timings() };
+        let Answer { request, mut losses, cancel, out, prompt, outcome, .. } = answer;
         let profile = match request.profile {
             true => {
-                let position = (prompt.len() as u32).min(context - 1);
+                let position = (prompt.len() as u32).min(self.session.context() - 1);
                 loop {
                     match self.profile(position).await {
-                        Err(e) => self.survive(e, &mut losses, &progress, cancel).await?,
+                        Err(e) => self.survive(e, &mut losses, &|progress| out.progress(progress), &cancel).await?,
                         Ok(rows) => break Some(rows),
                     }
                 }
@@ -154,23 +291,25 @@ impl Engine {
             false => None,
         };
         Ok(Generation {
-            text,
+            text: out.text,
             tokens: outcome.tokens,
-            logprobs,
-            prompt_tokens,
-            cached_tokens: outcome.known,
-            shifts,
+            logprobs: out.logprobs,
+            prompt_tokens: answer.prompt_tokens,
+            cached_tokens: outcome.known.saturating_sub(out.read),
+            shifts: answer.shifts,
             recoveries: losses.count,
             finish_reason,
-            seed,
-            grammar,
-            timings: Timings { load_ms: self.load_ms, ..outcome.timings },
+            seed: answer.seed,
+            grammar: answer.grammar,
+            timings,
             counters: GenerationCounters::new(outcome.counters, outcome.prefill_submits),
+            drafted_tokens: outcome.drafted,
+            accepted_tokens: outcome.accepted,
             adapter: self.session.gpu().caps().into(),
             plan: self.plan_name(),
             profile,
-            logits,
-            all_logits,
+            logits: answer.logits,
+            all_logits: answer.all_logits,
         })
     }
 
@@ -182,7 +321,9 @@ impl Engine {
                 return Err(Error::bad_option(format!("logitBias names token {id}, but the model has only {vocab}")));
             }
         }
-        Ok(request.logit_bias.iter().map(|(id, bias)| (*id, *bias)).collect())
+        let asked = request.logit_bias.iter().map(|(id, bias)| (*id, *bias));
+        let never = self.tokenizer.suppressed_ids().iter().filter(|id| (**id as usize) < vocab).map(|id| (*id, NEVER));
+        Ok(asked.chain(never).collect())
     }
 
     /// How many tokens of the prompt a shift keeps at its beginning: of messages what comes before the first user's text, otherwise the first token.
@@ -205,8 +346,7 @@ impl Engine {
     }
 
     /// Logits of the prompt's positions, where asked for: up to `logits_from` by prefill, the later ones by the decode step.
-    async fn score(&mut self, request: &Request, prompt: &[u32], cancel: &Cancel) -> Result<(Option<Vec<f32>>, Option<Vec<Vec<f32>>>)> {
-        let sequence = SequenceId(request.conversation);
+    async fn score(&mut self, request: &Request, sequence: SequenceId, prompt: &[u32], cancel: &Cancel) -> Result<(Option<Vec<f32>>, Option<Vec<Vec<f32>>>)> {
         if let Some(from) = request.logits_from {
             let from = from as usize;
             if from >= prompt.len() {
@@ -238,105 +378,6 @@ impl Engine {
 fn shifted(ids: &[u32], kept: usize, context: usize) -> Vec<u32> {
     let younger = (context - kept).div_ceil(2);
     [&ids[..kept], &ids[ids.len() - younger.min(ids.len() - kept)..]].concat()
-}
-
-/// The text side of a running generation.
-struct Output<'a> {
-    /// Tells an answer to messages apart.
-    reading: Option<Parser>,
-    decoder: StreamDecoder,
-    scanner: StopScanner,
-    text: String,
-    failure: Option<Error>,
-    stop: &'a [u32],
-    tokenizer: &'a Tokenizer,
-    /// Those of all tokens, where they are asked for.
-    logprobs: Option<Vec<TokenLogprobs>>,
-    on_event: &'a dyn Fn(Event<'_>),
-}
-
-impl Output<'_> {
-    /// Hears what the session does; false ends the generation.
-    fn hear(&mut self, step: decode::Progress<'_>) -> bool {
-        match step {
-            decode::Progress::Tokens { ids, logprobs } => return self.push(ids, logprobs),
-            decode::Progress::Read { read, total } => (self.on_event)(Event::Progress(Progress::new(Phase::Prompt, read as u64, total as u64))),
-        }
-        true
-    }
-
-    /// Takes new ids; false ends the generation.
-    fn push(&mut self, ids: &[u32], logprobs: &[Logprobs]) -> bool {
-        let mut piece = String::new();
-        let (mut text, mut parts) = (String::new(), Vec::new());
-        for id in ids.iter().take_while(|id| !self.stop.contains(id)) {
-            if let (Some(name), true) = (self.tokenizer.special_name(*id), self.reading.is_some()) {
-                // What stands before it comes first: it ends what may have become a stop text.
-                let before = self.scanner.push(&std::mem::take(&mut piece)) + &self.scanner.finish();
-                parts.extend(self.read(&before));
-                text.push_str(&before);
-                let stopped = self.stopped();
-                parts.extend(self.reading.as_mut().filter(|_| !stopped).map_or_else(Vec::new, |reading| reading.special(name)));
-                continue;
-            }
-            match self.decoder.push(*id) {
-                Ok(text) => piece.push_str(&text),
-                Err(e) => {
-                    self.failure = Some(e);
-                    return false;
-                }
-            }
-        }
-        let rest = self.scanner.push(&piece);
-        parts.extend(self.read(&rest));
-        text.push_str(&rest);
-        let of_text = ids.iter().zip(logprobs).take_while(|(id, _)| !self.stop.contains(id));
-        let logprobs = of_text.map(|(id, logprobs)| self.scored(*id, logprobs)).collect();
-        self.emit(Delta { text, tokens: ids.to_vec(), logprobs, parts });
-        !self.stopped()
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        if let Some(e) = self.failure.take() {
-            return Err(e);
-        }
-        let mut text = String::new();
-        if !self.stopped() {
-            let rest = self.decoder.finish()?;
-            text = self.scanner.push(&rest);
-            text.push_str(&self.scanner.finish());
-        }
-        let mut parts = self.read(&text);
-        parts.extend(self.reading.as_mut().map_or_else(Vec::new, Parser::finish));
-        if !text.is_empty() || !parts.is_empty() {
-            self.emit(Delta { text, parts, ..Delta::default() });
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, text: &str) -> Vec<Part> {
-        self.reading.as_mut().map_or_else(Vec::new, |reading| reading.push(text))
-    }
-
-    fn stopped(&self) -> bool {
-        self.scanner.stopped_by().is_some()
-    }
-
-    fn scored(&self, id: u32, logprobs: &Logprobs) -> TokenLogprobs {
-        let scored = |id: u32, logprob: f32| {
-            let bytes = self.tokenizer.bytes(id);
-            Scored { id, text: String::from_utf8_lossy(bytes).into_owned(), bytes: bytes.to_vec(), logprob }
-        };
-        TokenLogprobs { token: scored(id, logprobs.chosen), top: logprobs.likeliest.iter().map(|&(id, logprob)| scored(id, logprob)).collect() }
-    }
-
-    fn emit(&mut self, delta: Delta) {
-        self.text.push_str(&delta.text);
-        if let Some(all) = &mut self.logprobs {
-            all.extend_from_slice(&delta.logprobs);
-        }
-        (self.on_event)(Event::Delta(&delta));
-    }
 }
 
 fn random_seed() -> Result<u64> {

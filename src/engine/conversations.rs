@@ -10,7 +10,8 @@ use crate::store::{ModelKey, Store};
 impl Engine {
     /// A new conversation that begins as another is now: both go on from what was read and written until here.
     pub fn fork(&mut self, conversation: u32) -> Result<u32> {
-        Ok(self.session.states_mut().fork(SequenceId(conversation))?.0)
+        let from = self.sequence_of(conversation);
+        Ok(self.session.states_mut().fork(from)?.0)
     }
 
     /// Keeps a conversation in a store under a name, in place of what had it: [`Engine::restore`] takes it back, in this engine or in a later one
@@ -27,7 +28,7 @@ impl Engine {
 
     async fn save_as(&mut self, conversation: u32, store: &Store, key: &ModelKey, cancel: &Cancel) -> Result<()> {
         let mut writer = store.begin_beside(key, cancel).await?;
-        let written = self.session.save(SequenceId(conversation), &self.fingerprint, &mut writer, cancel).await;
+        let written = self.session.save(self.sequence_of(conversation), &self.fingerprint, &mut writer, cancel).await;
         writer.replace(written).await
     }
 
@@ -53,7 +54,7 @@ impl Engine {
 
     /// Forgets a conversation and frees its memory.
     pub fn release(&mut self, conversation: u32) {
-        self.session.states_mut().release(SequenceId(conversation));
+        self.forget_nameless(self.sequence_of(conversation));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::kernels::Caps;
 use crate::layout::{BufferSpec, Kv, Layout, Role, Sizes, StateShape};
-use crate::plan::{self, Asked, Pass};
+use crate::plan::{self, Asked, Lane, Pass};
 use crate::source::Files;
 use crate::store::size;
 use crate::text::{ChatTemplate, Tokenizer};
@@ -41,6 +41,15 @@ pub struct Fit {
     pub alternatives: Vec<Alternative>,
 }
 
+/// GPU memory that a plan counts on, bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Room {
+    /// What all models may take together, where the caller says so.
+    pub memory: Option<u64>,
+    /// What other models take, or will.
+    pub beside: u64,
+}
+
 /// GPU memory of a model with a full context, bytes.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct FitMemory {
@@ -52,6 +61,8 @@ pub struct FitMemory {
     pub activations: u64,
     /// All of it.
     pub total: u64,
+    /// What other models take, or will, with full contexts.
+    pub beside: u64,
 }
 
 /// A buffer.
@@ -119,21 +130,29 @@ struct Survey {
 }
 
 async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
-    let select = selector(checkpoint, options, options.lane, gpu.caps())?;
     let (mut layout, model) = reserve(checkpoint, options, Some(tokens), gpu.caps()).await?;
+    let lane = match options.lane {
+        Lane::Auto => super::lane::known(model.as_ref(), &options.tuning.of(gpu.caps()), gpu.caps()).lane,
+        lane => lane,
+    };
+    let select = selector(checkpoint, options, lane, gpu.caps())?;
     let context = context_of(options, model.config())?;
-    let sizes = sizes_of(options, context);
+    let mut sizes = sizes_of(options, context);
+    if model.config().reads_whole() {
+        sizes.rows = context;
+    }
     let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, Asked::default())?;
     select.finish()?;
     let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
     let about = describe(checkpoint, model.as_ref(), chat)?;
     let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
-    let info = Info { plan, self_test, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
+    let concurrency = options.concurrency.unwrap_or(1) as usize;
+    let info = Info { plan, self_test, concurrency, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
     Ok(Survey { info, layout, sizes, kv: select.kv() })
 }
 
 impl Survey {
-    fn fit(&self, caps: &Caps, allowed: Option<u64>, context: u32) -> Fit {
+    fn fit(&self, caps: &Caps, room: Room, context: u32) -> Fit {
         let of = |role: &[Role]| {
             let specs = self.layout.specs().iter().filter(|s| role.contains(&s.role()));
             specs.map(|s| bytes_at(s, self.sizes, context)).sum::<u64>()
@@ -142,30 +161,36 @@ impl Survey {
         let recurrent = |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
         let copies = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>() * decode::STATE_COPIES;
         let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]));
-        let memory = FitMemory { weights, kv, activations, total: weights + kv + activations };
+        let memory = FitMemory { weights, kv, activations, total: weights + kv + activations, beside: room.beside };
         let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
         let largest = buffers.max_by_key(|(_, bytes)| *bytes).map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
-        let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: allowed };
+        let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: room.memory };
         let mut problems = Vec::new();
         let limit = caps.max_buffer.min(caps.binding_limit);
         let cache = largest_cache(&self.layout, self.sizes, context);
         if cache > limit {
-            problems.push(format!("a context of {context} tokens needs {} in one buffer of a layer's cache, this GPU allows {}", size(cache), size(limit)));
+            let each = if self.sizes.slots > 1 { format!(" for each of {} answers", self.sizes.slots) } else { String::new() };
+            problems.push(format!(
+                "a context of {context} tokens{each} needs {} in one buffer of a layer's cache, this GPU allows {}",
+                size(cache),
+                size(limit)
+            ));
         }
         if largest.1 > caps.max_buffer && cache <= limit {
             problems.push(format!("{} needs {} in one buffer, this GPU allows {}", largest.0, size(largest.1), size(caps.max_buffer)));
         }
-        if let Some(allowed) = allowed.filter(|allowed| memory.total > *allowed) {
-            problems.push(format!("it needs {} of GPU memory, {} are allowed", size(memory.total), size(allowed)));
+        if let Some(allowed) = room.memory.filter(|allowed| memory.total + room.beside > *allowed) {
+            let beside = if room.beside > 0 { format!(" beside the {} of other models", size(room.beside)) } else { String::new() };
+            problems.push(format!("it needs {} of GPU memory{beside}, {} are allowed", size(memory.total), size(allowed)));
         }
         let largest = Largest { name: largest.0, bytes: largest.1 };
         Fit { fits: problems.is_empty(), problems, context, kv: self.kv, memory, largest, limits, alternatives: Vec::new() }
     }
 
     /// The longest context that fits: the asked one, halved as often as needed.
-    fn longest(&self, caps: &Caps, allowed: Option<u64>, context: u32) -> Option<Alternative> {
+    fn longest(&self, caps: &Caps, room: Room, context: u32) -> Option<Alternative> {
         let contexts = std::iter::successors(Some(context), |c| Some(c / 2)).take_while(|c| *c >= LEAST_CONTEXT.min(context) && *c > 0);
-        let mut fits = contexts.map(|c| self.fit(caps, allowed, c)).filter(|fit| fit.fits);
+        let mut fits = contexts.map(|c| self.fit(caps, room, c)).filter(|fit| fit.fits);
         fits.next().map(|fit| Alternative { context: fit.context, kv: fit.kv, total: fit.memory.total })
     }
 }
@@ -173,11 +198,11 @@ impl Survey {
 impl Engine {
     /// What [`Engine::info`] would say, from the files' headers alone: no weights are read, nothing is measured or tested.
     pub async fn inspect(files: &Files, options: &LoadOptions) -> Result<Info> {
-        Ok(Self::plan(files, options, None).await?.0)
+        Ok(Self::plan(files, options, Room::default()).await?.0)
     }
 
-    /// The same, and whether it fits this device and, where the caller says how much GPU memory there is, into that many bytes.
-    pub async fn plan(files: &Files, options: &LoadOptions, allowed: Option<u64>) -> Result<(Info, Fit)> {
+    /// The same, and whether it fits this device and, where the caller says how much GPU memory there is, into what other models leave of it.
+    pub async fn plan(files: &Files, options: &LoadOptions, room: Room) -> Result<(Info, Fit)> {
         options.check()?;
         let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
         let tokenizer = Tokenizer::open(&checkpoint)?;
@@ -185,12 +210,12 @@ impl Engine {
         let gpu = Gpu::open(&gpu_options(options)).await?;
         let survey_with = async |options: &LoadOptions| survey(&checkpoint, tokenizer.vocab_size(), chat, options, &gpu).await;
         let asked = survey_with(options).await?;
-        let mut fit = asked.fit(gpu.caps(), allowed, asked.info.context);
+        let mut fit = asked.fit(gpu.caps(), room, asked.info.context);
         if !fit.fits {
-            fit.alternatives.extend(asked.longest(gpu.caps(), allowed, fit.context));
+            fit.alternatives.extend(asked.longest(gpu.caps(), room, fit.context));
             if fit.kv != Kv::Q8 {
                 let small = survey_with(&LoadOptions { kv: Some(Kv::Q8), ..options.clone() }).await?;
-                fit.alternatives.extend(small.longest(gpu.caps(), allowed, fit.context));
+                fit.alternatives.extend(small.longest(gpu.caps(), room, fit.context));
             }
         }
         gpu.destroy();
@@ -209,7 +234,7 @@ mod tests {
     }
 
     fn plan(options: LoadOptions, allowed: Option<u64>) -> Fit {
-        block_on(Engine::plan(&files(), &options, allowed)).unwrap().1
+        block_on(Engine::plan(&files(), &options, Room { memory: allowed, beside: 0 })).unwrap().1
     }
 
     #[test]
@@ -217,15 +242,25 @@ mod tests {
         let fit = plan(LoadOptions::default(), None);
         assert!(fit.fits && fit.problems.is_empty() && fit.alternatives.is_empty(), "{fit:?}");
         assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations);
-        let (info, fit) = block_on(Engine::plan(&files(), &LoadOptions { context: Some(128), ..LoadOptions::default() }, None)).unwrap();
+        let (info, fit) = block_on(Engine::plan(&files(), &LoadOptions { context: Some(128), ..LoadOptions::default() }, Room::default())).unwrap();
         assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
+    }
+
+    /// Each of several answers has room for a whole context.
+    #[test]
+    fn answers_at_one_time_are_planned_for() {
+        let [one, four] = [1, 4].map(|n| plan(LoadOptions { concurrency: Some(n), ..LoadOptions::default() }, None));
+        assert_eq!(four.memory.kv, 4 * one.memory.kv);
+        assert_eq!(four.memory.weights, one.memory.weights);
+        let refused = plan(LoadOptions { concurrency: Some(4), ..LoadOptions::default() }, Some(one.memory.total));
+        assert!(!refused.fits && refused.problems[0].contains("GPU memory"), "{refused:?}");
     }
 
     /// Four copies at the ends of prompts, of two chunks ahead, and the one at hand.
     #[test]
     fn copies_of_recurrent_states_are_counted() {
         let files = open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model")).unwrap();
-        let (info, fit) = block_on(Engine::plan(&files, &LoadOptions::default(), None)).unwrap();
+        let (info, fit) = block_on(Engine::plan(&files, &LoadOptions::default(), Room::default())).unwrap();
         let (layers, taps, width) = (4, 3, 64);
         assert_eq!(fit.memory.kv - info.memory.kv_full, 7 * layers * taps * width * 4);
     }
@@ -242,6 +277,19 @@ mod tests {
         assert!(plan(LoadOptions::default(), Some(1000)).alternatives.is_empty(), "nothing does");
     }
 
+    /// Two models in one memory: the second has what the first leaves.
+    #[test]
+    fn what_other_models_take_is_counted() {
+        let alone = plan(LoadOptions::default(), None).memory.total;
+        let beside = |beside, memory| block_on(Engine::plan(&files(), &LoadOptions::default(), Room { memory: Some(memory), beside })).unwrap().1;
+        let both = beside(1 << 30, alone + (1 << 30));
+        assert!(both.fits && both.memory.total == alone && both.memory.beside == 1 << 30, "{both:?}");
+        let refused = beside(1 << 30, alone + (1 << 30) - 1);
+        assert!(!refused.fits && refused.problems[0].contains("beside the"), "{refused:?}");
+        assert!(refused.alternatives[0].context < refused.context && refused.alternatives[0].total < alone, "{refused:?}");
+        assert!(beside(1 << 30, 1 << 20).alternatives.is_empty(), "the others alone are too much");
+    }
+
     #[test]
     fn the_cache_of_a_layer_must_fit_a_binding() {
         let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
@@ -250,9 +298,9 @@ mod tests {
         let survey = block_on(survey(&checkpoint, tokens, true, &options, &gpu)).unwrap();
         let (of_512, of_128) = (largest_cache(&survey.layout, survey.sizes, 512), largest_cache(&survey.layout, survey.sizes, 128));
         let caps = |limit| Caps { binding_limit: limit, ..gpu.caps().clone() };
-        assert!(survey.fit(&caps(of_512), None, 512).fits);
+        assert!(survey.fit(&caps(of_512), Room::default(), 512).fits);
         assert_eq!(most_positions(&survey.layout, survey.sizes, &caps(of_512), 512), 512);
-        let fit = survey.fit(&caps(of_512 - 1), None, 512);
+        let fit = survey.fit(&caps(of_512 - 1), Room::default(), 512);
         assert!(!fit.fits && fit.problems[0].contains("512 tokens"), "{fit:?}");
         assert_eq!(most_positions(&survey.layout, survey.sizes, &caps(of_128), 512), 128);
         assert_eq!(most_positions(&survey.layout, survey.sizes, &caps(1), 512), 0);

@@ -49,6 +49,9 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
         left_out: model.left_out().to_vec(),
         chat,
         thinks: false,
+        pooling: config.pooling,
+        dimensions: config.pooling.filter(|pooling| pooling.embeds()).map(|_| config.pooled().1),
+        prompts: serde_json::Map::new(),
     })
 }
 
@@ -145,6 +148,8 @@ pub(super) async fn compile(
 
 pub(super) fn gpu_options(options: &LoadOptions) -> GpuOptions {
     GpuOptions {
+        // A program that says nothing gets a GPU; the pages and the command line ask for `auto`.
+        device: options.device.unwrap_or_default(),
         adapter: options.adapter.clone(),
         subgroups: options.subgroups,
         f16: true,
@@ -173,10 +178,20 @@ async fn plan_session(
     decided: Option<Decided>,
 ) -> Result<(Session, SelfTestInfo)> {
     let (mut lane, mut broken): (_, Vec<&'static Variant>) = decided.map_or_else(|| (options.lane, Vec::new()), |d| (d.lane, d.avoided));
+    let mut choice = None;
+    if lane == Lane::Auto {
+        let (_, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
+        let (product, chosen) = super::lane::choose(model.as_ref(), options, gpu).await?;
+        lane = chosen.lane;
+        choice = Some((product, chosen));
+    }
     let mut about = SelfTestInfo::default();
     loop {
         let mut select = selector(checkpoint, options, lane, gpu.caps())?;
         select.avoid(&broken);
+        if let Some((product, choice)) = choice.take() {
+            select.decided(product, choice);
+        }
         let mut session = match new_session(checkpoint, options, tokens, gpu, select).await {
             Err(e) if e.kind() == ErrorKind::UnknownKernel && !broken.is_empty() => {
                 return Err(Error::gpu(format!(
@@ -189,7 +204,11 @@ async fn plan_session(
         };
         session.warm_up().await?;
         if !options.self_test.unwrap_or(!gpu.caps().software) {
-            about.skipped = Some(if options.self_test.is_some() { "switched off" } else { "a GPU in software" });
+            about.skipped = Some(match gpu.caps().backend.as_str() {
+                _ if options.self_test.is_some() => "switched off",
+                "cpu" => "the CPU",
+                _ => "a GPU in software",
+            });
             return Ok((session, about));
         }
         let test = session.self_test().await?;
@@ -212,7 +231,7 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
     let most = super::fit::most_positions(session.layout(), session.sizes(), gpu.caps(), context);
     if most < context && options.context.is_some() || most == 0 {
         return Err(Error::out_of_memory(format!(
-            "context {context}: this GPU can hold the cache of {most} positions at most in one buffer; ask for a shorter context, or for kv q8, which takes about half"
+            "context {context}: this GPU can hold the cache of {most} positions at most in one buffer; ask for a shorter context, for kv q8, which takes about half, or for less concurrency"
         )));
     }
     session.limit_context(most);
@@ -223,7 +242,8 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
 pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, caps: &Caps) -> Result<(Layout, Box<dyn model::Model>)> {
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
-    let mut model = model::open(checkpoint, &mut Reserve { max_binding: caps.max_binding, quantize: options.quantize, buffer: &mut buffer })?;
+    let mut model =
+        model::open(checkpoint, &mut Reserve { max_binding: caps.max_binding, quantize: options.quantize, pooling: options.pooling, buffer: &mut buffer })?;
     model::read_rope_divisors(checkpoint, model.as_mut()).await?;
     weights::note_conversions(checkpoint, &model.matrices(), &mut layout);
     if let Some(recipe) = options.quantize
@@ -241,7 +261,7 @@ pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, toke
 /// The sizes that plans are made for at first.
 pub(super) fn sizes_of(options: &LoadOptions, context: u32) -> Sizes {
     let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
-    Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START), options.slots.unwrap_or(1))
+    Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START), options.slots.unwrap_or(1).max(options.concurrency.unwrap_or(1)))
 }
 
 /// The positions that the caller wants, or else the model's.

@@ -1,26 +1,36 @@
-//! The engine: a loaded model that answers, one request at a time.
+//! The engine: a loaded model that answers.
 
+mod adapters;
 mod answer;
 mod bisect;
+mod company;
 mod conversations;
+mod embed;
 pub mod fit;
 mod forced;
+mod lane;
 mod load;
 mod open;
+mod output;
 mod recover;
 mod report;
 mod request;
 mod result;
 pub mod stops;
 
+pub use adapters::AdapterAbout;
 pub use bisect::bisect;
+pub use company::{Asked, Desk};
+pub use embed::{Embeddings, Ranked, Ranking};
+pub use fit::Room;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use load::model_name;
 pub(crate) use load::{describe, open_empty, open_session};
 pub use open::{LoadPlan, Origin, PlanDownload, PlanStorage, Stored};
+pub use output::Listens;
 pub use recover::{Device, DeviceEvent, Listener};
 pub use report::{Info, MemoryInfo, ModelInfo, SelfTestInfo};
-pub use request::{LoadOptions, Overflow, Prompt, Request};
+pub use request::{EmbedOptions, LoadOptions, Overflow, Prompt, Request, RerankOptions};
 pub use result::{AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Scored, TokenLogprobs};
 pub use stops::StopScanner;
 
@@ -33,9 +43,11 @@ use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::plan::tuning::Tuning;
 use crate::source::Files;
+use crate::state::{FIRST, SequenceId};
 use crate::text::calls::Formats;
 use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights::LoadTimes;
+use embed::Around;
 use forced::Grammars;
 use recover::{Losses, Recovery};
 
@@ -54,6 +66,11 @@ pub struct Engine {
     load_times: LoadTimes,
     load_ms: f64,
     grammars: Grammars,
+    around: Around,
+    /// Sequences of those who ask without a conversation, and which of them was asked in last.
+    nameless: Vec<SequenceId>,
+    latest: SequenceId,
+    adapters: Vec<adapters::Named>,
 }
 
 impl Engine {
@@ -72,7 +89,9 @@ impl Engine {
         progress(Progress::new(Phase::Read, 1, 1));
 
         let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
-        let mut about = describe(&checkpoint, session.model(), template.is_ok())?;
+        let mut about = describe(&checkpoint, session.model(), template.is_ok() && session.writes())?;
+        let around = Around::of(&checkpoint, session.model().config(), &tokenizer)?;
+        about.prompts = around.prompts.clone();
         about.thinks = template.as_ref().is_ok_and(ChatTemplate::opens_thought);
         let formats = template.as_ref().map_or_else(|_| Formats::of("", []), |template| template.formats(&tokenizer));
         let fingerprint = checkpoint.fingerprint().await?;
@@ -91,6 +110,10 @@ impl Engine {
             load_times,
             load_ms,
             grammars: Grammars::default(),
+            around,
+            nameless: vec![FIRST],
+            latest: FIRST,
+            adapters: Vec::new(),
         })
     }
 
@@ -121,6 +144,15 @@ impl Engine {
             // What was being measured is measured another time.
             Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await.map(|()| Tuned::default()),
             tuned => tuned,
+        }
+    }
+
+    /// Keeps the GPU's clock up for about `ms`, for an answer that is about to be asked for: nothing comes of it but that. Cancelling ends it
+    /// within some milliseconds.
+    pub async fn warm(&mut self, ms: f64, cancel: &Cancel) -> Result<()> {
+        match self.session.warm(ms, cancel).await {
+            Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await,
+            warmed => warmed,
         }
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use futures_util::future::{Either, select};
 use serde::Serialize;
 
-use super::fit::Fit;
+use super::fit::{Fit, Room};
 use super::{Engine, LoadOptions, ModelInfo};
 use crate::base::{Cancel, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
@@ -121,11 +121,11 @@ impl Engine {
         }
     }
 
-    /// What loading a model would take, from its header alone. Nothing is kept. `memory`: bytes of GPU memory that it may take.
-    pub async fn plan_load(origin: &Origin, options: &LoadOptions, memory: Option<u64>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadPlan> {
+    /// What loading a model would take, from its header alone. Nothing is kept.
+    pub async fn plan_load(origin: &Origin, options: &LoadOptions, room: Room, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadPlan> {
         let from = match origin {
             Origin::Files(files) => {
-                let (info, fit) = Self::plan(files, options, memory).await?;
+                let (info, fit) = Self::plan(files, options, room).await?;
                 let total = total(files);
                 let storage = PlanStorage { kind: Storage::local().kind, available: None, reason: None };
                 return Ok(LoadPlan { fit, model: info.model, download: PlanDownload { total, stored: total, missing: 0 }, storage });
@@ -150,7 +150,7 @@ impl Engine {
             }
         };
         let total = total(&files);
-        let (info, mut fit) = Self::plan(&files, options, memory).await?;
+        let (info, mut fit) = Self::plan(&files, options, room).await?;
         let missing = total.saturating_sub(stored);
         let available = store.available().await;
         if let Some(available) = available.filter(|available| missing > *available) {

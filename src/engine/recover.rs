@@ -230,9 +230,10 @@ impl Engine {
         let (old, new) = (self.session.gpu().caps(), gpu.caps());
         let same = (&old.name, &old.features, old.subgroup, old.native_halves) == (&new.name, &new.features, new.subgroup, new.native_halves);
         let decided = same.then(|| self.session.decided());
-        let (session, self_test) = compile(&checkpoint, &options, Some(self.tokenizer.vocab_size()), gpu, decided, progress).await?;
+        let (mut session, self_test) = compile(&checkpoint, &options, Some(self.tokenizer.vocab_size()), gpu, decided, progress).await?;
         upload(&checkpoint, &session, progress, cancel).await?;
         session.gpu().check()?;
+        session.set_adapters(&self.fitted_adapters()).await?;
         let lost = std::mem::replace(&mut self.session, session);
         self.session.take_over(lost)?;
         if !same {

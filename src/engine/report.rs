@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::Engine;
+use super::{AdapterAbout, Engine};
 use crate::decode::ProfileRow;
 use crate::error::Result;
 use crate::kernels::Caps;
 use crate::layout::{Layout, Role, Sizes};
-use crate::model::LeftOut;
+use crate::model::{LeftOut, Pooling};
+use crate::plan::tuning::LaneChoice;
 use crate::plan::{self, Lane, Pass, PlanRow};
 use crate::weights::{Conversion, LoadTimes};
 
@@ -24,18 +26,25 @@ pub struct Info {
     pub adapter: Caps,
     /// The lane in use.
     pub lane: Lane,
+    /// Why, where nobody asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_choice: Option<LaneChoice>,
     /// The lanes that this device can run.
     pub lanes: Vec<Lane>,
     /// GPU memory.
     pub memory: MemoryInfo,
     /// Most positions.
     pub context: u32,
+    /// Answers at one time.
+    pub concurrency: usize,
     /// Opening, downloading and uploading, ms.
     pub load_ms: f64,
     /// What of it the weights took, ms.
     pub load_times: LoadTimes,
     /// How the self-test went.
     pub self_test: SelfTestInfo,
+    /// Adapters that are loaded.
+    pub adapters: Vec<AdapterAbout>,
     /// What is not as it should be, for people.
     pub warnings: Vec<String>,
     /// Every step of the passes that are compiled.
@@ -69,12 +78,15 @@ impl Info {
             model,
             adapter: caps.clone(),
             lane,
-            lanes: [Lane::Exact, Lane::F16, Lane::Fast].into_iter().filter(|l| *l != Lane::F16 || caps.f16()).collect(),
+            lane_choice: None,
+            lanes: [Lane::Exact, Lane::Float, Lane::F16, Lane::Fast].into_iter().filter(|l| *l != Lane::F16 || caps.f16()).collect(),
             memory,
             context,
+            concurrency: 1,
             load_ms: 0.0,
             load_times: LoadTimes::default(),
             self_test: SelfTestInfo::default(),
+            adapters: Vec::new(),
             warnings: Vec::new(),
             plan: Vec::new(),
         }
@@ -122,6 +134,15 @@ pub struct ModelInfo {
     pub chat: bool,
     /// Whether an answer begins within a thought: what the template writes ends with the tag that opens one.
     pub thinks: bool,
+    /// What becomes of a text, where the model does not write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// Numbers of an embedding, where it makes such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dimensions: Option<usize>,
+    /// What can be put before texts, by name.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub prompts: Map<String, Value>,
 }
 
 /// GPU memory, in bytes.
@@ -189,11 +210,22 @@ impl Engine {
         let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, sizes, self.session.context());
         info.memory.total = counters.snapshot().gpu_bytes;
         info.memory.peak = counters.peak_gpu_bytes();
-        Info { load_ms: self.load_ms, load_times: self.load_times, self_test: self.self_test.clone(), warnings: self.warnings(), ..info }
+        let lane_choice = self.session.lane_choice().cloned();
+        let (self_test, concurrency, adapters) = (self.self_test.clone(), self.concurrency(), self.adapters().cloned().collect());
+        Info { lane_choice, concurrency, adapters, load_ms: self.load_ms, load_times: self.load_times, self_test, warnings: self.warnings(), ..info }
     }
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.session.warnings().to_vec();
+        if let Some(why) = &self.session.gpu().caps().instead {
+            warnings.push(format!("the model runs on the CPU, because {why}"));
+        }
+        let config = self.session.model().config();
+        if config.architecture == "gemma-embedding" && config.dense.is_empty() {
+            warnings.push(
+                "this file lacks the two dense layers behind EmbeddingGemma's mean: its vectors are others than the model's; take one that has them".into(),
+            );
+        }
         let (context, trained) = (self.session.context(), self.session.model().config().context);
         if self.options.context.is_none() && context < trained {
             warnings.push(format!(
@@ -205,7 +237,7 @@ impl Engine {
             return warnings;
         }
         let (wanted, lane) = (self.options.lane.name(), self.session.lane().name());
-        let instead = if wanted == lane { format!("other variants of lane {lane}") } else { format!("lane {lane} instead of {wanted}") };
+        let instead = if wanted == lane || wanted == "auto" { format!("other variants of lane {lane}") } else { format!("lane {lane} instead of {wanted}") };
         warnings.push(format!("this GPU or its driver computes wrongly, so the engine runs {instead}: {}; please report it", wrong.join("; ")));
         warnings
     }

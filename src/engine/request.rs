@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::decode::Speculate;
 use crate::error::{Error, Result};
+use crate::gpu::DeviceChoice;
 use crate::layout::Kv;
+use crate::model::AskedPooling;
 use crate::plan::Lane;
 use crate::plan::tuning::Tuning;
 use crate::weights::Recipe;
 
 include!(concat!(env!("OUT_DIR"), "/options/load.rs"));
 include!(concat!(env!("OUT_DIR"), "/options/generate.rs"));
+include!(concat!(env!("OUT_DIR"), "/options/embed.rs"));
+include!(concat!(env!("OUT_DIR"), "/options/rerank.rs"));
 
 /// What to continue.
 #[derive(Debug, Clone)]

@@ -132,6 +132,10 @@ pub struct Generation {
     pub prompt_tokens: usize,
     /// Tokens of it that did not have to be read: the cache held them from before.
     pub cached_tokens: usize,
+    /// Drafts that were verified: tokens guessed from where the text stood before.
+    pub drafted_tokens: u64,
+    /// Those that were right, and are in the answer.
+    pub accepted_tokens: u64,
     /// How often the context was full and older tokens were left out.
     pub shifts: u32,
     /// How often the GPU device was lost on the way and the answer went on on another.

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use indexmap::{IndexMap, IndexSet};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::tensor::TensorInfo;
-use super::{Checkpoint, Metadata, limits, safetensors};
+use super::scaled::{self, Stored};
+use super::{Checkpoint, Metadata, TensorInfo, limits, safetensors};
+use crate::base::check_name;
 use crate::error::{Error, Result};
+use crate::source::spec::names;
 use crate::source::{ByteSource, Files};
 
 const CONFIG: &str = "config.json";
@@ -18,6 +20,7 @@ const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 const TEMPLATE: &str = "chat_template.jinja";
 const TEMPLATE_JSON: &str = "chat_template.json";
+const MODULES: &str = names::MODULES;
 
 /// What a folder has to hold, for messages.
 const HOLDS: &str = "a model folder holds config.json, tokenizer.json, and model.safetensors or model.safetensors.index.json with its shards";
@@ -31,6 +34,9 @@ pub struct HfMetadata {
     pub generation_config: Option<Map<String, Value>>,
     /// tokenizer_config.json, if there.
     pub tokenizer_config: Option<Map<String, Value>>,
+    /// What makes it a folder of sentence-transformers, if it is: `modules`, each with its `kind` (`Pooling`) and its `config`, and `prompts`,
+    /// `max_seq_length` and the like as config_sentence_transformers.json and sentence_bert_config.json have them.
+    pub sentence: Option<Box<Map<String, Value>>>,
 }
 
 /// The files of a folder that the tokenizer is built from.
@@ -62,11 +68,14 @@ pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
         None => None,
     };
     let template_json = folder.object(TEMPLATE_JSON).await?;
-    let (sources, tensors) = folder.weights().await?;
+    let sentence = folder.sentence().await?;
+    let (mut sources, mut stored) = folder.weights().await?;
+    folder.dense(&mut sources, &mut stored).await?;
+    let tensors = scaled::join(&mut sources, stored, &config)?;
     Ok(Checkpoint {
         files: sources,
         tensors,
-        metadata: Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config }),
+        metadata: Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config, sentence }),
         tokenizer_files: Some(TokenizerFiles { json, template, template_json }),
         packed: None,
     })
@@ -105,8 +114,41 @@ impl Folder<'_> {
         }
     }
 
+    /// What sentence-transformers has beside a model.
+    async fn sentence(&self) -> Result<Option<Box<Map<String, Value>>>> {
+        let Some(bytes) = self.bytes(MODULES, limits::CONFIG_BYTES).await? else { return Ok(None) };
+        let mut modules = Vec::new();
+        for (kind, folder) in module_folders(&bytes)? {
+            let config = match folder.as_str() {
+                "" => None,
+                // Files that a page was given keep their folders in their names.
+                folder => self.object(&names::of_module(folder, CONFIG)).await?.or(self.object(&format!("{folder}/{CONFIG}")).await?),
+            };
+            modules.push(json!({ "kind": kind, "config": config }));
+        }
+        let mut sentence = self.object(names::SENTENCE_CONFIG).await?.unwrap_or_default();
+        sentence.extend(self.object(names::SENTENCE_LENGTH).await?.unwrap_or_default());
+        sentence.insert("modules".into(), modules.into());
+        Ok(Some(Box::new(sentence)))
+    }
+
+    /// The tensors of sentence-transformers' dense modules, under the names that GGUF files have them by: `dense_2` is the first.
+    async fn dense(&self, sources: &mut Vec<Rc<dyn ByteSource>>, (tensors, single): &mut Stored) -> Result<()> {
+        let Some(bytes) = self.bytes(MODULES, limits::CONFIG_BYTES).await? else { return Ok(()) };
+        for (n, (_, folder)) in (2..).zip(module_folders(&bytes)?.into_iter().filter(|(kind, _)| kind == names::DENSE)) {
+            let (name, place) = (names::of_module(&folder, WEIGHTS), format!("{folder}/{WEIGHTS}"));
+            let source = self.files.get(&name).or(self.files.get(&place)).ok_or_else(|| self.missing(&place))?;
+            let (of_module, bytes) = safetensors::read(source, sources.len()).await?;
+            let renamed = |name: &str| name.strip_prefix("linear.").map_or_else(|| format!("dense_{n}.{name}"), |kind| format!("dense_{n}.{kind}"));
+            tensors.extend(of_module.into_iter().map(|(name, info)| (renamed(&name), TensorInfo { name: renamed(&name), ..info })));
+            single.extend(bytes.into_iter().map(|(name, kind)| (renamed(&name), kind)));
+            sources.push(source.clone());
+        }
+        Ok(())
+    }
+
     /// All files that hold tensors, and the tensors.
-    async fn weights(&self) -> Result<(Vec<Rc<dyn ByteSource>>, IndexMap<String, TensorInfo>)> {
+    async fn weights(&self) -> Result<(Vec<Rc<dyn ByteSource>>, Stored)> {
         let Some(index) = self.object(INDEX).await? else {
             let source = self.files.get(WEIGHTS).ok_or_else(|| self.missing(WEIGHTS))?;
             return Ok((vec![source.clone()], safetensors::read(source, 0).await?));
@@ -114,10 +156,12 @@ impl Folder<'_> {
         let weight_map = weight_map(&index)?;
         let shards: IndexSet<&str> = weight_map.values().copied().collect();
         let mut sources = Vec::new();
-        let mut tensors: IndexMap<String, TensorInfo> = IndexMap::new();
+        let (mut tensors, mut single): Stored = Default::default();
         for shard in shards {
             let source = self.files.get(shard).ok_or_else(|| Error::not_found(format!("{shard} is missing, which {INDEX} names; {HOLDS}")))?;
-            for (name, tensor) in safetensors::read(source, sources.len()).await? {
+            let (of_shard, bytes) = safetensors::read(source, sources.len()).await?;
+            single.extend(bytes);
+            for (name, tensor) in of_shard {
                 match weight_map.get(name.as_str()) {
                     Some(&said) if said == shard => {}
                     Some(&said) => {
@@ -131,9 +175,25 @@ impl Folder<'_> {
         }
         match weight_map.iter().find(|(name, _)| !tensors.contains_key(**name)) {
             Some((name, shard)) => Err(Error::bad_model(format!("{INDEX} says that {shard} holds tensor '{name}', but it does not"))),
-            None => Ok((sources, tensors)),
+            None => Ok((sources, (tensors, single))),
         }
     }
+}
+
+/// The kinds of the modules that a modules.json lists, and the folder of each; the model's own has none.
+pub(crate) fn module_folders(json: &[u8]) -> Result<Vec<(String, String)>> {
+    let list: Vec<Value> = serde_json::from_slice(json).map_err(|e| Error::bad_model(format!("{MODULES}: {e}")))?;
+    let module = |module: &Value| {
+        let text = |key: &str| module.get(key).and_then(Value::as_str);
+        let kind = text("type").and_then(|kind| kind.rsplit('.').next()).filter(|kind| !kind.is_empty());
+        let kind = kind.ok_or_else(|| Error::bad_model(format!("{MODULES}: a module has no type")))?;
+        let folder = text("path").unwrap_or_default();
+        if !folder.is_empty() {
+            check_name(folder).map_err(|e| e.at(MODULES))?;
+        }
+        Ok((kind.to_owned(), folder.to_owned()))
+    };
+    list.iter().map(module).collect()
 }
 
 /// The `weight_map` of the index: tensor name to shard.
@@ -173,8 +233,6 @@ fn spelled_out(json: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

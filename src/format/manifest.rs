@@ -76,6 +76,9 @@ pub enum Config {
         /// tokenizer_config.json without chat templates.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokenizer_config: Option<Map<String, Value>>,
+        /// What makes it a folder of sentence-transformers: its modules, and config_sentence_transformers.json.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sentence: Option<Box<Map<String, Value>>>,
     },
 }
 
@@ -259,8 +262,8 @@ impl Manifest {
                 let json = gguf::tokenizer_json(&metadata)?;
                 (Metadata::Gguf(metadata), json.map(TokenizerFiles::from))
             }
-            Config::Huggingface { config, generation_config, tokenizer_config } => (
-                Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config }),
+            Config::Huggingface { config, generation_config, tokenizer_config, sentence } => (
+                Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config, sentence }),
                 Some(TokenizerFiles { json: tokenizer, template: None, template_json: None }),
             ),
         };
@@ -340,12 +343,12 @@ impl Tensor {
     }
 }
 
-/// Bytes of `rows` rows in a segment: quants, then scales, which are half-words. `None` where they are more than can be counted.
+/// Bytes of `rows` rows in a segment: quants, then scales. `None` where they are more than can be counted.
 pub fn segment_bytes(kind: WeightType, rows: u64, row_blocks: u64) -> Option<u64> {
     let blocks = rows.checked_mul(row_blocks)?;
     // Scales take at most as many bytes as quants.
     let quants = blocks.checked_mul(kind.quant_words() as u64 * 4).filter(|quants| *quants < u64::MAX / 2)?;
-    Some(quants + kind.scale_halves(blocks) * 2)
+    Some(quants + kind.scale_len(blocks))
 }
 
 /// Opens a manifest and the files it names. Lengths are checked, hashes are not: they are where files arrive.
@@ -403,11 +406,11 @@ impl Config {
                 Ok((Self::Gguf(config), serde_json::to_vec(&tokenizer).map_err(|e| Error::internal(format!("tokenizer: {e}")))?))
             }
             (Metadata::Hf(metadata), Some(files)) => {
-                let HfMetadata { config, generation_config, mut tokenizer_config } = metadata.clone();
+                let HfMetadata { config, generation_config, mut tokenizer_config, sentence } = metadata.clone();
                 if let Some(object) = &mut tokenizer_config {
                     object.shift_remove("chat_template");
                 }
-                Ok((Self::Huggingface { config, generation_config, tokenizer_config }, files.json.clone()))
+                Ok((Self::Huggingface { config, generation_config, tokenizer_config, sentence }, files.json.clone()))
             }
             (Metadata::Hf(_), None) => Err(Error::not_found("tokenizer.json is missing")),
         }

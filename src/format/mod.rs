@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod adapter;
 mod detect;
 pub mod gguf;
 mod hf;
@@ -23,6 +24,7 @@ mod limits;
 pub mod manifest;
 mod reader;
 mod safetensors;
+mod scaled;
 mod tensor;
 
 use std::rc::Rc;
@@ -30,7 +32,9 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
+pub use adapter::{Adapter, Module};
 pub(crate) use detect::refuse_others;
+pub(crate) use hf::module_folders;
 pub use hf::{HfMetadata, TokenizerFiles};
 pub use manifest::{Manifest, Packed};
 pub use tensor::TensorInfo;

@@ -3,6 +3,7 @@
 //! The `safetensors` crate wants the whole file in memory and silently takes the last of two equal names; here only
 //! the header is read, and errors name the tensor. The crate's [`safetensors::Dtype`] says which types exist.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, Visitor};
 
 use super::limits;
+use super::scaled::Stored;
 use super::tensor::{TensorInfo, check_layout, tensor_bytes};
 use crate::blocks::DType;
 use crate::error::{Error, Result};
@@ -67,11 +69,11 @@ pub(crate) fn looks_like(head: &[u8]) -> bool {
 }
 
 /// Reads the header of `source`, which is file number `file` of its checkpoint. Errors name the file and the tensor.
-pub(crate) async fn read(source: &Rc<dyn ByteSource>, file: usize) -> Result<IndexMap<String, TensorInfo>> {
+pub(crate) async fn read(source: &Rc<dyn ByteSource>, file: usize) -> Result<Stored> {
     read_header(source.as_ref(), file).await.map_err(|e| e.at(source.name()))
 }
 
-async fn read_header(source: &dyn ByteSource, file: usize) -> Result<IndexMap<String, TensorInfo>> {
+async fn read_header(source: &dyn ByteSource, file: usize) -> Result<Stored> {
     if source.len() < 8 {
         return Err(Error::bad_model(format!("has {} bytes; a safetensors file begins with 8 bytes of header length", source.len())));
     }
@@ -96,8 +98,10 @@ async fn read_header(source: &dyn ByteSource, file: usize) -> Result<IndexMap<St
 
     let data = 8 + length;
     let mut tensors = IndexMap::with_capacity(header.0.len());
+    let mut single = HashMap::new();
     for (name, entry) in header.0 {
-        let dtype = dtype(&name, &entry.dtype)?;
+        let (dtype, byte) = dtype(&name, &entry.dtype)?;
+        single.extend(byte.map(|byte| (name.clone(), byte)));
         let bytes = tensor_bytes(&name, dtype, &entry.shape)?;
         let (begin, end) = entry.data_offsets;
         if end.checked_sub(begin) != Some(bytes) {
@@ -110,19 +114,31 @@ async fn read_header(source: &dyn ByteSource, file: usize) -> Result<IndexMap<St
         tensors.insert(name.clone(), TensorInfo { name, dtype, shape: entry.shape, file, offset, bytes });
     }
     check_layout(file, source, &tensors)?;
-    Ok(tensors)
+    Ok((tensors, single))
 }
 
-fn dtype(name: &str, text: &str) -> Result<DType> {
+/// The error that a tensor's type is none that is read.
+pub(super) fn unsupported(name: &str, text: &str) -> Error {
+    Error::unsupported(format!(
+        "tensor '{name}' has type {text}; of safetensors, F32, F16, BF16 and, with their scales, F8_E4M3, F8_E5M2 and MXFP4 are supported: take an \
+         unquantized checkpoint, or a GGUF file"
+    ))
+}
+
+/// A tensor's type; of one whose values are single bytes, which other tensors explain, also what these are.
+fn dtype(name: &str, text: &str) -> Result<(DType, Option<Dtype>)> {
     Ok(match serde_json::from_value::<Dtype>(text.into()) {
-        Ok(Dtype::F32) => DType::F32,
-        Ok(Dtype::F16) => DType::F16,
-        Ok(Dtype::BF16) => DType::BF16,
-        Ok(_) => {
-            return Err(Error::unsupported(format!(
-                "tensor '{name}' has type {text}; of safetensors, F32, F16 and BF16 are supported: take an unquantized checkpoint, or a GGUF file"
-            )));
-        }
+        Ok(Dtype::F32) => (DType::F32, None),
+        Ok(Dtype::F16) => (DType::F16, None),
+        Ok(Dtype::BF16) => (DType::BF16, None),
+        Ok(byte @ (Dtype::U8 | Dtype::F8_E4M3 | Dtype::F8_E5M2)) => (DType::I8, Some(byte)),
+        // What published files carry along: positions that count up, masks. Nothing that a model multiplies: where it would, it says so.
+        Ok(Dtype::BOOL | Dtype::I8) => (DType::I8, None),
+        Ok(Dtype::I16 | Dtype::U16) => (DType::I16, None),
+        Ok(Dtype::I32 | Dtype::U32) => (DType::I32, None),
+        Ok(Dtype::I64 | Dtype::U64) => (DType::I64, None),
+        Ok(Dtype::F64) => (DType::F64, None),
+        Ok(_) => return Err(unsupported(name, text)),
         Err(_) => return Err(Error::bad_model(format!("tensor '{name}' has type '{text}', which safetensors does not know"))),
     })
 }

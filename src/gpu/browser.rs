@@ -1,13 +1,13 @@
 //! What wgpu cannot do on the web: ask for subgroups, and read all that the adapter says of itself.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
-use js_sys::{Array, Function, Object, Proxy, Reflect};
+use js_sys::{Array, Function, Object, Proxy, Reflect, Uint8Array};
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 
-use super::device::{Gpu, GpuOptions, OPTIONAL, fits, limits_of, no_adapter};
-use crate::base::js;
+use super::device::{DeviceChoice, Gpu, GpuOptions, OPTIONAL, fits, limits_of, no_adapter};
+use crate::base::{js, now_ms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Caps, MATRICES};
 
@@ -79,10 +79,7 @@ fn is_mapped(buffer: &wgpu::Buffer) -> bool {
 /// The adapter that the browser offers: one.
 pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> {
     if !has_webgpu() {
-        return Err(Error::new(
-            ErrorKind::NoWebGpu,
-            "there is no WebGPU here; use a current Chrome or Edge (113 or later), Safari 26 or Firefox 141 on Windows, over https or localhost",
-        ));
+        return Err(Error::new(ErrorKind::NoWebGpu, "there is no WebGPU here"));
     }
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let request = wgpu::RequestAdapterOptions { power_preference: wgpu::PowerPreference::HighPerformance, ..Default::default() };
@@ -115,9 +112,9 @@ pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _feature
 }
 
 impl Gpu {
-    /// Fails as [`Gpu::open`] would where there is no GPU at all: worth asking before a download.
-    pub async fn probe() -> Result<()> {
-        find_adapter(&GpuOptions::default()).await.map(drop)
+    /// Fails as [`Gpu::open`] would where there is no GPU at all, and nothing else will do: worth asking before a download.
+    pub async fn probe(device: DeviceChoice) -> Result<()> {
+        if device == DeviceChoice::Gpu { find_adapter(&GpuOptions::default()).await.map(drop) } else { Ok(()) }
     }
 
     /// Whether the opened adapter is the one asked for; the browser offers only one to choose from.
@@ -137,6 +134,103 @@ pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()>
     // wgpu's own slice would be copied out of the browser's memory and back.
     buffer.get_mapped_range(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?.as_uint8array().copy_from(bytes);
     Ok(())
+}
+
+thread_local! {
+    /// What loads the CPU's module: a function of nothing, to a promise of its exports.
+    static MODULE: RefCell<Option<Function>> = const { RefCell::new(None) };
+}
+
+/// Has machines be made of what this function promises.
+pub(crate) fn load_cpu_by(load: Function) {
+    MODULE.set(Some(load));
+}
+
+/// An instance of the CPU's module (crates/cpu), with memory of its own.
+pub(super) struct Machine {
+    exports: JsValue,
+    /// When others in this thread last had their turn, ms.
+    turned: Cell<f64>,
+}
+
+/// What the module says where there is nothing to name.
+const NONE: f64 = u32::MAX as f64;
+/// How long others in this thread wait at most for their turn, but for the longest submission, ms.
+const TURN_MS: f64 = 12.0;
+
+impl Machine {
+    /// Bytes of the largest buffer.
+    pub(super) const LARGEST: u64 = (1 << 31) - (1 << 16);
+
+    /// Fetches the module where that has not been done.
+    pub(super) async fn open() -> Result<Self> {
+        let load = MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("nobody has said where the CPU's module is"))?;
+        // It says what failed, and what to do.
+        let failed = |e: JsValue| Error::internal(js::string(&e, "message"));
+        let promise = load.call0(&JsValue::UNDEFINED).map_err(failed)?;
+        let exports = wasm_bindgen_futures::JsFuture::from(js_sys::Promise::resolve(&promise)).await.map_err(failed)?;
+        Ok(Self { exports, turned: Cell::new(now_ms()) })
+    }
+
+    pub(super) fn name(&self) -> String {
+        let relaxed = self.call("relaxed", &[]).is_ok_and(|relaxed| relaxed != 0.0);
+        format!("CPU ({}, 1 thread)", if relaxed { "relaxed SIMD" } else { "SIMD" })
+    }
+
+    pub(super) fn buffer(&self, bytes: u64) -> Option<u32> {
+        self.call("buffer", &[(bytes / 4) as f64]).ok().filter(|id| *id != NONE).map(|id| id as u32)
+    }
+
+    pub(super) fn bind(&self, text: &str) -> Result<u32> {
+        self.give(&Uint8Array::from(text.as_bytes()))?;
+        let id = self.call("bind", &[text.len() as f64])?;
+        if id == NONE { Err(Error::internal(format!("this describes no kernel: {text}"))) } else { Ok(id as u32) }
+    }
+
+    pub(super) fn write(&self, id: u32, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.bytes(self.call("address", &[id.into()])? + offset as f64, bytes.len()).copy_from(bytes);
+        Ok(())
+    }
+
+    pub(super) fn read(&self, id: u32, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        Ok(self.bytes(self.call("address", &[id.into()])? + offset as f64, bytes as usize).to_vec())
+    }
+
+    pub(super) fn run(&self, commands: &[u32]) -> Result<()> {
+        self.give(&Uint8Array::from(bytemuck::cast_slice::<u32, u8>(commands)))?;
+        self.call("run", &[commands.len() as f64]).map(drop)
+    }
+
+    /// Lets others in this thread have their turn, where they have waited: whoever aborts an answer does so by a message.
+    pub(super) async fn others(&self) {
+        if now_ms() - self.turned.get() < TURN_MS {
+            return;
+        }
+        let turn = js::call_async(&self.exports, "turn", &[]).await;
+        debug_assert!(turn.is_ok());
+        self.turned.set(now_ms());
+    }
+
+    /// Puts bytes where the module looks for what it is given.
+    fn give(&self, bytes: &Uint8Array) -> Result<()> {
+        let room = self.call("room", &[f64::from(bytes.length().div_ceil(4))])?;
+        self.bytes(room, bytes.length() as usize).set(bytes, 0);
+        Ok(())
+    }
+
+    /// The module's memory as it is now: it moves when it grows.
+    fn bytes(&self, address: f64, length: usize) -> Uint8Array {
+        Uint8Array::new_with_byte_offset_and_length(&js::path(&self.exports, &["memory", "buffer"]), address as u32, length as u32)
+    }
+
+    /// A function of the module's. It throws where the module has failed, and cannot be used any more.
+    fn call(&self, name: &str, arguments: &[f64]) -> Result<f64> {
+        let arguments: Vec<JsValue> = arguments.iter().map(|n| JsValue::from_f64(*n)).collect();
+        let arguments: Vec<&JsValue> = arguments.iter().collect();
+        let failed = |e: JsValue| Error::gpu(format!("the module that computes on the CPU has failed: {}", js::string(&e, "message")));
+        // Numbers of 32 bits come signed.
+        Ok(js::call(&self.exports, name, &arguments).map_err(failed)?.as_f64().map_or(0.0, |n| f64::from(n as i64 as u32)))
+    }
 }
 
 thread_local! {

@@ -8,16 +8,20 @@ use std::sync::{Arc, Mutex};
 use futures_channel::oneshot;
 use futures_util::FutureExt as _;
 
+use super::commands::Raw;
 use super::counters::Counters;
-use super::loss::{Loss, Lost};
-use super::pipeline::PipelineKey;
+use super::loss::{Loss, LossReason, Lost};
+use super::pipeline::{Buffer, PipelineKey};
 use super::platform;
+use super::processor::Processor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Caps, Emulated};
 
 /// What to ask for when opening a device.
 #[derive(Debug, Clone)]
 pub struct GpuOptions {
+    /// What may be opened.
+    pub device: DeviceChoice,
     /// Only an adapter whose name or vendor contains this, ignoring case.
     pub adapter: Option<String>,
     /// Use subgroup operations where the adapter has them.
@@ -34,7 +38,7 @@ pub struct GpuOptions {
 
 impl Default for GpuOptions {
     fn default() -> Self {
-        Self { adapter: None, subgroups: true, f16: true, max_binding: None, broken: Vec::new(), emulated: Emulated::Nothing }
+        Self { device: DeviceChoice::Gpu, adapter: None, subgroups: true, f16: true, max_binding: None, broken: Vec::new(), emulated: Emulated::Nothing }
     }
 }
 
@@ -47,10 +51,50 @@ pub(super) struct Faults {
     tell: Option<oneshot::Sender<Loss>>,
 }
 
+/// What computes.
+pub(super) enum On {
+    /// A GPU.
+    Gpu(wgpu::Device, wgpu::Queue),
+    /// The CPU.
+    Cpu(Rc<Processor>),
+}
+
+/// What may be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeviceChoice {
+    /// A GPU; the CPU where there is none but in software, which is slower.
+    Auto,
+    /// A GPU, in software too.
+    #[default]
+    Gpu,
+    /// The CPU.
+    Cpu,
+}
+
+impl DeviceChoice {
+    /// The device of that name.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "gpu" => Ok(Self::Gpu),
+            "cpu" => Ok(Self::Cpu),
+            other => Err(Error::bad_option(format!("device {other:?} does not exist; use auto, gpu or cpu"))),
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Gpu => "gpu",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
 /// An open device with its queue, its counters and its compiled pipelines.
 pub struct Gpu {
-    pub(super) device: wgpu::Device,
-    pub(super) queue: wgpu::Queue,
+    pub(super) on: On,
     pub(super) caps: Caps,
     /// Whether waits are shortened by empty submissions.
     pub(super) pumps: Cell<bool>,
@@ -66,8 +110,49 @@ pub(super) const OPTIONAL: [(wgpu::Features, &str); 3] =
     [(wgpu::Features::SUBGROUP, "subgroups"), (wgpu::Features::SHADER_F16, "shader-f16"), (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query")];
 
 impl Gpu {
-    /// Opens a device. [`ErrorKind::NoWebGpu`] where the browser has none, [`ErrorKind::NoAdapter`] where no adapter fits.
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoWebGpu`] where the browser has no WebGPU, [`ErrorKind::NoAdapter`] where no adapter fits: neither where the CPU will do.
     pub async fn open(options: &GpuOptions) -> Result<Self> {
+        match options.device {
+            DeviceChoice::Cpu if options.adapter.is_some() => Err(Error::bad_option("adapter names a GPU, and device is cpu: leave one of them out")),
+            DeviceChoice::Cpu => Self::open_cpu(options, None).await,
+            DeviceChoice::Gpu => Self::open_gpu(options).await,
+            DeviceChoice::Auto => match Self::open_gpu(options).await {
+                Ok(gpu) if gpu.caps.software && options.adapter.is_none() => {
+                    let why = format!("{} is a GPU in software, which is slower than the CPU itself", gpu.caps.name);
+                    drop(gpu);
+                    Self::open_cpu(options, Some(why)).await
+                }
+                // Where somebody wants a certain GPU, nothing else will do.
+                Err(e) if matches!(e.kind(), ErrorKind::NoWebGpu | ErrorKind::NoAdapter) && options.adapter.is_none() => {
+                    Self::open_cpu(options, Some(e.message().to_owned())).await
+                }
+                opened => opened,
+            },
+        }
+    }
+
+    /// The CPU. `why`: why it is not a GPU, where that was not asked for.
+    async fn open_cpu(options: &GpuOptions, why: Option<String>) -> Result<Self> {
+        let processor = Processor::open().await?;
+        let (tell, lost) = oneshot::channel();
+        let caps = Caps { instead: why, ..processor.caps(options.max_binding) };
+        Ok(Self {
+            on: On::Cpu(processor),
+            caps,
+            pumps: Cell::default(),
+            counters: Rc::default(),
+            faults: Arc::new(Mutex::new(Faults { tell: Some(tell), ..Faults::default() })),
+            lost: Lost(lost.shared()),
+            broken: options.broken.clone(),
+            pipelines: RefCell::default(),
+        })
+    }
+
+    /// Opens a GPU. [`ErrorKind::NoWebGpu`] where the browser has none, [`ErrorKind::NoAdapter`] where no adapter fits.
+    async fn open_gpu(options: &GpuOptions) -> Result<Self> {
         let adapter = platform::find_adapter(options).await?;
         let mut features = wgpu::Features::empty();
         for (feature, name) in OPTIONAL {
@@ -110,20 +195,12 @@ impl Gpu {
         }));
         let shared = faults.clone();
         device.set_device_lost_callback(move |reason, message| {
-            if let Ok(mut faults) = shared.lock()
-                && let Some(tell) = faults.tell.take()
-            {
-                let loss = Loss { reason: reason.into(), message };
-                faults.lost = Some(loss.clone());
-                // Nobody need be waiting.
-                let _ = tell.send(loss);
-            }
+            note_loss(&shared, Loss { reason: reason.into(), message });
         });
         let caps = platform::describe(&adapter, &device, features, max_binding);
         let lost = Lost(lost.shared());
         let mut gpu = Self {
-            device,
-            queue,
+            on: On::Gpu(device, queue),
             caps,
             pumps: Cell::default(),
             counters: Rc::default(),
@@ -150,9 +227,21 @@ impl Gpu {
         &self.counters
     }
 
-    /// The raw queue, for uploads; submissions go through [`Gpu::submit`].
-    pub fn queue(&self) -> &wgpu::Queue {
-        &self.queue
+    /// wgpu's device and queue; an error on the CPU, which the caller has to leave out.
+    pub(super) fn wgpu(&self) -> Result<(&wgpu::Device, &wgpu::Queue)> {
+        match &self.on {
+            On::Gpu(device, queue) => Ok((device, queue)),
+            On::Cpu(_) => Err(Error::internal("the CPU is no GPU")),
+        }
+    }
+
+    /// Writes whole words; ordered before the next submission.
+    pub fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
+        match (&self.on, buffer.raw()) {
+            (On::Gpu(_, queue), Raw::Gpu(raw)) => queue.write_buffer(raw, offset, bytes),
+            (On::Cpu(processor), Raw::Cpu(memory)) => processor.write(memory, offset, bytes),
+            _ => debug_assert!(false, "a buffer of another device"),
+        }
     }
 
     /// The error of any earlier command that nobody waited for, or the loss of the device.
@@ -173,15 +262,26 @@ impl Gpu {
         if let Ok(mut faults) = self.faults.lock() {
             faults.tell = None;
         }
-        self.device.destroy();
+        match &self.on {
+            On::Gpu(device, _) => device.destroy(),
+            On::Cpu(processor) => processor.clear(),
+        }
     }
 
     /// Destroys the device as somebody else would, or a fault: for tests.
     pub fn lose(&self) {
-        self.device.destroy();
-        // The browser's callback comes by itself.
-        #[cfg(not(target_arch = "wasm32"))]
-        let _ = self.device.poll(wgpu::PollType::Poll);
+        match &self.on {
+            On::Gpu(device, _) => {
+                device.destroy();
+                // The browser's callback comes by itself.
+                #[cfg(not(target_arch = "wasm32"))]
+                let _ = device.poll(wgpu::PollType::Poll);
+            }
+            On::Cpu(processor) => {
+                processor.clear();
+                note_loss(&self.faults, Loss { reason: LossReason::Destroyed, message: String::new() });
+            }
+        }
     }
 
     /// How the device was lost, if it was.
@@ -199,6 +299,17 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         self.destroy();
+    }
+}
+
+/// Remembers a loss and tells whoever waits for it, once.
+fn note_loss(faults: &Mutex<Faults>, loss: Loss) {
+    if let Ok(mut faults) = faults.lock()
+        && let Some(tell) = faults.tell.take()
+    {
+        faults.lost = Some(loss.clone());
+        // Nobody need be waiting.
+        let _ = tell.send(loss);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Opening a device natively, on Vulkan or Metal.
 
+use std::cell::RefCell;
+
 use super::device::{GpuOptions, OPTIONAL, fits, limits_of, no_adapter};
 use crate::error::{Error, Result};
 use crate::kernels::Caps;
@@ -58,4 +60,40 @@ pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()>
     let room = from..from + bytes.len() as u64;
     buffer.get_mapped_range_mut(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?.copy_from_slice(bytes);
     Ok(())
+}
+
+/// The CPU in this process. What here cannot fail can in a browser.
+pub(super) struct Machine(RefCell<millrace_cpu::Machine>);
+
+#[allow(clippy::unnecessary_wraps, clippy::unused_async, clippy::unused_self, reason = "a browser's machine is fetched, and can fail")]
+impl Machine {
+    /// Bytes of the largest buffer: what a Vec and 32-bit counts of words hold.
+    pub(super) const LARGEST: u64 = 1 << 33;
+
+    /// A machine without buffers.
+    pub(super) async fn open() -> Result<Self> {
+        Ok(Self(RefCell::default()))
+    }
+    pub(super) fn name(&self) -> String {
+        self.0.borrow().name()
+    }
+    pub(super) fn buffer(&self, bytes: u64) -> Option<u32> {
+        self.0.borrow_mut().buffer((bytes / 4) as usize)
+    }
+    pub(super) fn bind(&self, text: &str) -> Result<u32> {
+        self.0.borrow_mut().bind(text).map_err(Error::internal)
+    }
+    pub(super) fn write(&self, id: u32, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.borrow_mut().bytes_mut(id)[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+    pub(super) fn read(&self, id: u32, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        Ok(self.0.borrow_mut().bytes_mut(id)[offset as usize..][..bytes as usize].to_vec())
+    }
+    pub(super) fn run(&self, commands: &[u32]) -> Result<()> {
+        self.0.borrow_mut().run(commands);
+        Ok(())
+    }
+    /// Natively nobody else has the thread.
+    pub(super) async fn others(&self) {}
 }

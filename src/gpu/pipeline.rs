@@ -2,17 +2,20 @@
 
 use std::rc::Rc;
 
+use super::commands::{ComputePass, Encoder, Raw, Submission};
 use super::counters::Counters;
-use super::device::Gpu;
+use super::device::{Gpu, On};
+use super::processor::Program;
 use crate::error::{Error, Result};
 use crate::kernels::{BindingKind, Variant};
+use millrace_twins::op;
 
 /// A GPU buffer whose bytes are counted while it lives.
 #[derive(Clone)]
 pub struct Buffer(Rc<Owned>);
 
 struct Owned {
-    raw: wgpu::Buffer,
+    raw: Raw,
     counters: Rc<Counters>,
 }
 
@@ -20,13 +23,15 @@ impl Drop for Owned {
     fn drop(&mut self) {
         self.counters.freed(self.raw.size());
         // Freed now, not when the garbage collector finds the handle: weights are gigabytes.
-        self.raw.destroy();
+        if let Raw::Gpu(raw) = &self.raw {
+            raw.destroy();
+        }
     }
 }
 
 impl Buffer {
     /// The buffer itself.
-    pub fn raw(&self) -> &wgpu::Buffer {
+    pub fn raw(&self) -> &Raw {
         &self.0.raw
     }
     /// Length in bytes.
@@ -37,10 +42,16 @@ impl Buffer {
 
 /// One dispatch, ready to record: nothing in it is created again.
 pub struct Bound {
-    pub(super) pipeline: wgpu::ComputePipeline,
-    pub(super) bind_group: wgpu::BindGroup,
+    made: Made,
     // Keeps the buffers alive as long as the bind group.
     _buffers: Vec<Buffer>,
+}
+
+enum Made {
+    Gpu(wgpu::ComputePipeline, wgpu::BindGroup),
+    Cpu(Program),
+    /// What computes nothing: for tests.
+    Broken,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -58,54 +69,91 @@ impl Gpu {
         if size > self.caps().max_buffer {
             return Err(Error::out_of_memory(format!("buffer {label} needs {size} bytes, the GPU allows {} in one buffer", self.caps().max_buffer)));
         }
-        let raw = self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false });
+        let raw = match &self.on {
+            On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })),
+            On::Cpu(processor) => Raw::Cpu(processor.memory(label, size)?),
+        };
         self.counters().allocated(size);
         Ok(Buffer(Rc::new(Owned { raw, counters: self.counters().clone() })))
     }
 
     /// A small buffer with contents.
-    pub fn buffer_with(&self, label: &str, contents: &[u8], usage: wgpu::BufferUsages) -> Buffer {
+    pub fn buffer_with(&self, label: &str, contents: &[u8], usage: wgpu::BufferUsages) -> Result<Buffer> {
         // Not mapped at its creation: on a device that was lost meanwhile that fails where nobody can catch it.
         let size = contents.len().next_multiple_of(4).max(4);
         let usage = usage | wgpu::BufferUsages::COPY_DST;
-        let raw = self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size: size as u64, usage, mapped_at_creation: false });
-        if contents.len() == size {
-            self.queue.write_buffer(&raw, 0, contents);
+        let size = size as u64;
+        let raw = match &self.on {
+            On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })),
+            On::Cpu(processor) => Raw::Cpu(processor.memory(label, size)?),
+        };
+        self.counters().allocated(size);
+        let buffer = Buffer(Rc::new(Owned { raw, counters: self.counters().clone() }));
+        if contents.len() as u64 == size {
+            self.write(&buffer, 0, contents);
         } else {
-            self.queue.write_buffer(&raw, 0, &[contents, &[0; 4][..size - contents.len()]].concat());
+            self.write(&buffer, 0, &[contents, &[0; 4][..size as usize - contents.len()]].concat());
         }
-        self.counters().allocated(raw.size());
-        Buffer(Rc::new(Owned { raw, counters: self.counters().clone() }))
+        Ok(buffer)
     }
 
     /// Compiles (once) the variant with these overrides and binds the buffers, given by the names in the shader.
     pub fn bind(&self, label: &str, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &[(&'static str, Buffer)]) -> Result<Bound> {
-        let (pipeline, layout) = self.pipeline(variant, overrides)?;
-        let mut entries = Vec::with_capacity(variant.bindings.len());
+        let mut ordered = Vec::with_capacity(variant.bindings.len());
         for binding in variant.bindings {
             let (_, buffer) = buffers
                 .iter()
                 .find(|(name, _)| *name == binding.name)
                 .ok_or_else(|| Error::internal(format!("{label}: kernel {}/{} has no buffer for {}", variant.kernel, variant.name, binding.name)))?;
-            let most = self.device.limits().max_storage_buffer_binding_size;
+            let most = self.caps().binding_limit;
             if buffer.bytes() > most && binding.kind != BindingKind::Uniform {
                 return Err(Error::out_of_memory(format!("{label}: {} has {} bytes, the GPU binds at most {most}", binding.name, buffer.bytes())));
             }
-            entries.push(wgpu::BindGroupEntry { binding: binding.slot, resource: buffer.raw().as_entire_binding() });
+            ordered.push((binding.slot, buffer));
         }
         if let Some((name, _)) = buffers.iter().find(|(name, _)| variant.bindings.iter().all(|b| b.name != *name)) {
             return Err(Error::internal(format!("{label}: kernel {}/{} has no binding named {name}", variant.kernel, variant.name)));
         }
-        let bind_group = self.device.create_bind_group(&wgpu::BindGroupDescriptor { label: Some(label), layout: &layout, entries: &entries });
+        let made = match &self.on {
+            On::Gpu(device, _) => {
+                let (pipeline, layout) = self.pipeline(device, variant, overrides)?;
+                let entries: Vec<_> = ordered
+                    .into_iter()
+                    .filter_map(|(binding, buffer)| buffer.raw().gpu().map(|raw| wgpu::BindGroupEntry { binding, resource: raw.as_entire_binding() }))
+                    .collect();
+                Made::Gpu(pipeline, device.create_bind_group(&wgpu::BindGroupDescriptor { label: Some(label), layout: &layout, entries: &entries }))
+            }
+            On::Cpu(_) if self.is_broken(variant) => Made::Broken,
+            On::Cpu(processor) => {
+                self.can_run(variant, overrides)?;
+                Made::Cpu(processor.bind(variant, overrides, buffers)?)
+            }
+        };
         self.counters().bind_group();
-        Ok(Bound { pipeline, bind_group, _buffers: buffers.iter().map(|(_, b)| b.clone()).collect() })
+        Ok(Bound { made, _buffers: buffers.iter().map(|(_, b)| b.clone()).collect() })
     }
 
-    fn pipeline(&self, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<(wgpu::ComputePipeline, wgpu::BindGroupLayout)> {
+    /// Whether it shall compute nothing.
+    fn is_broken(&self, variant: &Variant) -> bool {
+        self.broken.iter().any(|(kernel, name)| *kernel == variant.kernel && *name == variant.name)
+    }
+
+    /// An error where the device cannot run the variant, or the overrides are wrong.
+    fn can_run(&self, variant: &Variant, overrides: &[(&'static str, f64)]) -> Result<()> {
         variant.check_overrides(overrides)?;
-        if let Some(missing) = variant.lacks(self.caps()) {
-            return Err(Error::unknown_kernel(format!("kernel {variant} needs {missing}, which this GPU does not offer here")));
+        match variant.lacks(self.caps()) {
+            Some(missing) => Err(Error::unknown_kernel(format!("kernel {variant} needs {missing}, which this GPU does not offer here"))),
+            None => Ok(()),
         }
+    }
+
+    fn pipeline(
+        &self,
+        device: &wgpu::Device,
+        variant: &'static Variant,
+        overrides: &[(&'static str, f64)],
+    ) -> Result<(wgpu::ComputePipeline, wgpu::BindGroupLayout)> {
+        self.can_run(variant, overrides)?;
         let mut sorted: Vec<_> = overrides.iter().map(|(n, v)| (*n, v.to_bits())).collect();
         sorted.sort_unstable();
         let key = PipelineKey { kernel: variant.kernel, variant: variant.name, overrides: sorted };
@@ -131,18 +179,15 @@ impl Gpu {
                 count: None,
             })
             .collect();
-        let layout = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
-        let pipeline_layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label: Some(&label),
-            bind_group_layouts: &[Some(&layout)],
-            immediate_size: 0,
-        });
+        let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
+        let pipeline_layout =
+            device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 });
         let mut source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
-        if self.broken.iter().any(|(kernel, name)| *kernel == variant.kernel && *name == variant.name) {
+        if self.is_broken(variant) {
             source = source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1);
         }
-        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.into()) });
-        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.into()) });
+        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&label),
             layout: Some(&pipeline_layout),
             module: &module,
@@ -161,22 +206,36 @@ impl Gpu {
     }
 
     /// A pass to record dispatches into, inside `encoder`.
-    pub fn encoder(&self, label: &str) -> wgpu::CommandEncoder {
-        self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some(label) })
+    pub fn encoder(&self, label: &str) -> Encoder {
+        match &self.on {
+            On::Gpu(device, _) => Encoder::Gpu(device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some(label) })),
+            On::Cpu(processor) => Encoder::Cpu(processor.clone(), Vec::new()),
+        }
     }
 
     /// Records one dispatch.
-    pub fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, bound: &Bound, grid: [u32; 3]) {
-        pass.set_pipeline(&bound.pipeline);
-        pass.set_bind_group(0, &bound.bind_group, &[]);
-        pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+    pub fn dispatch(&self, pass: &mut ComputePass<'_>, bound: &Bound, grid: [u32; 3]) {
+        match (pass, &bound.made) {
+            (ComputePass::Gpu(pass), Made::Gpu(pipeline, bind_group)) => {
+                pass.set_pipeline(pipeline);
+                pass.set_bind_group(0, bind_group, &[]);
+                pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+            }
+            (ComputePass::Cpu(commands), Made::Cpu(program)) => commands.extend([op::DISPATCH, program.id, grid[0], grid[1], grid[2]]),
+            _ => {}
+        }
         self.counters().dispatch(1);
     }
 
     /// Submits what `encoder` recorded.
-    pub fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
+    pub fn submit(&self, encoder: Encoder) -> Submission {
         self.counters().submit();
-        self.queue.submit([encoder.finish()])
+        match (encoder, &self.on) {
+            (Encoder::Gpu(encoder), On::Gpu(_, queue)) => Submission::Gpu(queue.submit([encoder.finish()])),
+            (Encoder::Cpu(processor, commands), _) => Submission::Cpu(processor.submit(commands)),
+            // Commands are submitted to the device that they were recorded for.
+            (Encoder::Gpu(_), On::Cpu(processor)) => Submission::Cpu(processor.last()),
+        }
     }
 
     /// One dispatch on its own; see [`Gpu::run_all`].
@@ -194,14 +253,15 @@ impl Gpu {
     /// of kernels, not for inference. What the GPU refuses is this call's error alone: later calls on the same device are not blamed for it.
     pub async fn run_all(&self, trials: &mut [Trial<'_>]) -> Result<()> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let scope = self.wgpu().ok().map(|(device, _)| device.push_error_scope(wgpu::ErrorFilter::Validation));
         let mut encoder = self.encoder("trials");
         // (trial, buffer, where it is copied from)
         let mut outputs = Vec::new();
         // Buffers go when nothing holds them any more: not before the submission.
         let mut alive = Vec::new();
         for (t, trial) in trials.iter().enumerate() {
-            let made: Vec<_> = trial.buffers.iter().map(|(name, words)| (*name, self.buffer_with(name, bytemuck::cast_slice(words), usage))).collect();
+            let made: Vec<_> =
+                trial.buffers.iter().map(|(name, words)| Ok((*name, self.buffer_with(name, bytemuck::cast_slice(words), usage)?))).collect::<Result<_>>()?;
             let bound = self.bind(trial.variant.kernel, trial.variant, trial.overrides, &made)?;
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
@@ -220,7 +280,9 @@ impl Gpu {
         }
         let submission = self.submit(encoder);
         drop(alive);
-        if let Some(error) = scope.pop().await {
+        if let Some(scope) = scope
+            && let Some(error) = scope.pop().await
+        {
             let names: Vec<String> = trials.iter().map(|t| t.variant.to_string()).collect();
             return Err(Error::gpu(format!("the GPU refused {}: {error}", names.join(", "))));
         }

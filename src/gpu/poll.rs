@@ -63,7 +63,9 @@ impl Gpu {
                 Either::Right(((), rest)) => done = rest,
             }
             // No command of the engine's: nothing to count.
-            self.queue.submit(std::iter::empty());
+            if let Ok((_, queue)) = self.wgpu() {
+                queue.submit(std::iter::empty());
+            }
         }
     }
 }

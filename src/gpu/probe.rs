@@ -20,14 +20,15 @@ const SUBNORMALS: [u16; 4] = [0x0001, 0x03ff, 0x8155, 0x0295];
 impl Gpu {
     /// Whether `unpack2x16float` keeps subnormal halves; the standard lets a device flush them to zero.
     pub(super) async fn keeps_subnormal_halves(&self) -> Result<bool> {
+        let (device, queue) = self.wgpu()?;
         let words = SUBNORMALS.map(u32::from);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let size = size_of_val(&words) as u64;
-        let make = |usage| self.device.create_buffer(&wgpu::BufferDescriptor { label: Some("probe"), size, usage, mapped_at_creation: false });
+        let make = |usage| device.create_buffer(&wgpu::BufferDescriptor { label: Some("probe"), size, usage, mapped_at_creation: false });
         let (x, staging) = (make(usage), make(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST));
-        self.queue.write_buffer(&x, 0, bytemuck::cast_slice(&words));
-        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some("probe"), source: wgpu::ShaderSource::Wgsl(HALVES.into()) });
-        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        queue.write_buffer(&x, 0, bytemuck::cast_slice(&words));
+        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some("probe"), source: wgpu::ShaderSource::Wgsl(HALVES.into()) });
+        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("probe"),
             layout: None,
             module: &module,
@@ -35,12 +36,12 @@ impl Gpu {
             compilation_options: wgpu::PipelineCompilationOptions::default(),
             cache: None,
         });
-        let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+        let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("probe"),
             layout: &pipeline.get_bind_group_layout(0),
             entries: &[wgpu::BindGroupEntry { binding: 0, resource: x.as_entire_binding() }],
         });
-        let mut encoder = self.encoder("probe");
+        let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("probe") });
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             pass.set_pipeline(&pipeline);
@@ -48,7 +49,7 @@ impl Gpu {
             pass.dispatch_workgroups(1, 1, 1);
         }
         encoder.copy_buffer_to_buffer(&x, 0, &staging, 0, size);
-        self.queue.submit([encoder.finish()]);
+        queue.submit([encoder.finish()]);
         let (sender, receiver) = oneshot::channel();
         staging.map_async(wgpu::MapMode::Read, .., move |result| {
             let _ = sender.send(result);

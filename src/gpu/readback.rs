@@ -3,8 +3,10 @@
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 
-use super::device::Gpu;
+use super::commands::{Raw, Submission};
+use super::device::{Gpu, On};
 use super::pipeline::Buffer;
+use super::processor::Memory;
 use crate::error::{Error, Result};
 
 /// How long the browser may take from failing what is under way to saying that the device is lost, ms.
@@ -13,29 +15,35 @@ const NOTICE_MS: f64 = 1000.0;
 
 /// A mapping under way.
 pub struct Pending {
-    receiver: oneshot::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>,
-    #[cfg_attr(target_arch = "wasm32", allow(dead_code))]
-    submission: wgpu::SubmissionIndex,
+    /// What tells of a GPU's mapping; the CPU's memory needs none.
+    receiver: Option<oneshot::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>>,
+    submission: Submission,
 }
 
 impl Gpu {
     /// Starts mapping the first `bytes` bytes of a staging buffer that `submission` writes.
-    pub fn map(&self, staging: &Buffer, bytes: u64, submission: wgpu::SubmissionIndex) -> Pending {
+    pub fn map(&self, staging: &Buffer, bytes: u64, submission: Submission) -> Pending {
+        self.counters().readback(bytes);
+        let Raw::Gpu(raw) = staging.raw() else { return Pending { receiver: None, submission } };
         let (sender, receiver) = oneshot::channel();
-        staging.raw().map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
+        raw.map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
             // The receiver is gone only where the caller gave up waiting.
             let _ = sender.send(result);
         });
-        self.counters().readback(bytes);
-        Pending { receiver, submission }
+        Pending { receiver: Some(receiver), submission }
     }
 
     /// Waits for the mapping, copies the bytes out and unmaps.
     pub async fn take(&self, staging: &Buffer, bytes: u64, pending: Pending) -> Result<Vec<u8>> {
+        let (raw, receiver) = match (staging.raw(), pending.receiver) {
+            (Raw::Gpu(raw), Some(receiver)) => (raw, receiver),
+            (Raw::Cpu(memory), _) => return self.take_of_cpu(memory, bytes, pending.submission).await,
+            (Raw::Gpu(_), None) => return Err(Error::internal("a readback of another device")),
+        };
         #[cfg(not(target_arch = "wasm32"))]
         self.wait(Some(pending.submission))?;
         // Nobody need answer for a device that is gone.
-        let mapped = match self.until(select(pending.receiver, self.lost())).await {
+        let mapped = match self.until(select(receiver, self.lost())).await {
             Either::Left((mapped, _)) => mapped,
             Either::Right(_) => return Err(self.failure("a readback was given up").await),
         };
@@ -43,14 +51,23 @@ impl Gpu {
             return Err(self.failure("a readback failed").await);
         }
         self.check()?;
-        let view = match staging.raw().get_mapped_range(0..bytes) {
+        let view = match raw.get_mapped_range(0..bytes) {
             Ok(view) => view,
             Err(e) => return Err(self.failure(&format!("a readback failed: {e}")).await),
         };
         let data = view.to_vec();
         drop(view);
-        staging.raw().unmap();
+        raw.unmap();
         Ok(data)
+    }
+
+    /// Has the CPU do what it was given, and copies the bytes out.
+    async fn take_of_cpu(&self, memory: &Memory, bytes: u64, submission: Submission) -> Result<Vec<u8>> {
+        let (On::Cpu(processor), Submission::Cpu(number)) = (&self.on, submission) else { return Err(Error::internal("a readback of another device")) };
+        self.check()?;
+        processor.run_until(number).await?;
+        self.check()?;
+        processor.read(memory, bytes)
     }
 
     /// Copies `bytes` bytes of `buffer` from `offset` to the host, at once. Both are multiples of 4.
@@ -65,8 +82,15 @@ impl Gpu {
 
     /// Waits until everything submitted so far has run.
     pub async fn idle(&self) -> Result<()> {
+        let queue = match &self.on {
+            On::Gpu(_, queue) => queue,
+            On::Cpu(processor) => {
+                processor.run_until(processor.last()).await?;
+                return self.check();
+            }
+        };
         let (sender, receiver) = oneshot::channel();
-        self.queue.on_submitted_work_done(move || {
+        queue.on_submitted_work_done(move || {
             let _ = sender.send(());
         });
         #[cfg(not(target_arch = "wasm32"))]
@@ -86,10 +110,15 @@ impl Gpu {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    pub(super) fn wait(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {
-        let Err(e) = self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None }) else { return Ok(()) };
+    pub(super) fn wait(&self, submission: Option<Submission>) -> Result<()> {
+        let (device, _) = self.wgpu()?;
+        let submission_index = submission.and_then(|submission| match submission {
+            Submission::Gpu(index) => Some(index),
+            Submission::Cpu(_) => None,
+        });
+        let Err(e) = device.poll(wgpu::PollType::Wait { submission_index, timeout: None }) else { return Ok(()) };
         // A device that is gone has taken nothing to wait for. It says so once nothing is under way any more.
-        let _ = self.device.poll(wgpu::PollType::Wait { submission_index: None, timeout: None });
+        let _ = device.poll(wgpu::PollType::Wait { submission_index: None, timeout: None });
         self.check()?;
         Err(Error::gpu(format!("waiting for the GPU failed: {e}")))
     }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use futures_channel::oneshot;
 
-use super::device::Gpu;
+use super::commands::Raw;
+use super::device::{Gpu, On};
 use super::pipeline::Buffer;
 use super::platform;
 use crate::error::Result;
@@ -55,23 +56,30 @@ impl Upload {
         let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
         let staging = || {
             let buffer = gpu.buffer("upload", STAGING as u64, usage)?;
-            let under_way = Some(map(&buffer));
+            let under_way = map(&buffer);
             Ok(Staging { buffer, under_way })
         };
-        let ring = (0..COUNT).map(|_| staging()).collect::<Result<_>>()?;
+        // What the CPU reads is written where it is.
+        let count = if matches!(gpu.on, On::Gpu(..)) { COUNT } else { 0 };
+        let ring = (0..count).map(|_| staging()).collect::<Result<_>>()?;
         Ok(Self { gpu, ring: RefCell::new(ring), current: RefCell::default() })
     }
 
     /// Writes whole words into `to` from its byte `offset` on.
     pub async fn write(&self, to: &Buffer, mut offset: u64, bytes: &[u8]) -> Result<()> {
+        if let On::Cpu(processor) = &self.gpu.on {
+            processor.run_until(processor.last()).await?;
+            self.gpu.write(to, offset, bytes);
+            return self.gpu.check();
+        }
         for piece in bytes.chunks(STAGING) {
             if self.current.borrow().used + piece.len() > STAGING {
                 self.send();
             }
             self.mapped().await?;
             let from = self.current.borrow().used as u64;
-            let filled = platform::fill(self.ring.borrow()[self.current.borrow().at].buffer.raw(), from, piece);
-            if filled.is_err() {
+            let filled = self.ring.borrow()[self.current.borrow().at].buffer.raw().gpu().map(|buffer| platform::fill(buffer, from, piece));
+            if !matches!(filled, Some(Ok(()))) {
                 return Err(self.gpu.failure("a staging buffer is not mapped").await);
             }
             let mut current = self.current.borrow_mut();
@@ -107,22 +115,24 @@ impl Upload {
     fn send(&self) {
         let Current { at, copies, .. } = self.current.take();
         let staging = &mut self.ring.borrow_mut()[at];
-        staging.buffer.raw().unmap();
+        if let Raw::Gpu(buffer) = staging.buffer.raw() {
+            buffer.unmap();
+        }
         let mut encoder = self.gpu.encoder("upload");
         for copy in copies {
             encoder.copy_buffer_to_buffer(staging.buffer.raw(), copy.from, copy.to.raw(), copy.offset, copy.bytes);
         }
         self.gpu.submit(encoder);
-        staging.under_way = Some(map(&staging.buffer));
+        staging.under_way = map(&staging.buffer);
         self.current.borrow_mut().at = (at + 1) % COUNT;
     }
 }
 
-fn map(buffer: &Buffer) -> Mapped {
+fn map(buffer: &Buffer) -> Option<Mapped> {
     let (sender, receiver) = oneshot::channel();
-    buffer.raw().map_async(wgpu::MapMode::Write, .., move |result| {
+    buffer.raw().gpu()?.map_async(wgpu::MapMode::Write, .., move |result| {
         // The receiver is gone only where the upload was given up.
         let _ = sender.send(result);
     });
-    receiver
+    Some(receiver)
 }

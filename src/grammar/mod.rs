@@ -62,15 +62,6 @@ impl Grammar {
         [&head, it.info.as_slice(), &it.states_info, &it.table].concat()
     }
 
-    /// The automaton of such words again, for the kernels' twins; `None` where they are none.
-    pub fn automaton_of(words: &[u32]) -> Option<Automaton> {
-        let [classes, info_of_states, table, symbols] = *words.first_chunk::<HEAD>()?;
-        let (info, states_info) = (words.get(HEAD..info_of_states as usize)?, words.get(info_of_states as usize..table as usize)?);
-        let states = states_info.len() as u32;
-        let table = words.get(table as usize..)?.get(..(states * classes) as usize)?;
-        Automaton::from_parts(table.to_vec(), info.to_vec(), states_info.to_vec(), classes, states, symbols, states.min(2) - 1)
-    }
-
     /// What is told of it.
     pub fn about(&self, ms: f64) -> Compiled {
         Compiled { states: self.automaton.states, bytes: self.automaton.bytes(), ms, warnings: self.warnings.clone() }

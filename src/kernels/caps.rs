@@ -14,7 +14,7 @@ pub struct Caps {
     pub vendor: String,
     /// Name, e.g. `NVIDIA H100 80GB HBM3`.
     pub name: String,
-    /// `webgpu`, `vulkan` or `metal`.
+    /// `webgpu`, `vulkan`, `metal` or `cpu`.
     pub backend: String,
     /// WebGPU names of the optional features in use.
     pub features: Vec<String>,
@@ -30,8 +30,11 @@ pub struct Caps {
     pub max_workgroups: u32,
     /// Invocations of a workgroup, at least 256.
     pub max_invocations: u32,
-    /// Whether it computes on the CPU.
+    /// Whether it computes on the CPU: as a device of our own (`backend` `cpu`), or as a GPU in software.
     pub software: bool,
+    /// Why it is the CPU, where that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
     /// Whether `unpack2x16float` keeps subnormal halves, as seen when the device was opened; kernels do it by hand where it does not.
     pub native_halves: bool,
     /// How long a wait for an idle GPU takes, ms, as measured when the device was opened: what the browser's poll adds to each readback.
@@ -72,6 +75,7 @@ impl Caps {
             max_workgroups: limits.max_compute_workgroups_per_dimension,
             max_invocations: limits.max_compute_invocations_per_workgroup,
             software: false,
+            instead: None,
             native_halves: false,
             poll_ms: 0.0,
             pumped_poll_ms: None,

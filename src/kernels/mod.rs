@@ -16,15 +16,14 @@ pub mod lab;
 #[path = "../../build/lines.rs"]
 #[allow(dead_code, reason = "some are the build's")]
 mod lines;
-pub mod splits;
-mod state;
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use caps::MATRICES;
 pub use caps::{Caps, Emulated};
-pub use state::State;
+pub use millrace_twins::{State, splits};
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
@@ -71,7 +70,6 @@ pub struct Override {
 /// A value that a template sees.
 #[derive(Debug, PartialEq)]
 enum Argument {
-    Text(&'static str),
     Number(u32),
     Pair([u32; 2]),
 }
@@ -79,7 +77,6 @@ enum Argument {
 impl From<&Argument> for Value {
     fn from(argument: &Argument) -> Self {
         match argument {
-            Argument::Text(text) => Self::from(*text),
             Argument::Number(number) => Self::from(*number),
             Argument::Pair(pair) => Self::from(pair.to_vec()),
         }
@@ -100,7 +97,7 @@ fn environment() -> Environment<'static> {
 /// The templates of shaders/, as the build rendered and checked them.
 #[cfg(not(feature = "lab"))]
 fn templates() -> &'static Environment<'static> {
-    static ENVIRONMENT: std::sync::OnceLock<Environment<'static>> = std::sync::OnceLock::new();
+    static ENVIRONMENT: OnceLock<Environment<'static>> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
         let mut environment = environment();
         for (name, text) in TEMPLATES {
@@ -124,7 +121,7 @@ pub struct Variant {
     pub axes: &'static [(&'static str, &'static str)],
     /// The template of its text; see [`Variant::wgsl`].
     template: &'static str,
-    /// What the template is rendered with.
+    /// What the template is rendered with beside the axes.
     context: &'static [(&'static str, Argument)],
     /// Invocations of a workgroup.
     pub workgroup: [u32; 3],
@@ -145,6 +142,40 @@ pub struct Variant {
     pub matrices: bool,
 }
 
+/// Variants that differ in the weight type alone, as the build writes them.
+struct Family {
+    kernel: &'static str,
+    /// The `weight` axis of each; empty where there is no such axis.
+    weights: &'static [&'static str],
+    /// The other axes.
+    axes: &'static [(&'static str, &'static str)],
+    template: &'static str,
+    context: &'static [(&'static str, Argument)],
+    workgroup: [u32; 3],
+    workgroup_bytes: u32,
+    tile: [u32; 2],
+    lanes: u32,
+    bindings: &'static [Binding],
+    overrides: &'static [Override],
+    subgroups: bool,
+    f16: bool,
+    matrices: bool,
+}
+
+impl Family {
+    fn variant(&self, weight: Option<&'static str>) -> Variant {
+        let axes: Vec<_> = weight.map(|weight| ("weight", weight)).into_iter().chain(self.axes.iter().copied()).collect();
+        let name = match axes.iter().map(|axis| axis.1).collect::<Vec<_>>().join("-") {
+            name if name.is_empty() => "default".into(),
+            name => name,
+        };
+        // Once a program: the table is never freed.
+        let (axes, name) = (axes.leak(), name.leak());
+        let &Self { kernel, template, context, workgroup, workgroup_bytes, tile, lanes, bindings, overrides, subgroups, f16, matrices, .. } = self;
+        Variant { kernel, name, axes, template, context, workgroup, workgroup_bytes, tile, lanes, bindings, overrides, subgroups, f16, matrices }
+    }
+}
+
 impl Variant {
     /// The text to compile. Browsers want `enable subgroups;`, which naga, the compiler of the native build, rejects. `native_halves`:
     /// unpack2x16float keeps subnormals.
@@ -160,13 +191,19 @@ impl Variant {
         let subgroups = if self.subgroups && browser && !emulated { "enable subgroups;\n" } else { "" };
         let f16 = if self.f16 { "enable f16;\n" } else { "" };
         let matrices = if self.matrices && browser { "enable subgroups;\nenable chromium_experimental_subgroup_matrix;\n" } else { "" };
-        let mut context: BTreeMap<&str, Value> = self.context.iter().map(|(key, value)| (*key, value.into())).collect();
+        let mut context = self.context();
         context.insert("matrices", (self.matrices && browser).into());
         if emulated {
             context.insert("emulated", "_emulated".into());
         }
         let source = templates().get_template(self.template).and_then(|t| t.render(context)).map_err(|e| failed(self, &e))?;
         Ok(format!("{subgroups}{f16}{matrices}const NATIVE_HALVES = {native_halves};\n{source}"))
+    }
+
+    /// What every text of it is rendered with.
+    fn context(&self) -> BTreeMap<&'static str, Value> {
+        let numbers = self.context.iter().map(|(key, value)| (*key, value.into()));
+        numbers.chain(self.axes.iter().map(|(axis, value)| (*axis, Value::from(*value)))).chain([("kernel", self.kernel.into())]).collect()
     }
 
     /// What a device lacks to run this variant.
@@ -195,6 +232,12 @@ impl Variant {
     /// The buffer called `name`.
     pub fn binding(&self, name: &str) -> Option<&'static Binding> {
         self.bindings.iter().find(|b| b.name == name)
+    }
+
+    /// The overrides given, and the defaults of those that are not.
+    pub fn all_overrides(&self, given: &[(&'static str, f64)]) -> Vec<(&'static str, f64)> {
+        let rest = self.overrides.iter().filter(|o| given.iter().all(|g| g.0 != o.name));
+        given.iter().copied().chain(rest.filter_map(|o| Some((o.name, o.default?)))).collect()
     }
 
     /// Checks that `given` names every override without a default and none that does not exist, and that each value
@@ -245,12 +288,25 @@ pub fn kernels() -> &'static [&'static str] {
 
 /// Every variant of every kernel, in the order of variants.toml.
 pub fn all() -> &'static [Variant] {
-    VARIANTS
+    static VARIANTS: OnceLock<Vec<Variant>> = OnceLock::new();
+    VARIANTS.get_or_init(|| {
+        let place = |list: &[&str], name: Option<&str>| list.iter().position(|known| Some(*known) == name);
+        let mut variants: Vec<Variant> = FAMILIES
+            .iter()
+            .flat_map(|family| {
+                let none = family.weights.is_empty().then_some(None);
+                none.into_iter().chain(family.weights.iter().copied().map(Some)).map(|weight| family.variant(weight))
+            })
+            .collect();
+        // Stable: what differs in other axes stays as it was.
+        variants.sort_by_key(|v| (place(KERNELS, Some(v.kernel)), place(WEIGHTS, v.axis("weight"))));
+        variants
+    })
 }
 
 /// The variants of a kernel; none where there is no such kernel.
 pub fn variants(kernel: &str) -> impl Iterator<Item = &'static Variant> {
-    VARIANTS.iter().filter(move |v| v.kernel == kernel)
+    all().iter().filter(move |v| v.kernel == kernel)
 }
 
 /// The variant with exactly these axis values.
@@ -297,8 +353,25 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "lab")]
+    fn operators_that_browsers_refuse_beside_each_other_are_found() {
+        for good in [
+            "let a = (b << 4u) | c;",
+            "let a = b + c * d < e << 1u && f[i >> 2u] == g || h > 3u;",
+            "a |= b << 2u; let v: vec2<u32> = array<vec2<u32>>(a & b & c, d | e);",
+            "for (var i = a >> 1u; i < b; i += c << 1u) { x = i; }",
+            "if ((a & b) != 0u) { return a << 1u; }\nlet c = d * 2u;",
+        ] {
+            assert_eq!(lines::mixed(good), None);
+        }
+        for bad in ["let a = b << 4u | c;", "x = a + (b) << 1u;", "f(a, b | c & d)", "if (a & b == 0u) {", "return a << b >> c;", "x[a >> 1u + b] = 0u;"] {
+            assert_eq!(lines::mixed(bad), Some(bad));
+        }
+    }
+
+    #[test]
     fn every_kernel_has_variants_within_the_default_limits() {
-        for v in VARIANTS {
+        for v in all() {
             // But for how they reduce, the same axes.
             let axes = |v: &Variant| v.axes.iter().filter(|a| a.0 != "reduce").copied().collect::<Vec<_>>();
             // Lane f16 is only for devices with shader-f16.
@@ -315,15 +388,16 @@ mod tests {
 
     #[test]
     fn every_kernel_reads_the_state_first() {
-        for v in VARIANTS {
-            let kind = if v.kernel == "advance" { BindingKind::ReadWrite } else { BindingKind::Uniform };
+        for v in all() {
+            let moves_on = ["advance", "draft", "accept"].contains(&v.kernel);
+            let kind = if moves_on { BindingKind::ReadWrite } else { BindingKind::Uniform };
             assert_eq!(v.binding("state").map(|b| b.kind), Some(kind), "{v}");
         }
     }
 
     #[test]
     fn variants_are_found_by_axes_and_by_name() {
-        for v in VARIANTS {
+        for v in all() {
             assert!(std::ptr::eq(find(v.kernel, v.axes).unwrap(), v));
             assert!(std::ptr::eq(by_name(v.kernel, v.name).unwrap(), v));
         }
@@ -342,7 +416,7 @@ mod tests {
 
     #[test]
     fn reductions_without_subgroups_use_none() {
-        for v in VARIANTS {
+        for v in all() {
             assert_eq!(v.subgroups, v.axis("reduce").is_some_and(|r| r.starts_with("sg")), "{v}");
             assert_eq!(v.wgsl(true, true).unwrap().contains("enable subgroups;"), v.subgroups || v.matrices, "{v}");
             assert!(!v.wgsl(false, false).unwrap().contains("enable subgroups;"), "{v}");
@@ -354,7 +428,9 @@ mod tests {
         let v = find("embed", &[("weight", "f32")]).unwrap();
         let all: Vec<(&str, f64)> = v.overrides.iter().map(|o| (o.name, 1.0)).collect();
         v.check_overrides(&all).unwrap();
-        assert!(v.check_overrides(&all[1..]).unwrap_err().message().contains(all[0].0));
+        let needed = v.overrides.iter().find(|o| o.default.is_none()).unwrap().name;
+        let others: Vec<(&str, f64)> = all.iter().copied().filter(|o| o.0 != needed).collect();
+        assert!(v.check_overrides(&others).unwrap_err().message().contains(needed));
         assert!(v.check_overrides(&[all.clone(), vec![("NOPE", 1.0)]].concat()).unwrap_err().message().contains("NOPE"));
         let fraction: Vec<(&str, f64)> = all.iter().map(|o| (o.0, 0.5)).collect();
         v.check_overrides(&fraction).unwrap_err();

@@ -24,12 +24,29 @@ pub enum Control {
     Decode,
     /// State of a prefill pass.
     Prefill,
+    /// The same for what only its last row goes through: one row, whose number in the pass is the token.
+    Last,
     /// Token ids of a prefill pass.
     Tokens,
+    /// Of each row of a pass of several texts where its text begins and ends.
+    Spans,
+    /// Of each text the rows of such a pass that stand for it: the first, and the one behind the last.
+    Taken,
+    /// Of each row of such a pass its position in its text, and of which kind its token is.
+    Positions,
+    TokenTypes,
+    /// Which adapter rows have, and how strongly.
+    Voices,
     /// Sampling parameters.
     Sampling,
     /// Sampled token ids between two readbacks.
     Ring,
+    /// The same of steps that may take several, and how many drafts each has read.
+    Accepted,
+    /// The text's token ids by position, for drafts.
+    Text,
+    /// What a step of several rows reads: a token and drafts.
+    Drafts,
     /// How far the search for what survives top-k and top-p is.
     Search,
     /// Of each token whether it is in the prompt, how often in the answer, and its bias.
@@ -56,7 +73,7 @@ pub enum Control {
 pub enum Scratch {
     /// The residual stream, f32 `[T, stride(D)]`.
     Residual,
-    /// Its other buffer, where a product that norms its own input completes it: `[stride(D)]`.
+    /// Its other buffer, where a product that norms its own input completes it, `[stride(D)]`, or where its norm takes its place.
     ResidualSum,
     /// Queries, keys and values, f32 `[T, (H + 2 G) E]`.
     Qkv,
@@ -74,6 +91,14 @@ pub enum Scratch {
     Mixed,
     /// What a block adds once it is normed, f32 `[T, stride(D)]`.
     Block,
+    /// The same of experts that stand beside another feed-forward network, and the sum of both.
+    ExpertsBlock,
+    BlocksSum,
+    /// What each token has for each layer, f32 `[T, L P]`; and the last row's alone.
+    PerLayer,
+    PerLayerLast,
+    /// What the narrow products of adapters give, f32 `[T, ranks]`.
+    Narrow,
     /// Gates and up rows, f32 `[T, 2 F]` or `[T, F]`.
     GateUp,
     /// The input of a product that follows a norm.
@@ -84,6 +109,11 @@ pub enum Scratch {
     Activation(Form),
     /// What the chosen experts' first halves give to their second.
     Experts(Form),
+    /// What products of many rows' experts give, f32 `[T, used]` of gates and up rows, then of `stride(D)`.
+    ExpertsMade,
+    /// The chosen experts' slots by expert, `[T, used]`, and the tiles of them that such products take.
+    Order,
+    Tiles,
     /// Logits of the choice among experts, `[T, experts]`.
     Router,
     /// Which experts a row has chosen, `[T, used]` of expert and weight.
@@ -94,6 +124,9 @@ pub enum Scratch {
     PartialWeights,
     /// Logits of the last row, `[V]`.
     Logits,
+    /// What a pass has found of each of its texts, f32 `[texts, stride(D)]`, and what products in turn make of that, `[texts, stride(N)]`.
+    Pooled,
+    Scores,
     /// They before penalties and bias.
     RawLogits,
     /// The largest logit of each slice.

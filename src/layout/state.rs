@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Sizes;
+use crate::base::numbers::FEW_ROWS;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 
@@ -75,9 +76,9 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Positions that a cache of `sizes` holds for a layer with a window: the window's and those of a pass beside it.
+    /// Positions that a cache of `sizes` holds for a layer with a window: the window's and those of a pass, or of a step with drafts, beside it.
     pub(crate) fn positions(sizes: Sizes, window: Option<u32>) -> u32 {
-        window.map_or(sizes.capacity, |w| w.saturating_add(sizes.rows).next_multiple_of(64).min(sizes.capacity))
+        window.map_or(sizes.capacity, |w| w.saturating_add(sizes.rows.max(FEW_ROWS)).next_multiple_of(64).min(sizes.capacity))
     }
 
     /// Bytes of one sequence.

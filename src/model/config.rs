@@ -1,9 +1,11 @@
 //! Sizes and constants of a model: what architectures have in common is read here, each one's own in its file.
 
 use super::keys::{Keys, MOST};
+use super::pooling::Pooling;
 use super::rope::{Rope, Scaling};
 use crate::base::numbers::{HEAD_ROOM, MAX_EXPERTS, MAX_KEY};
 use crate::error::{Error, Result};
+use crate::layout::Scratch;
 use crate::plan::{Activation, Heads, LinearHeads, LinearKind, Mlp, Routing};
 
 /// Sizes and constants of a model.
@@ -37,12 +39,20 @@ pub struct ModelConfig {
     pub norms: Norms,
     /// Norm of queries and keys.
     pub qk_norm: QkNorm,
+    /// Whether values are normed, too, each head alone and without weights.
+    pub value_norm: bool,
+    /// Whether each layer multiplies the residual stream by a number at its end.
+    pub layer_scales: bool,
+    /// Numbers that each token has for each layer, P.
+    pub per_layer: Option<usize>,
     /// Biases.
     pub biases: Biases,
     /// Factor of the scores.
     pub score_scale: f64,
     /// Scores s become `cap tanh(s / cap)`; 0: they stay.
     pub score_cap: f64,
+    /// Whether each head has a score that no value belongs to.
+    pub sinks: bool,
     /// Factor of what attention gives.
     pub attention_scale: f64,
     /// What is between the feed-forward network's products.
@@ -67,6 +77,44 @@ pub struct ModelConfig {
     pub tied: Option<bool>,
     /// How the checkpoint stores matrices.
     pub stored: Stored,
+    /// What becomes of a text, where the model does not go on with it.
+    pub pooling: Option<Pooling>,
+    /// The tokens for yes and no, where a score is that of the one against the other.
+    pub answers: Option<[usize; 2]>,
+    /// What differs in models that read texts whole.
+    pub encoder: Encoder,
+    /// Products of what stands for a text, one after another.
+    pub dense: Vec<Dense>,
+}
+
+/// What differs in models that read texts whole; by default nothing does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Encoder {
+    /// Rows see what comes after them, too: such a model does not write.
+    pub both_ways: bool,
+    /// The embedding is normed.
+    pub embed_norm: bool,
+    /// Kinds of tokens, each with a row that is added to the embedding; 0: none.
+    pub token_types: usize,
+    /// Rows of learned positions that stand before the first position's.
+    pub first_position: usize,
+    /// LayerNorms have no bias.
+    pub no_norm_bias: bool,
+    /// The first layer's attention reads the residual stream as it is.
+    pub first_unnormed: bool,
+}
+
+/// A product of what stands for a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dense {
+    /// Its tensors, by the engine's name.
+    pub part: &'static str,
+    /// What it gives.
+    pub n: usize,
+    /// Whether it has a bias.
+    pub bias: bool,
+    /// Whether it gives tanh of its sums.
+    pub tanh: bool,
 }
 
 /// What differs from layer to layer.
@@ -80,11 +128,18 @@ pub struct LayerKind {
     pub mixer: MixerKind,
     /// What its positions are worth each alone.
     pub feed_forward: FeedForwardKind,
+    /// Its heads, where they are others than most layers'.
+    pub heads: Option<Heads>,
+    /// Its feed-forward width, where it is another than most layers'.
+    pub ff: Option<usize>,
+    /// Whether its values are its keys as they are before norms and rotations.
+    pub keys_are_values: bool,
 }
 
 impl LayerKind {
     /// What most layers of most models are.
-    pub const USUAL: Self = Self { window: None, rope: 0, mixer: MixerKind::Attention, feed_forward: FeedForwardKind::One };
+    pub const USUAL: Self =
+        Self { window: None, rope: 0, mixer: MixerKind::Attention, feed_forward: FeedForwardKind::One, heads: None, ff: None, keys_are_values: false };
 }
 
 /// A layer's feed-forward network.
@@ -94,6 +149,8 @@ pub enum FeedForwardKind {
     One,
     /// Experts, of which each row uses a few.
     Experts,
+    /// One, and experts beside it.
+    Both,
     /// None.
     None,
 }
@@ -150,6 +207,8 @@ pub enum Norms {
     Around,
     /// Of what they add to the residual stream.
     After,
+    /// Of the residual stream once they have added to it, which it becomes; there is none behind the layers.
+    Behind,
 }
 
 /// Norm of queries and keys.
@@ -174,6 +233,8 @@ pub struct Biases {
     pub output: bool,
     /// The feed-forward network's.
     pub ff: bool,
+    /// Those of routers and of experts.
+    pub experts: bool,
 }
 
 /// How the checkpoint stores matrices.
@@ -185,15 +246,25 @@ pub struct Stored {
     pub gate_up: bool,
     /// Each expert's are.
     pub experts_gate_up: bool,
+    /// Each row of an expert's gates is before its up row.
+    pub interleaved: bool,
     /// Each expert has tensors of its own.
     pub each_expert: bool,
     /// Projections of linear attention have what belongs to a key head together.
     pub by_key_heads: bool,
     /// Matrices are `[K, N]`.
     pub transposed: bool,
+    /// llama.cpp's files have rows of queries and keys in another order than transformers': what rotates together are neighbours.
+    pub reordered: bool,
 }
 
 impl ModelConfig {
+    /// llama.cpp reorders rows of queries and keys.
+    pub fn reordered(&mut self, keys: &Keys<'_>) {
+        self.stored.reordered = true;
+        self.ropes[0].interleaved = keys.is_gguf();
+    }
+
     /// What most architectures say in the same words; `eps` are the two names of the norms' epsilon. Llama's choices stand for the rest.
     pub fn read(keys: &Keys<'_>, architecture: &'static str, eps: (&str, &str)) -> Result<Self> {
         let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
@@ -241,9 +312,13 @@ impl ModelConfig {
             norm_offset: 0.0,
             norms: Norms::Before,
             qk_norm: QkNorm::None,
+            value_norm: false,
+            layer_scales: false,
+            per_layer: None,
             biases: Biases::default(),
             score_scale: 1.0 / (e as f64).sqrt(),
             score_cap: 0.0,
+            sinks: false,
             attention_scale: 1.0,
             // Where both are there, transformers reads the other key.
             mlp: Mlp::gated(keys.text("", "hidden_act")?.filter(|_| !keys.has("hidden_activation")).map_or(Ok(Activation::Silu), activation)?),
@@ -257,7 +332,38 @@ impl ModelConfig {
             experts: None,
             tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.or(keys.outer_flag("tie_word_embeddings")).unwrap_or(false)) },
             stored: Stored::default(),
+            pooling: None,
+            answers: None,
+            encoder: Encoder::default(),
+            dense: Vec::new(),
         })
+    }
+
+    /// Where what a model that pools makes of its texts is, and how many numbers it has.
+    pub fn pooled(&self) -> (Scratch, usize) {
+        let (products, width) = match (self.dense.last(), self.pooling) {
+            (Some(dense), _) => (self.dense.len(), dense.n),
+            // Yes and no.
+            (None, Some(Pooling::Rank)) => (1, 2),
+            (None, _) => (0, self.width),
+        };
+        (if products % 2 == 0 { Scratch::Pooled } else { Scratch::Scores }, width)
+    }
+
+    /// Whether a text has to be read in one pass.
+    pub fn reads_whole(&self) -> bool {
+        self.encoder.both_ways || matches!(self.pooling, Some(Pooling::Mean | Pooling::Cls))
+    }
+
+    /// A layer's heads.
+    pub fn heads_of(&self, layer: usize) -> Heads {
+        self.layers[layer].heads.unwrap_or(self.heads)
+    }
+
+    /// The first layer from which on none has a state of its own: rows that no later row sees end there.
+    pub fn tail(&self) -> usize {
+        let own = |layer: &LayerKind| !matches!(layer.mixer, MixerKind::Shared(_));
+        self.layers.iter().rposition(own).map_or(0, |last| last + 1)
     }
 
     /// The same with the epsilon of RMSNorm.
@@ -304,12 +410,17 @@ impl ModelConfig {
 
     /// Checks that the sizes make sense together.
     pub fn check(&self) -> Result<()> {
-        let Heads { h, g, e } = self.heads;
+        let layers = (0..self.layers.len()).map(|i| (self.heads_of(i), self.layers[i].ff.unwrap_or(self.ff)));
+        layers.chain([(self.heads, self.ff)]).try_for_each(|(heads, ff)| self.check_sizes(heads, ff))?;
+        self.check_kinds()
+    }
+
+    fn check_sizes(&self, Heads { h, g, e }: Heads, ff: usize) -> Result<()> {
         let wrong = |what: String| Err(Error::bad_model(format!("configuration: {what}")));
         for (name, n) in [
             ("layers", self.layers.len()),
             ("width", self.width),
-            ("feed-forward width", self.ff),
+            ("feed-forward width", ff),
             ("vocabulary", self.vocab),
             ("heads", h),
             ("kv heads", g),
@@ -326,6 +437,11 @@ impl ModelConfig {
         if !e.is_multiple_of(4) || e > HEAD_ROOM as usize {
             return wrong(format!("head width {e}; this version runs multiples of 4 up to {HEAD_ROOM}"));
         }
+        Ok(())
+    }
+
+    fn check_kinds(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::bad_model(format!("configuration: {what}")));
         if !self.width.is_multiple_of(4) {
             return wrong(format!("width {}; this version runs multiples of 4", self.width));
         }
@@ -365,7 +481,7 @@ impl ModelConfig {
         if self.qk_norm == QkNorm::Late && self.ropes.iter().any(|rope| rope.factor != 1.0) {
             return Err(Error::unsupported("norms of queries and keys after rotations that stretch them"));
         }
-        self.ropes.iter().try_for_each(|rope| rope.check(e))
+        (0..self.layers.len()).try_for_each(|i| self.ropes.get(self.layers[i].rope).map_or(Ok(()), |rope| rope.check(self.heads_of(i).e)))
     }
 }
 
@@ -374,7 +490,8 @@ pub fn activation(name: &str) -> Result<Activation> {
     match name {
         "silu" | "swish" => Ok(Activation::Silu),
         "gelu_pytorch_tanh" | "gelu_new" => Ok(Activation::GeluTanh),
+        "gelu" => Ok(Activation::Gelu),
         "relu2" => Ok(Activation::ReluSquared),
-        other => Err(Error::unsupported(format!("config.json: activation {other:?}; this version knows silu, gelu_pytorch_tanh, gelu_new and relu2"))),
+        other => Err(Error::unsupported(format!("config.json: activation {other:?}; this version knows silu, gelu, gelu_pytorch_tanh, gelu_new and relu2"))),
     }
 }

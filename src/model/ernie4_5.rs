@@ -11,6 +11,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "ernie4_5")?;
     c.ropes[0].interleaved = true;
     let bias = keys.flag("", "use_bias")?.unwrap_or(false);
-    c.biases = Biases { qkv: bias, output: bias, ff: bias };
+    c.biases = Biases { qkv: bias, output: bias, ff: bias, experts: false };
     Ok(c)
 }

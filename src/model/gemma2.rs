@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::Architecture;
 use super::config::{ModelConfig, Norms, activation};
+use super::gemma3;
 use super::keys::Keys;
 use super::names::{self, TensorNames};
 use crate::error::Result;
@@ -37,7 +38,7 @@ pub(super) fn common(keys: &Keys<'_>, architecture: &'static str) -> Result<Mode
     // `hidden_act` is an older key that transformers does not read.
     c.mlp.activation = keys.text("", "hidden_activation")?.map_or(Ok(Activation::GeluTanh), activation)?;
     keys.must_be("attention_bias", &json!(false))?;
-    keys.must_be("use_bidirectional_attention", &json!(false))?;
+    keys.must_be("use_bidirectional_attention", &json!(architecture == gemma3::EMBEDDING))?;
     c.norms = Norms::Around;
     // transformers stores how far weights are from 1, llama.cpp the weights.
     c.norm_offset = if keys.is_gguf() { 0.0 } else { 1.0 };

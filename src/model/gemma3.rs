@@ -7,12 +7,12 @@ use super::gemma2;
 use super::keys::Keys;
 use super::names::TensorNames;
 use super::rope::{Rope, Scaling};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub const GEMMA3: Architecture = Architecture { gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
 
 pub(super) const NAMES: TensorNames = TensorNames {
-    prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model.")],
+    prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model."), ("", "")],
     ignored: &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."],
     ..gemma2::NAMES
 };
@@ -20,9 +20,31 @@ pub(super) const NAMES: TensorNames = TensorNames {
 /// The base of layers with a window, where a file does not say.
 const LOCAL_BASE: f64 = 10_000.0;
 
+/// EmbeddingGemma: the same with rows that see both ways, in layers with a window as far in either direction as half of it.
+pub const GEMMA_EMBEDDING: Architecture = Architecture { gguf: EMBEDDING, hf: &["Gemma3TextModel"], read: read_embedding, names: &NAMES };
+
+pub(super) const EMBEDDING: &str = "gemma-embedding";
+
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
+    of(keys, "gemma3")
+}
+
+fn read_embedding(keys: &Keys<'_>) -> Result<ModelConfig> {
+    keys.ignore_gguf(&["attention.causal", "dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"]);
+    if !keys.is_gguf() && keys.flag("", "use_bidirectional_attention")? != Some(true) {
+        return Err(Error::unsupported("config.json: use_bidirectional_attention is not true; of Gemma 3 without a head this version runs EmbeddingGemma"));
+    }
+    let mut c = of(keys, EMBEDDING)?;
+    c.encoder.both_ways = true;
+    for layer in &mut c.layers {
+        layer.window = layer.window.map(|window| window / 2 + 1);
+    }
+    Ok(c)
+}
+
+fn of(keys: &Keys<'_>, architecture: &'static str) -> Result<ModelConfig> {
     keys.defaults(DEFAULTS);
-    let mut c = gemma2::common(keys, "gemma3")?;
+    let mut c = gemma2::common(keys, architecture)?;
     c.qk_norm = QkNorm::Each;
     let pattern = match keys.size("attention.sliding_window_pattern", "sliding_window_pattern")? {
         Some(n) => n,

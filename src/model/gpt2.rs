@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{Biases, LayerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
+use super::config::{Biases, Encoder, LayerKind, ModelConfig, NormKind, Norms, QkNorm, Stored, activation};
 use super::keys::Keys;
 use super::names::TensorNames;
 use crate::error::{Error, Result};
@@ -50,6 +50,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     };
     let layers = keys.need("block_count", "n_layer")?;
     Ok(ModelConfig {
+        pooling: None,
+        answers: None,
+        encoder: Encoder::default(),
+        dense: Vec::new(),
         architecture: "gpt2",
         width,
         ff: keys.size("feed_forward_length", "n_inner")?.unwrap_or(4 * width),
@@ -64,9 +68,13 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         norm_offset: 0.0,
         norms: Norms::Before,
         qk_norm: QkNorm::None,
-        biases: Biases { qkv: true, output: true, ff: true },
+        value_norm: false,
+        layer_scales: false,
+        per_layer: None,
+        biases: Biases { qkv: true, output: true, ff: true, experts: false },
         score_scale: 1.0 / (e as f64).sqrt(),
         score_cap: 0.0,
+        sinks: false,
         attention_scale: 1.0,
         mlp: Mlp { gated: false, ..Mlp::gated(keys.text("", "activation_function")?.map_or(Ok(Activation::GeluTanh), activation)?) },
         embed_scale: 1.0,

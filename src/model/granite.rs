@@ -29,7 +29,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 /// The factors, and llama.cpp's order of rows.
 pub(super) fn factors(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     keys.must_be("attention_bias", &json!(false))?;
-    c.ropes[0].interleaved = keys.is_gguf();
+    c.reordered(keys);
     let scores = keys.positive("attention.scale", "attention_multiplier")?;
     // transformers' default is 1, llama.cpp's the usual root.
     c.score_scale = scores.unwrap_or(if keys.is_gguf() { c.score_scale } else { 1.0 });

@@ -50,7 +50,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     } else if let Some(f) = shared {
         c.ff = f;
     }
-    c.stored = Stored { gate_up: !keys.is_gguf(), experts_gate_up: !keys.is_gguf(), ..Stored::default() };
+    c.stored = Stored { gate_up: !keys.is_gguf(), experts_gate_up: !keys.is_gguf(), ..c.stored };
     let rotates = match keys.is_gguf() {
         // llama.cpp takes what was a note of the training as the switch of rotations.
         true => keys.flag("rope.scaling.finetuned", "")?.unwrap_or(true),

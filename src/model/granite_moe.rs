@@ -29,6 +29,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     // The softmax is over those that are used.
     c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff: c.ff, shared: None });
     c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
-    c.stored = Stored { experts_gate_up: !keys.is_gguf(), ..Stored::default() };
+    c.stored = Stored { experts_gate_up: !keys.is_gguf(), ..c.stored };
     Ok(c)
 }

@@ -19,6 +19,6 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     keys.ignore(&["eod_token_id", "norm_type", "use_rotary_pos_emb", "attention_head_dim", "cla_share_factor", "dense_list", "im_end_id", "im_start_id"]);
     c.qk_norm = QkNorm::Late;
     let bias = keys.flag("", "attention_bias")?.unwrap_or(false);
-    c.biases = Biases { qkv: bias, output: bias, ff: false };
+    c.biases = Biases { qkv: bias, output: bias, ff: false, experts: false };
     Ok(c)
 }

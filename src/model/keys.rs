@@ -72,6 +72,8 @@ pub struct Keys<'a> {
     renamed: Cell<&'static [(&'static str, &'static str)]>,
     /// Whether a list with an entry for each layer may have zeros: layers that have no such thing.
     gaps: Cell<bool>,
+    /// Whether its entries may differ: who reads it for all layers gets the first.
+    differ: Cell<bool>,
 }
 
 impl<'a> Keys<'a> {
@@ -86,7 +88,16 @@ impl<'a> Keys<'a> {
                 Some(_) => return Err(Error::bad_model("config.json: text_config is no object")),
             }),
         };
-        Ok(Self { checkpoint, name, source, used: RefCell::default(), defaults: Cell::new(&[]), renamed: Cell::new(&[]), gaps: Cell::new(false) })
+        Ok(Self {
+            checkpoint,
+            name,
+            source,
+            used: RefCell::default(),
+            defaults: Cell::new(&[]),
+            renamed: Cell::new(&[]),
+            gaps: Cell::new(false),
+            differ: Cell::new(false),
+        })
     }
 
     /// Whether the checkpoint is a GGUF file.
@@ -151,7 +162,7 @@ impl<'a> Keys<'a> {
         let of = |i| list.int(i).and_then(|n| u64::try_from(n).ok());
         let gaps = self.gaps.get();
         match (0..list.len()).map(of).filter(|n| !gaps || *n != Some(0)).collect::<Option<Vec<_>>>() {
-            Some(sizes) if sizes.windows(2).all(|pair| pair[0] == pair[1]) => sizes.first().map(|n| sized(*n, &key)).transpose(),
+            Some(sizes) if self.differ.get() || sizes.windows(2).all(|pair| pair[0] == pair[1]) => sizes.first().map(|n| sized(*n, &key)).transpose(),
             Some(_) => Err(Error::unsupported(format!("{key} differs from layer to layer, which this version does not run for {}", self.name))),
             None => Err(Error::bad_model(format!("{key} is no list of sizes"))),
         }
@@ -160,6 +171,21 @@ impl<'a> Keys<'a> {
     /// Layers may have none of what a list of GGUF has an entry for.
     pub fn allow_gaps(&self) {
         self.gaps.set(true);
+    }
+
+    /// Layers may differ in what a list of GGUF has an entry for: see [`Keys::sizes`].
+    pub fn allow_differences(&self) {
+        self.differ.set(true);
+    }
+
+    /// A size for each layer, from a list in GGUF.
+    pub fn sizes(&self, gguf: &str, layers: usize) -> Result<Option<Vec<usize>>> {
+        let Some((metadata, key)) = self.gguf(gguf) else { return Ok(None) };
+        let Some(gguf::Value::Array(list)) = metadata.get(&key) else { return Ok(None) };
+        if list.len() != layers {
+            return Err(Error::bad_model(format!("{key} has {} entries for {layers} layers", list.len())));
+        }
+        (0..layers).map(|i| sized(list.int(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0), &key)).collect::<Result<_>>().map(Some)
     }
 
     /// Of each layer whether a list of GGUF has more than 0 for it; `None` where there is no list.
@@ -270,9 +296,15 @@ impl<'a> Keys<'a> {
         matches!(self.source, Source::Hf(config) if config.get(hf).is_some_and(Value::is_null))
     }
 
+    /// The class that config.json names.
+    pub fn hf_class(&self) -> &'a str {
+        let Source::Hf(config) = self.source else { return "" };
+        config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Whether config.json names that class.
     pub fn is_hf_class(&self, class: &str) -> bool {
-        matches!(self.source, Source::Hf(config) if config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str) == Some(class))
+        self.hf_class() == class
     }
 
     /// Keys of config.json for which this architecture has other words: (the usual one, the other), which counts where both are there.
@@ -353,6 +385,13 @@ impl<'a> Keys<'a> {
     /// The same for keys of GGUF.
     pub fn ignore_gguf(&self, keys: &[&str]) {
         self.used.borrow_mut().extend(keys.iter().map(|k| format!("{}.{k}", self.name)));
+    }
+
+    /// The same for all keys of GGUF that begin so: of what else is in the file.
+    pub fn ignore_gguf_under(&self, prefixes: &[&str]) {
+        let Source::Gguf(metadata) = self.source else { return };
+        let of = |key: &str| prefixes.iter().any(|prefix| key.strip_prefix(self.name).is_some_and(|rest| rest[1..].starts_with(prefix)));
+        self.used.borrow_mut().extend(metadata.iter().map(|(key, _)| key).filter(|key| of(key)).map(ToOwned::to_owned));
     }
 
     /// An error for a key that nobody has asked for.

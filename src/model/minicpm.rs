@@ -10,7 +10,7 @@ pub const MINICPM: Architecture = Architecture { gguf: "minicpm", hf: &["MiniCPM
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "minicpm")?;
-    c.ropes[0].interleaved = keys.is_gguf();
+    c.reordered(keys);
     keys.ignore(&["sparse_config", "use_sparse_attention", "mup_denominator"]);
     let factors = match keys.is_gguf() {
         true => granite::Factors {

@@ -13,7 +13,7 @@ const NAMES: TensorNames = TensorNames { prefixes: gemma3::NAMES.prefixes, ignor
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "mistral3")?;
-    c.ropes[0].interleaved = keys.is_gguf();
+    c.reordered(keys);
     if keys.size("", "sliding_window")?.is_some() {
         return Err(Error::unsupported("config.json: sliding_window; this version runs Ministral 3 without windows"));
     }

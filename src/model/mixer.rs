@@ -14,6 +14,7 @@ pub enum Mixer {
     Attention {
         qkv: Matrix,               // ((H + 2 G) E, D), or (H E, D) where keys and values are another layer's; gates (H E, D) behind them
         qk_norm: Option<BufferId>, // weights for queries, then for keys
+        sinks: Option<BufferId>,   // (H)
         o: Matrix,                 // (D, H E)
         keys: Keys,
     },
@@ -89,19 +90,24 @@ impl Reserving<'_, '_, '_> {
     }
 
     fn attention(&mut self, keys: Keys) -> Result<Mixer> {
-        let (c, d, Heads { h, g, e }) = (self.c, self.c.width, self.c.heads);
+        let (c, d, heads) = (self.c, self.c.width, self.c.heads_of(self.i));
+        let Heads { h, g, e } = heads;
         let qkv: &[_] = match keys {
             Keys::Of(_) => &[("attn_q", h * e)],
-            Keys::Own(_) if c.stored.qkv => &[("attn_qkv", c.heads.qkv())],
+            Keys::Own(_) if c.stored.qkv => &[("attn_qkv", heads.qkv())],
+            // What both are made of is there twice, as if it were two matrices.
+            Keys::Own(i) if c.layers[i].keys_are_values => &[("attn_q", h * e), ("attn_k", g * e), ("attn_k", g * e)],
             Keys::Own(_) => &[("attn_q", h * e), ("attn_k", g * e), ("attn_v", g * e)],
         };
         let qkv = if c.attention_gate { self.gated_qkv()? } else { self.matrix("qkv", qkv, d, c.biases.qkv)? };
-        Ok(Mixer::Attention { qkv, qk_norm: self.qk_norm()?, o: self.matrix("o", &[("attn_output", d)], h * e, c.biases.output)?, keys })
+        let sinks = self.t.named(("attn_sinks", Some(self.i)), "weight", &[h]);
+        let sinks = if c.sinks { Some(self.vector("sinks", vec![(Some(sinks), h)])?) } else { None };
+        Ok(Mixer::Attention { qkv, qk_norm: self.qk_norm()?, sinks, o: self.matrix("o", &[("attn_output", d)], h * e, c.biases.output)?, keys })
     }
 
     /// Of each head its query and its gate are neighbours in the checkpoint.
     fn gated_qkv(&mut self) -> Result<Matrix> {
-        let (d, Heads { h, g, e }) = (self.c.width, self.c.heads);
+        let (d, Heads { h, g, e }) = (self.c.width, self.c.heads_of(self.i));
         let tensor = |part, n| self.t.named((part, Some(self.i)), "weight", &[n, d]);
         let (q, k, v) = (tensor("attn_q", 2 * h * e), tensor("attn_k", g * e), tensor("attn_v", g * e));
         let of_q = |first: usize| Rows { tensor: q.clone(), first, rows: e };
@@ -114,7 +120,7 @@ impl Reserving<'_, '_, '_> {
     /// The weights of the norms of queries and keys, where there are such.
     fn qk_norm(&mut self) -> Result<Option<BufferId>> {
         let (c, t, i) = (self.c, &mut *self.t, self.i);
-        let Heads { h, g, e } = c.heads;
+        let Heads { h, g, e } = c.heads_of(i);
         let (q, k) = match c.qk_norm {
             QkNorm::None => return Ok(None),
             QkNorm::Each | QkNorm::Late => (e, e),
@@ -212,6 +218,15 @@ impl Mixer {
         }
     }
 
+    /// Those of attention alone.
+    pub fn attention_matrices(&self) -> Vec<&Matrix> {
+        match self {
+            Self::Attention { qkv, o, .. } => vec![qkv, o],
+            Self::Both(both) => both.iter().flat_map(Self::attention_matrices).collect(),
+            _ => vec![],
+        }
+    }
+
     /// What layer `i` adds to the residual stream, and the product that adds it; nothing where it has added it itself. `norm` comes before it.
     pub fn plan<'m>(&'m self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, norm: Option<&Norm>) -> Result<Option<(&'m Matrix, Act)>> {
         match self {
@@ -265,13 +280,14 @@ impl Mixer {
         let name = |part: &str| format!("blk.{i}.{part}");
         let Projected { rows, width, gates } = of;
         Ok(match self {
-            Self::Attention { qk_norm, o, keys, .. } => {
+            Self::Attention { qk_norm, sinks, o, keys, .. } => {
                 let rope =
                     c.ropes.get(layer.rope).map(|rope| Rotation { table: layer.rope, dims: rope.dims, interleaved: rope.interleaved, growth: rope.growth });
-                let qk_norm = qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All, late: c.qk_norm == QkNorm::Late });
+                let qk_norm =
+                    qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All, late: c.qk_norm == QkNorm::Late, values: c.value_norm });
                 let shape = Attention {
                     keys: *keys,
-                    heads: c.heads,
+                    heads: c.heads_of(i),
                     rope,
                     qk_norm,
                     scale: c.score_scale,
@@ -279,6 +295,7 @@ impl Mixer {
                     softcap: c.score_cap,
                     gated: c.attention_gate,
                     factor: c.attention_scale,
+                    sinks: *sinks,
                 };
                 Some((o, b.attention(&name("attention"), rows, shape, o)?)) // (T, H E)
             }

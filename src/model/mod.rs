@@ -1,6 +1,8 @@
 //! Architectures: one file each, which says how to read a configuration and what the checkpoint calls its tensors. What they have in common is
 //! [`decoder`], which names matrices after the checkpoint's tensors and writes the forward pass with the plan's operations.
 
+pub mod adapter;
+mod bert;
 mod config;
 mod decoder;
 mod ernie4_5;
@@ -8,8 +10,10 @@ mod exaone4;
 mod falcon_h1;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod glm4;
 mod gpt2;
+mod gpt_oss;
 mod granite;
 mod granite_hybrid;
 mod granite_moe;
@@ -21,11 +25,14 @@ mod mamba;
 mod minicpm;
 mod mistral3;
 mod mixer;
+mod modern_bert;
 mod names;
 mod nemotron_h;
 mod nemotron_h_moe;
+mod nomic_bert;
 mod olmo2;
 mod phi3;
+mod pooling;
 mod qwen2;
 mod qwen3;
 mod qwen3_moe;
@@ -39,7 +46,9 @@ mod tensors;
 #[cfg(feature = "toy")]
 mod toy;
 
+use config::MixerKind;
 pub use config::ModelConfig;
+pub use pooling::{AskedPooling, Pooling};
 pub use tensors::{LeftOut, Listed};
 
 use crate::blocks::dequantize;
@@ -64,9 +73,15 @@ pub trait Model {
     fn left_out(&self) -> &[LeftOut];
     /// Every vector, for the loader.
     fn vectors(&self) -> &[(BufferId, VectorSource)];
+    /// Whether its checkpoint is llama.cpp's.
+    fn gguf(&self) -> bool;
+    /// The tensors that adapters can add to, by all their names.
+    fn adaptable(&self) -> &[adapter::Adaptable];
+    /// The matrices that are made of them, where adapters can add to these.
+    fn adaptable_matrices(&self) -> Vec<&Matrix>;
     /// Appends one pass, from the embedding to what the last layer adds to the residual stream.
     fn layers(&self, b: &mut Builder<'_>) -> Result<()>;
-    /// Appends the last norm and the head: the logits of the last row, `[V]`.
+    /// Appends the last norm and the head: the logits of the last row, `[V]`; or where the model pools, a row for each text.
     fn head(&self, b: &mut Builder<'_>) -> Result<Value>;
 }
 
@@ -76,6 +91,8 @@ pub struct Reserve<'a> {
     pub max_binding: u64,
     /// How matrices are quantized that are not yet.
     pub quantize: Option<Recipe>,
+    /// What becomes of texts.
+    pub pooling: AskedPooling,
     /// Reserves one buffer.
     pub buffer: &'a mut dyn FnMut(String, u64) -> BufferId,
 }
@@ -99,11 +116,14 @@ const ARCHITECTURES: &[&Architecture] = &[
     &qwen3::QWEN3,
     &gemma2::GEMMA2,
     &gemma3::GEMMA3,
+    &gemma3::GEMMA_EMBEDDING,
+    &gemma4::GEMMA4,
     &phi3::PHI3,
     &olmo2::OLMO2,
     &granite::GRANITE,
     &stablelm::STABLELM,
     &gpt2::GPT2,
+    &gpt_oss::GPT_OSS,
     &qwen3_moe::QWEN3_MOE,
     &granite_moe::GRANITE_MOE,
     &smollm3::SMOLLM3,
@@ -123,6 +143,9 @@ const ARCHITECTURES: &[&Architecture] = &[
     &falcon_h1::FALCON_H1,
     &nemotron_h::NEMOTRON_H,
     &nemotron_h_moe::NEMOTRON_H_MOE,
+    &bert::BERT,
+    &nomic_bert::NOMIC_BERT,
+    &modern_bert::MODERN_BERT,
     #[cfg(feature = "toy")]
     &toy::TOY,
 ];
@@ -133,7 +156,7 @@ pub fn architectures() -> impl Iterator<Item = &'static str> {
 }
 
 /// The checkpoint's architecture and configuration. An unknown architecture is an error that lists those that are known.
-fn read(checkpoint: &Checkpoint) -> Result<(&'static Architecture, ModelConfig)> {
+fn read(checkpoint: &Checkpoint, asked: AskedPooling) -> Result<(&'static Architecture, ModelConfig)> {
     let name = match &checkpoint.metadata {
         Metadata::Gguf(m) => m.str("general.architecture")?.to_owned(),
         Metadata::Hf(m) => m
@@ -149,21 +172,27 @@ fn read(checkpoint: &Checkpoint) -> Result<(&'static Architecture, ModelConfig)>
         return Err(Error::unsupported(format!("architecture {name} is not supported; this version runs: {}", known.join(", "))));
     };
     let keys = Keys::of(checkpoint, architecture.gguf)?;
-    let config = (architecture.read)(&keys)?;
+    let mut config = (architecture.read)(&keys)?;
+    pooling::read(&keys, checkpoint, asked, &mut config)?;
     keys.finish()?;
     config.check()?;
+    if name.ends_with("Model") && !name.ends_with("HeadModel") && config.pooling.is_none() && asked != AskedPooling::None {
+        return Err(Error::unsupported(format!(
+            "{name} has no head to write with, and there is no modules.json that says how it embeds; load it with pooling \"last\""
+        )));
+    }
     Ok((architecture, config))
 }
 
 /// Opens the checkpoint's architecture.
 pub fn open(checkpoint: &Checkpoint, reserve: &mut Reserve<'_>) -> Result<Box<dyn Model>> {
-    let (architecture, config) = read(checkpoint)?;
+    let (architecture, config) = read(checkpoint, reserve.pooling)?;
     decoder::open(checkpoint, architecture, config, reserve)
 }
 
 /// The tensors that a checkpoint with this configuration has.
 pub fn list(checkpoint: &Checkpoint) -> Result<Vec<Listed>> {
-    let (architecture, config) = read(checkpoint)?;
+    let (architecture, config) = read(checkpoint, AskedPooling::Auto)?;
     decoder::list(checkpoint, architecture, config)
 }
 
@@ -171,7 +200,7 @@ pub fn list(checkpoint: &Checkpoint) -> Result<Vec<Listed>> {
 pub async fn read_rope_divisors(checkpoint: &Checkpoint, model: &mut dyn Model) -> Result<()> {
     for rope in &mut model.config_mut().ropes {
         let wanted: Vec<(&str, &mut Vec<f32>)> = match &mut rope.scaling {
-            Scaling::Divisors(divisors) => vec![(ROPE_FREQS, divisors)],
+            Scaling::Divisors(divisors) if divisors.is_empty() => vec![(ROPE_FREQS, divisors)],
             Scaling::LongRope { short, long, .. } if short.is_empty() => vec![(ROPE_FACTORS[0], short), (ROPE_FACTORS[1], long)],
             _ => continue,
         };

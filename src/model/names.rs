@@ -8,7 +8,7 @@ pub struct TensorNames {
     pub prefixes: &'static [(&'static str, &'static str)],
     /// Of the layers' list, after the prefix.
     pub layers: &'static str,
-    /// (llama.cpp's name, transformers' name) of the tensors outside of the layers.
+    /// (llama.cpp's name, transformers' name) of the tensors outside of the layers; behind a `/` there is all of it.
     pub outside: &'static [(&'static str, &'static str)],
     /// (llama.cpp's name, transformers' name) of a layer's tensors that are not called as Llama's; `{}` stands for the number of an expert. Behind
     /// one that ends with `=` there is no `.weight` or `.bias`. Of two with `|` between, the first is of all experts together.
@@ -21,7 +21,8 @@ pub struct TensorNames {
 
 /// Llama's, which most others share.
 pub const LLAMA: TensorNames = TensorNames {
-    prefixes: &[("", "model.")],
+    // The second is how a model without a head is saved.
+    prefixes: &[("", "model."), ("", "")],
     layers: "layers",
     outside: &[("token_embd", "embed_tokens"), ("output_norm", "norm"), ("output", "lm_head")],
     layer: &[],
@@ -58,6 +59,7 @@ pub struct Names {
     hf: Option<(&'static TensorNames, (&'static str, &'static str))>,
     /// Where GGUF files have another name: (the engine's, theirs).
     gguf: Vec<(&'static str, &'static str)>,
+    ignored: &'static [&'static str],
 }
 
 impl Names {
@@ -69,11 +71,11 @@ impl Names {
                 None => name.strip_suffix(".weight").and_then(|name| name.rsplit('.').next()) == Some(file),
             };
             let there = |(_, file): &(&str, &str)| checkpoint.tensors.keys().any(|name| is(name, file));
-            return Self { hf: None, gguf: names.gguf.iter().copied().filter(there).collect() };
+            return Self { hf: None, gguf: names.gguf.iter().copied().filter(there).collect(), ignored: names.ignored };
         }
         let has = |(_, prefix): &(&str, &str)| checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", names.layers)));
         let prefix = names.prefixes.iter().copied().find(has).or(names.prefixes.first().copied());
-        Self { hf: Some((names, prefix.unwrap_or_default())), gguf: Vec::new() }
+        Self { hf: Some((names, prefix.unwrap_or_default())), gguf: Vec::new(), ignored: names.ignored }
     }
 
     /// Whether they are llama.cpp's.
@@ -85,7 +87,13 @@ impl Names {
     pub fn outside(&self, part: &str, kind: &str) -> String {
         match self.hf {
             None => self.in_gguf(part, kind),
-            Some((hf, (head, model))) => format!("{}{}.{kind}", if part == "output" { head } else { model }, find(hf.outside, part)),
+            // Beside the model there is a file for each.
+            Some(_) if part.starts_with("dense_") => format!("{part}.{kind}"),
+            Some((hf, (head, model))) => match (find(hf.outside, part), part) {
+                (name, _) if name.starts_with('/') => format!("{}.{kind}", &name[1..]),
+                (name, "output") => format!("{head}{name}.{kind}"),
+                (name, _) => format!("{model}{name}.{kind}"),
+            },
         }
     }
 
@@ -102,6 +110,13 @@ impl Names {
     /// A layer's tensor, by llama.cpp's name for the part.
     pub fn layer(&self, layer: usize, part: &str, kind: &str) -> String {
         self.in_layer(layer, part, kind, false)
+    }
+
+    /// transformers' name of a layer's module from the list of layers on, whatever names the checkpoint uses.
+    pub fn module(names: &'static TensorNames, layer: usize, part: &str) -> String {
+        let own = names.layer.iter().find(|(gguf, _)| *gguf == part);
+        let name = own.map_or_else(|| find(LAYER, part), |(_, hf)| hf);
+        format!("{}.{layer}.{}", names.layers, name.trim_end_matches('='))
     }
 
     fn in_layer(&self, layer: usize, part: &str, kind: &str, each: bool) -> String {
@@ -131,7 +146,7 @@ impl Names {
 
     /// As what of a checkpoint that is more than a language model a tensor is left out, if it is.
     pub fn left_out(&self, name: &str) -> Option<&'static str> {
-        self.hf.and_then(|(hf, _)| hf.ignored.iter().copied().find(|i| matches(name, i)))
+        self.ignored.iter().copied().find(|i| matches(name, i))
     }
 }
 

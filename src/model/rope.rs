@@ -45,6 +45,8 @@ pub enum Scaling {
 
 /// The tensor in which GGUF files keep the divisors of Llama 3.1's scaling.
 pub const ROPE_FREQS: &str = "rope_freqs.weight";
+/// The divisor of what does not turn, as llama.cpp has it.
+const STILL: f32 = 1e30;
 /// Those of LongRoPE: for short and for long texts.
 pub const ROPE_FACTORS: [&str; 2] = ["rope_factors_short.weight", "rope_factors_long.weight"];
 
@@ -66,13 +68,18 @@ impl Rope {
 
     /// Rotations by kinds of layers, as transformers 5 has them: of full and of sliding ones.
     pub fn by_kind(keys: &Keys<'_>, c: &ModelConfig) -> Result<Option<(Self, Self)>> {
+        Self::by_kind_of(keys, c, [c.heads.e; 2])
+    }
+
+    /// The same where heads of both are not equally wide.
+    pub fn by_kind_of(keys: &Keys<'_>, c: &ModelConfig, [full, sliding]: [usize; 2]) -> Result<Option<(Self, Self)>> {
         let Some(kinds) = keys.object("rope_parameters")?.filter(|p| p.values().any(Value::is_object)) else { return Ok(None) };
-        let of = |kind: &str| {
+        let of = |kind: &str, e: usize| {
             let parameters = kinds.get(kind).and_then(|v| v.as_object());
             let parameters = parameters.ok_or_else(|| Error::bad_model(format!("config.json: rope_parameters has no {kind}")))?;
-            Self::of_hf(Some(parameters), None, None, None, c.heads.e, c.context as usize)
+            Self::of_hf(Some(parameters), None, None, None, e, c.context as usize)
         };
-        Ok(Some((of("full_attention")?, of("sliding_attention")?)))
+        Ok(Some((of("full_attention", full)?, of("sliding_attention", sliding)?)))
     }
 
     /// From `rope_parameters` or `rope_scaling`, and what may stand beside it.
@@ -137,6 +144,11 @@ impl Rope {
             // Hunyuan's, whose base grows once for all; what others mean by it changes with the length of the text.
             Some("dynamic") if get("alpha").is_some() => Scaling::None,
             Some("linear") => Scaling::Linear { factor: need("factor")? },
+            // Frequencies of the whole head, of which only the first turn.
+            Some("proportional") => {
+                let (factor, turning) = (number("factor")?.unwrap_or(1.0), number("partial_rotary_factor")?.unwrap_or(1.0) * e as f64 / 2.0);
+                Scaling::Divisors((0..e / 2).map(|i| if i < turning as usize { factor as f32 } else { STILL }).collect())
+            }
             Some("llama3") => Scaling::Llama3 {
                 factor: need("factor")?,
                 low_freq_factor: need("low_freq_factor")?,
@@ -161,7 +173,9 @@ impl Rope {
                 Scaling::LongRope { short: list("short_factor")?, long: list("long_factor")?, original: original as u32 }
             }
             Some(other) => {
-                return Err(Error::unsupported(format!("config.json: rope_type {other:?}; this version knows default, linear, llama3, yarn and longrope")));
+                return Err(Error::unsupported(format!(
+                    "config.json: rope_type {other:?}; this version knows default, linear, llama3, yarn, longrope and proportional"
+                )));
             }
         };
         let growth = number("llama_4_scaling_beta")?.map(|factor| Ok(Growth { factor, every: original_context()? as u32 })).transpose()?;
@@ -170,7 +184,10 @@ impl Rope {
         Ok(Self {
             growth,
             base: base * alpha.powf(e as f64 / (e as f64 - 2.0)),
-            dims: (e as f64 * number("partial_rotary_factor")?.or(partial).unwrap_or(1.0)) as usize,
+            dims: match kind {
+                Some("proportional") => e,
+                _ => (e as f64 * number("partial_rotary_factor")?.or(partial).unwrap_or(1.0)) as usize,
+            },
             interleaved: false,
             scaling,
             factor: attention.unwrap_or(1.0),

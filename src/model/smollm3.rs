@@ -11,10 +11,9 @@ pub const SMOLLM3: Architecture = Architecture { gguf: "smollm3", hf: &["SmolLM3
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "smollm3")?;
-    // llama.cpp reorders rows of queries and keys.
-    c.ropes[0].interleaved = keys.is_gguf();
+    c.reordered(keys);
     let bias = keys.flag("", "attention_bias")?.unwrap_or(false);
-    c.biases = Biases { qkv: bias, output: bias, ff: keys.flag("", "mlp_bias")?.unwrap_or(false) };
+    c.biases = Biases { qkv: bias, output: bias, ff: keys.flag("", "mlp_bias")?.unwrap_or(false), experts: false };
     keys.must_be("use_sliding_window", &json!(false))?;
     keys.ignore(&["max_window_layers"]);
     let window = keys.size("", "sliding_window")?;

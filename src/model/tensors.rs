@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use super::names::Names;
+use super::adapter::Adaptable;
+use super::names::{Names, TensorNames};
 use super::{Architecture, ModelConfig, Reserve};
 use crate::blocks::{DType, WeightType};
 use crate::error::{Error, Result};
@@ -47,6 +48,8 @@ pub(super) type Place = (&'static str, Option<usize>);
 /// What a model reserves.
 pub(super) struct Tensors<'a, 'b> {
     pub names: Names,
+    /// What transformers calls the architecture's tensors.
+    pub hf: &'static TensorNames,
     /// `None`: only the list is wanted.
     target: Option<(&'a Checkpoint, &'a mut Reserve<'b>)>,
     pub listed: Vec<Listed>,
@@ -60,6 +63,7 @@ impl<'a, 'b> Tensors<'a, 'b> {
     pub fn of(checkpoint: &'a Checkpoint, architecture: &Architecture, reserve: &'a mut Reserve<'b>) -> Self {
         Self {
             names: Names::of(checkpoint, architecture.names),
+            hf: architecture.names,
             target: Some((checkpoint, reserve)),
             listed: Vec::new(),
             vectors: Vec::new(),
@@ -70,7 +74,15 @@ impl<'a, 'b> Tensors<'a, 'b> {
 
     /// Only lists what a model reads, under the names that `checkpoint`, which has no tensors, would have.
     pub fn list(checkpoint: &Checkpoint, architecture: &Architecture) -> Self {
-        Self { names: Names::of(checkpoint, architecture.names), target: None, listed: Vec::new(), vectors: Vec::new(), layers: 0, tied: false }
+        Self {
+            names: Names::of(checkpoint, architecture.names),
+            hf: architecture.names,
+            target: None,
+            listed: Vec::new(),
+            vectors: Vec::new(),
+            layers: 0,
+            tied: false,
+        }
     }
 
     /// Whether the checkpoint has a tensor; a list has every one.
@@ -146,7 +158,7 @@ impl<'a, 'b> Tensors<'a, 'b> {
                 crate::weights::expect(checkpoint, &tensor.name, &tensor.shape)?;
             }
             len += n;
-            sources.push(VectorPart { tensor: tensor.map(|t| t.name), len: n });
+            sources.push(VectorPart { tensor: tensor.map(|t| t.name), fill: 0.0, len: n });
         }
         let id = (reserve.buffer)(label, len.max(least) as u64 * 4);
         self.vectors.push((id, VectorSource { parts: sources, offset, scale, factors: Vec::new() }));
@@ -158,6 +170,30 @@ impl<'a, 'b> Tensors<'a, 'b> {
         if let Some((_, vector)) = self.vectors.last_mut() {
             vector.factors = factors;
         }
+    }
+
+    /// Has a part of the last vector that is no tensor be that number.
+    pub fn fill(&mut self, part: usize, number: f32) {
+        if let Some(part) = self.vectors.last_mut().and_then(|(_, vector)| vector.parts.get_mut(part)) {
+            part.fill = number;
+        }
+    }
+
+    /// The tensors so far that adapters can add to.
+    pub fn adaptable(&self, config: &ModelConfig) -> Vec<Adaptable> {
+        const PARTS: [&str; 9] = ["attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_gate_up", "ffn_down"];
+        let mut found: Vec<Adaptable> = Vec::new();
+        for Listed { name, part, layer, shape, .. } in &self.listed {
+            let Some(layer) = layer.filter(|_| PARTS.contains(part) && shape.len() == 2) else { continue };
+            // What both are in one, llama.cpp calls as one of them.
+            let both = *part == "ffn_up" && config.stored.gate_up;
+            let hf = Names::module(self.hf, layer, if both { "ffn_gate_up" } else { part });
+            let gguf = format!("blk.{layer}.{}", if *part == "ffn_gate_up" { "ffn_up" } else { part });
+            if found.iter().all(|other| other.tensor != *name) {
+                found.push(Adaptable { tensor: name.clone(), layer, part, hf, gguf });
+            }
+        }
+        found
     }
 
     /// Every tensor of the checkpoint must have been asked for, or be left out by name: one that nobody reads would change what the model computes.

@@ -172,7 +172,7 @@ fn an_address_is_planned_loaded_and_kept() {
         Origin::Remote(Stored { remote: Remote::parse(&url).unwrap(), store, transport: Rc::new(HttpTransport::new()), download: DownloadOptions::default() })
     };
     let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
-    let plan = || block_on(Engine::plan_load(&origin(), &options, None, &|_| (), &Cancel::new())).unwrap();
+    let plan = || block_on(Engine::plan_load(&origin(), &options, crate::engine::Room::default(), &|_| (), &Cancel::new())).unwrap();
     let before = plan();
     assert_eq!((before.download.total, before.download.stored, before.download.missing), (length, 0, length));
     assert!(before.fit.fits && (sent.load(Ordering::SeqCst) as u64) < length / 4, "{} bytes of {length} for a header", sent.load(Ordering::SeqCst));

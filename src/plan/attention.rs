@@ -1,7 +1,7 @@
 //! Attention, from the queries, keys and values to what the output product reads.
 
 use super::builder::{Builder, Operand, Operands};
-use super::{Act, Attention, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, QK_NORM_ROOM, Room, SHORT, Value};
+use super::{Act, Attention, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Value};
 use crate::base::numbers::HEADS_A_READ;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
@@ -17,7 +17,8 @@ pub(crate) const fn width_axis(e: usize) -> &'static str {
     match e {
         0..=64 => "e64",
         65..=128 => "e128",
-        _ => "e256",
+        129..=256 => "e256",
+        _ => "e512",
     }
 }
 
@@ -44,7 +45,7 @@ impl Builder<'_> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
     pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor } = shape;
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -67,6 +68,8 @@ impl Builder<'_> {
         let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
         let mut sizes = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", row as f64)];
         sizes.extend((self.sizes.slots > 1).then_some(("SLOTS", f64::from(self.sizes.slots))));
+        let spans: Operand = self.spans.map_or(self.zeros, |(spans, _)| spans).into();
+        let several: Vec<_> = self.spans.map(|(_, both)| ("SPANS", if both { 2.0 } else { 1.0 })).into_iter().collect();
         let mut rotation = vec![("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
         if let Some(growth) = rope.and_then(|r| r.growth) {
             rotation.extend([("GROWTH", growth.factor), ("GROWS_AT", f64::from(growth.every))]);
@@ -79,45 +82,46 @@ impl Builder<'_> {
         let with = |more: &[&[(&'static str, f64)]]| sizes.iter().copied().chain(more.concat()).collect::<Overrides>();
         let bound = |qkv: Value, more: &[(&'static str, Operand)]| [&[("qkv", qkv.into())], &cache[..], more].concat();
         let mut qkv = qkv;
-        // One row's heads are normed where they are rotated; a norm of all heads needs to see them all.
-        if let Some(norm) = qk_norm
-            && (norm.all || !self.decode())
-        {
+        let step = self.step_rows();
+        // Heads are normed where they are rotated; a norm of all heads needs to see them all.
+        if let Some(norm) = qk_norm.filter(|norm| norm.all) {
             let chosen = self.select.choose("qk_norm", &[])?;
             let Heads { h, g, e } = heads;
-            let (q, q_width) = if norm.all { (1, h * e) } else { (h, e) };
-            let (k, k_width, at) = match own {
-                0 => (0, e, 0),
-                _ if norm.all => (1, g * e, h * e),
-                _ => (g, e, QK_NORM_ROOM),
-            };
+            let (q, q_width) = (1, h * e);
+            let (k, k_width, at) = if own == 0 { (0, e, 0) } else { (1, g * e, h * e) };
             let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", row)];
-            let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).chain(late.map(|_| ("LATE", 1.0))).collect();
-            let grid = Grid(Extent::Fixed((q + k) as u32), self.per_row(1));
+            let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).collect();
+            let grid = Grid::of(Extent::Fixed((q + k) as u32), self.per_row(1));
             self.push(&format!("{name}.qk_norm"), chosen, overrides, vec![("qkv", qkv.into()), ("nw", norm.weight.into())], grid, 0);
             qkv = self.made(qkv.buffer);
         }
-        let fused_norm = qk_norm.filter(|norm| self.decode() && !norm.all);
-        let norms: Vec<_> = fused_norm.map(|norm| [("QK_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
-        let norm_weights = fused_norm.map_or(self.zeros, |norm| norm.weight).into();
-        if !self.decode() {
-            let late_weights = late.map_or(self.zeros, |norm| norm.weight).into();
+        let each = qk_norm.filter(|norm| !norm.all);
+        let mut norms: Vec<_> = each.map(|norm| [("QK_NORM", 1.0), ("EPS", norm.eps)]).into_iter().flatten().collect();
+        norms.extend(each.filter(|norm| norm.values && own > 0).map(|_| ("V_NORM", 1.0)));
+        let norm_weights = each.map_or(self.zeros, |norm| norm.weight).into();
+        // The heads of a step's rows are normed and rotated by attention itself, but the widest.
+        let fused = step.is_some() && width_axis(heads.e) != "e512";
+        if !fused {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
-            let grid = Grid(self.per_row(1), Extent::Fixed((heads.h + 2 * own) as u32));
-            self.push(&format!("{name}.rope"), chosen, with(&[&rotation]), bound(qkv, &[("rot", rot.into()), ("nw", late_weights)]), grid, 0);
+            let grid = Grid::of(self.per_row(1), Extent::Fixed((heads.h + 2 * own) as u32));
+            let bindings = bound(qkv, &[("rot", rot.into()), ("nw", norm_weights), ("spans", spans)]);
+            let apart: Vec<_> = self.apart().into_iter().collect();
+            self.push(&format!("{name}.rope"), chosen, with(&[&rotation, &norms, &several, &apart]), bindings, grid, 0);
             qkv = self.made(qkv.buffer);
         }
-        let given: Vec<_> = [gated.then_some(("GATE", gate_at as f64)), (factor != 1.0).then_some(("FACTOR", factor))].into_iter().flatten().collect();
+        let given = [gated.then_some(("GATE", gate_at as f64)), (factor != 1.0).then_some(("FACTOR", factor)), sinks.map(|_| ("SINKS", 1.0))];
+        let given: Vec<_> = given.into_iter().flatten().collect();
+        let sinks: Operand = sinks.unwrap_or(self.zeros).into();
         if self.pass == Pass::Prefill {
             let room = self.scratch(Scratch::Attention(Form::F32), kb * BLOCK);
             let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
             let per = chosen.variant.tile[1].max(1);
-            let grid = Grid(Extent::Fixed(heads.h as u32), Extent::Rows { per });
+            let grid = Grid::of(Extent::Fixed(heads.h as u32), Extent::Rows { per });
             self.push(
                 name,
                 chosen,
-                with(&[&scores, &given, &[("KB", kb as f64)]]),
-                bound(qkv, &[("y", room.into())]),
+                with(&[&scores, &given, &several, &[("KB", kb as f64)]]),
+                bound(qkv, &[("y", room.into()), ("sinks", sinks), ("spans", spans)]),
                 grid,
                 key_bytes * u64::from(cached.positions),
             );
@@ -135,39 +139,51 @@ impl Builder<'_> {
         let attention = |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
         let mut chosen = attention("one")?;
         let least = chosen.variant.tile[0];
-        let rule = if self.decode() { Rule::decode(least) } else { Rule::rows(least) };
-        if !self.decode() || rule.keys_a_split(most_keys, groups) > least {
+        let rule = if step.is_some() { Rule::decode(least) } else { Rule::rows(least) };
+        if step.is_none() || rule.keys_a_split(most_keys, groups) > least {
             chosen = attention("many")?;
         }
         let most_rows = match self.pass {
             Pass::Decode => 1,
-            Pass::Few => FEW,
+            Pass::Few | Pass::Four | Pass::Eight => FEW,
             _ => SHORT.min(self.sizes.rows),
         };
+        // Rows of a step are cut as if each were alone.
+        let room = rule.most_splits(most_keys, groups);
+        let apart = step.filter(|rows| *rows > 1).map(|_| ("ROOM", f64::from(room)));
         let splits = (1..=most_rows).map(|rows| u64::from(rows * rule.most_splits(most_keys, groups * rows))).max().unwrap_or(1);
+        let splits = step.map_or(splits, |rows| u64::from(rows * room));
         let po = self.layout.reserve(Scratch::Partial, splits * width as u64 * 4);
         let ml = self.layout.reserve(Scratch::PartialWeights, splits * heads.h as u64 * 8);
         // Of several rows, `rope` has rotated the queries and appended the keys.
         let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
-        let rotated: &[_] = if self.decode() { &rotation } else { &unrotated };
-        let appends: &[_] = if self.decode() && own == 0 { &[("APPENDS", 0.0)] } else { &[] };
+        let widest = width_axis(heads.e) == "e512";
+        let rotated: &[_] = if fused { &rotation } else { &unrotated[if widest { 3 } else { 0 }..] };
+        let appends: &[_] = if fused && (own == 0 || apart.is_some()) { &[("APPENDS", 0.0)] } else { &[] };
+        let norms: &[_] = if fused { &norms } else { &[] };
+        let mut operands = vec![("po", po.into()), ("ml", ml.into())];
+        if !widest {
+            operands.extend([("rot", rot.into()), ("qkn", if fused { norm_weights } else { self.zeros.into() })]);
+        }
         let mut cut = vec![("LEAST", f64::from(least))];
-        if !self.decode() {
+        if step.is_none() {
             cut.extend([("MOST", f64::from(rule.most)), ("FILL", f64::from(rule.fill))]);
         }
-        let grid = match self.pass {
-            Pass::Decode => Extent::Fixed(rule.most_splits(most_keys, groups)),
-            _ => Extent::Splits { groups, keys: most_keys, rule },
+        cut.extend(apart);
+        cut.extend(self.apart());
+        // Rows see each other's keys: all of them are in the cache before anybody looks.
+        if let (Some(rows), Some(_), true, 1..) = (step, apart, fused, own) {
+            let chosen = Chosen { variant: chosen.variant, reason: chosen.reason.clone(), choice: None };
+            let overrides = with(&[&rotation, &scores, &cut, norms, &[("ATTENDS", 0.0)]]);
+            let grid = Grid::of(Extent::Fixed(groups), Extent::Fixed(rows));
+            self.push(&format!("{name}.append"), chosen, overrides, bound(qkv, &operands), grid, 0);
+        }
+        let grid = match step {
+            Some(rows) => Extent::Fixed(rows * room),
+            None => Extent::Splits { groups, keys: most_keys, rule },
         };
-        let grid = Grid(Extent::Fixed(groups), grid);
-        self.push(
-            name,
-            chosen,
-            with(&[rotated, appends, &scores, &cut, &norms]),
-            bound(qkv, &[("rot", rot.into()), ("qkn", norm_weights), ("po", po.into()), ("ml", ml.into())]),
-            grid,
-            0,
-        );
+        let grid = Grid::of(Extent::Fixed(groups), grid);
+        self.push(name, chosen, with(&[rotated, appends, &scores, &cut, norms]), bound(qkv, &operands), grid, 0);
         let (po, ml) = (self.made(po), self.made(ml));
         if let Some(step) = self.plan.steps.last_mut() {
             step.bytes = key_bytes * u64::from(cached.positions);
@@ -182,9 +198,9 @@ impl Builder<'_> {
         overrides.extend(given);
         overrides.push(("QSTRIDE", row as f64));
         let gates: Operand = if gated { qkv.into() } else { self.zeros.into() };
-        let mut bindings: Operands = vec![("po", po.into()), ("ml", ml.into()), ("gate", gates)];
+        let mut bindings: Operands = vec![("po", po.into()), ("ml", ml.into()), ("gate", gates), ("sinks", sinks)];
         bindings.extend(out.outputs());
-        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid(Extent::Fixed(kb as u32), self.per_row(1)), 0);
+        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid::of(Extent::Fixed(kb as u32), self.per_row(1)), 0);
         Ok(self.filled(out))
     }
 }

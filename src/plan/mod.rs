@@ -1,12 +1,17 @@
 //! The plan: every dispatch of a prefill pass and of a decode step as data. It is printed, run on the GPU ([`crate::decode`]) or run through
 //! the CPU twins ([`twins`]), from any step: a wrong token is found by bisection.
 
+mod adapter;
 mod attention;
 mod builder;
 mod experts;
+mod grouped;
 mod hazards;
 mod occupancy;
 mod operations;
+mod per_layer;
+mod pooling;
+mod product;
 mod print;
 mod recurrent;
 mod sampling;
@@ -16,13 +21,14 @@ mod stage;
 mod toy;
 pub mod tuning;
 
+pub use adapter::{Adapted, Adapters};
 pub(crate) use attention::width_axis;
 pub use builder::Builder;
 pub use hazards::{Hazard, hazards};
 use operations::Room;
 pub use operations::{
-    Act, Activation, Attention, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, QK_NORM_ROOM, QkNorms,
-    Rotation, Routing, Rule, Scores, ShortConv,
+    Act, Activation, Attention, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer, QK_NORM_ROOM,
+    QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
 };
 pub use print::{PlanRow, rows};
 pub use sampling::{Asked, GrammarRoom};
@@ -51,6 +57,15 @@ pub enum Extent {
         /// Workgroups a row.
         each: u32,
     },
+    /// As many workgroups for T rows as there can be tiles of `per` of their `T * each` slots, which are of `groups` groups, each tile of one.
+    Tiles {
+        /// Slots a row.
+        each: u32,
+        /// Slots a tile.
+        per: u32,
+        /// Groups.
+        groups: u32,
+    },
     /// As many workgroups for each of the T rows as there can be splits of the cache.
     Splits {
         /// Workgroups a split.
@@ -64,7 +79,7 @@ pub enum Extent {
 
 /// Workgroups of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Grid(pub Extent, pub Extent);
+pub struct Grid(pub Extent, pub Extent, pub u32);
 
 impl Grid {
     /// Most workgroups of a dimension, on every device.
@@ -73,7 +88,17 @@ impl Grid {
     /// `n` workgroups in one dimension, folded into two where a dimension may not hold them.
     pub fn folded(n: u32) -> Self {
         let x = n.min(Self::MOST);
-        Self(Extent::Fixed(x), Extent::Fixed(n.div_ceil(x.max(1))))
+        Self::of(Extent::Fixed(x), Extent::Fixed(n.div_ceil(x.max(1))))
+    }
+
+    /// Workgroups in two dimensions.
+    pub fn of(x: Extent, y: Extent) -> Self {
+        Self(x, y, 1)
+    }
+
+    /// The same once for each of `rows` rows.
+    pub fn deep(self, rows: u32) -> Self {
+        Self(self.0, self.1, rows)
     }
 
     /// The grid of a pass over `rows` rows.
@@ -82,9 +107,10 @@ impl Grid {
             Extent::Fixed(n) => n,
             Extent::Rows { per } => rows.div_ceil(per),
             Extent::Slots { each } => rows * each,
+            Extent::Tiles { each, per, groups } => rows * each / per + groups.min(rows * each),
             Extent::Splits { groups, keys, rule } => rows * rule.most_splits(keys, groups * rows),
         };
-        [size(self.0), size(self.1), 1]
+        [size(self.0), size(self.1), self.2]
     }
 }
 

@@ -22,6 +22,10 @@ impl Step {
         match self.variant.kernel {
             "matmul" | "matmul_subgroup" => 2.0 * number("N") * number("KB") * 32.0 * rows,
             "matvec" => 2.0 * number("N") * number("KB") * 32.0,
+            "experts_matmul" => {
+                let Extent::Tiles { groups, .. } = self.grid.1 else { return 0.0 };
+                2.0 * number("N") * number("KB") * 32.0 * rows * number("USED") * number("COUNT") / f64::from(groups)
+            }
             "matvec_rows" => 2.0 * number("N") * number("KB") * 32.0 * rows,
             "attention" | "attention_prefill" => {
                 let keys = (0..rows as u32).map(|t| f64::from(self.seen(position + t))).sum::<f64>();
@@ -37,7 +41,7 @@ impl Step {
         let fixed = |e: Extent| match e {
             Extent::Fixed(n) => f64::from(n),
             Extent::Rows { .. } => 1.0,
-            Extent::Slots { each } => f64::from(each),
+            Extent::Slots { each } | Extent::Tiles { each, .. } => f64::from(each),
             Extent::Splits { groups, rule, keys } => f64::from(rule.most_splits(keys, groups)),
         };
         let groups = fixed(self.grid.0) * fixed(self.grid.1);
@@ -81,6 +85,7 @@ impl Step {
                 let wide = match self.variant.axis("width") {
                     Some("e64") => 64.0,
                     Some("e128") => 128.0,
+                    Some("e512") => 512.0,
                     _ => 256.0,
                 };
                 let width = (number("E") / 8.0).ceil() * 8.0 / wide;

@@ -58,7 +58,7 @@ impl Room {
 }
 
 /// Shape of an attention block.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
     /// Query heads, H.
     pub h: usize,
@@ -90,6 +90,11 @@ pub struct Norm {
     pub eps: f64,
     /// Whether behind its weights stand those of the norm that comes before it, of what the block before it has made.
     pub with_post: bool,
+    /// Whether the residual stream is multiplied by a number when what it norms is added, which stands behind its weights, and behind those of the
+    /// norm that comes with it.
+    pub scaled: bool,
+    /// Whether nothing is normed: its weights are ones, and only what waits is added.
+    pub plain: bool,
 }
 
 /// How positions rotate queries and keys.
@@ -142,12 +147,14 @@ pub struct Attention {
     pub gated: bool,
     /// Factor of its outputs.
     pub factor: f64,
+    /// `[H]`: a score of each head that no value belongs to.
+    pub sinks: Option<BufferId>,
 }
 
 /// RMSNorms of queries and keys.
 #[derive(Debug, Clone, Copy)]
 pub struct QkNorms {
-    /// Weights: of single heads `[2, 256]`, of all heads together `[H E + G E]`; queries' first.
+    /// Weights: of single heads `[2, QK_NORM_ROOM]`, of all heads together `[H E + G E]`; queries' first.
     pub weight: BufferId,
     /// Added to the mean square.
     pub eps: f64,
@@ -155,6 +162,8 @@ pub struct QkNorms {
     pub all: bool,
     /// The weights are multiplied after the rotation, which leaves mean squares as they are.
     pub late: bool,
+    /// Values are normed, too, each head alone and without weights.
+    pub values: bool,
 }
 
 /// The activation of a feed-forward network.
@@ -166,6 +175,12 @@ pub enum Activation {
     GeluTanh,
     /// max(x, 0)^2
     ReluSquared,
+    /// x sigmoid(1.702 x) of x up to 7, times an up product within 7 and one more.
+    Cut,
+    /// 0.5 x (1 + erf(x / sqrt(2)))
+    Gelu,
+    /// tanh(x)
+    Tanh,
 }
 
 impl Activation {
@@ -175,6 +190,9 @@ impl Activation {
             Self::Silu => 0.0,
             Self::GeluTanh => 1.0,
             Self::ReluSquared => 2.0,
+            Self::Cut => 3.0,
+            Self::Gelu => 4.0,
+            Self::Tanh => 5.0,
         }
     }
 }
@@ -217,6 +235,8 @@ impl Mlp {
 pub enum Scores {
     /// The softmax of the logits.
     Softmax,
+    /// The same, the weights of those that are used times a factor of each expert.
+    Scaled,
     /// Their sigmoids; with a bias only for the choice.
     Sigmoid {
         /// What is added to the sum of those that are used, where they are divided by it.
@@ -248,14 +268,37 @@ pub struct Experts<'a> {
     pub mlp: Mlp,
     /// `[count]` rows: the logits of the choice. One more is the gate of the expert that all rows share.
     pub router: &'a Matrix,
-    /// `[count]`: what is added to sigmoids for the choice.
+    /// The norm of what the router reads, where it is another than that of what experts read.
+    pub router_norm: Option<&'a Norm>,
+    /// `[count]`: what is added to sigmoids for the choice, or factors of the weights.
     pub bias: Option<BufferId>,
     /// `[count, 2 F]` rows, each expert's gates first; `[count, F]` where there are none.
     pub up: &'a Matrix,
     /// `[count, D]` rows.
     pub down: &'a Matrix,
+    /// Biases of `up`, of all gates first, and of `down`: a matrix's own are those of one product.
+    pub biases: Option<(BufferId, BufferId)>,
+    /// Each gate is before its up row; their biases, too.
+    pub interleaved: bool,
     /// An expert that every row uses: its up product, gates first, and its down product.
     pub shared: Option<(&'a Matrix, &'a Matrix)>,
+}
+
+/// What a layer makes of numbers that each token has for it.
+#[derive(Debug, Clone, Copy)]
+pub struct PerLayer<'a> {
+    /// Of all layers: f32 `[T, L P]`.
+    pub numbers: Value,
+    /// f32 between their rows: L P.
+    pub stride: usize,
+    /// Norms nothing; the number that `scaled` norms have there says where this layer's begin.
+    pub norm: &'a Norm,
+    /// What is made of the products that they are multiplied by.
+    pub mlp: Mlp,
+    /// `[P, D]`
+    pub gate: &'a Matrix,
+    /// `[D, P]`
+    pub output: &'a Matrix,
 }
 
 /// A convolution of single channels over the last positions, in place of attention.

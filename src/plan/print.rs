@@ -8,7 +8,7 @@ use crate::layout::Sizes;
 /// One dispatch of a plan, as printed by `inspect --plan` and held in `engine.info.plan`.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlanRow {
-    /// `prefill`, `short`, `few` or `decode`.
+    /// `prefill`, `short`, `few`, `decode`, `four` or `eight`.
     pub pass: &'static str,
     /// Where in the model.
     pub step: String,

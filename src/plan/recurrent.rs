@@ -43,7 +43,7 @@ impl Builder<'_> {
         let own = numbers([("KB", kb), ("KEEP", usize::from(self.decode()))]);
         let mut bindings: Operands = vec![("x", rows.into()), ("cw", weight.into()), ("conv", conv.into())];
         bindings.extend(out.outputs());
-        let grid = Grid(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
+        let grid = Grid::of(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
         self.push(name, kernel, [&convolution[..], &own].concat(), bindings, grid, 0);
         let act = self.filled(out);
         if !self.decode() {
@@ -55,7 +55,7 @@ impl Builder<'_> {
     /// The last rows of a pass go to the state of their convolution.
     fn keep(&mut self, name: &str, rows: Value, conv: BufferId, overrides: Overrides, channels: usize) -> Result<()> {
         let kernel = self.select.choose("conv_keep", &[])?;
-        let grid = Grid(Extent::Fixed((channels as u32).div_ceil(kernel.variant.workgroup[0])), Extent::Fixed(1));
+        let grid = Grid::of(Extent::Fixed((channels as u32).div_ceil(kernel.variant.workgroup[0])), Extent::Fixed(1));
         self.push(&format!("{name}.keep"), kernel, overrides, vec![("x", rows.into()), ("conv", conv.into())], grid, 0);
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Builder<'_> {
         let bytes = (h.heads * h.value * h.key * 4) as u64;
         let read: Operands = vec![("x", x.into()), ("cw", shape.conv.into()), ("gates", gates.into()), ("heads", shape.of_heads.into()), ("conv", conv.into())];
         let mixed = self.scratch(Scratch::Mixed, width);
-        let columns = |tile: u32| Grid(Extent::Fixed(h.heads as u32), Extent::Fixed(h.value as u32 / tile));
+        let columns = |tile: u32| Grid::of(Extent::Fixed(h.heads as u32), Extent::Fixed(h.value as u32 / tile));
         if self.decode() {
             let kernel = self.select.choose("delta_step", &[])?;
             let grid = columns(kernel.variant.tile[0]);
@@ -103,7 +103,7 @@ impl Builder<'_> {
         } else {
             let (convolved, strengths) = (self.scratch(Scratch::Convolved, channels), self.scratch(Scratch::Strengths, 2 * h.heads));
             let kernel = self.select.choose("delta_conv", &[])?;
-            let grid = Grid(Extent::Fixed((2 * h.key_heads + h.heads) as u32), self.per_row(1));
+            let grid = Grid::of(Extent::Fixed((2 * h.key_heads + h.heads) as u32), self.per_row(1));
             let outputs = [("y", convolved.into()), ("strengths", strengths.into())];
             self.push(&format!("{name}.conv"), kernel, projected, [&read[..], &outputs].concat(), grid, 0);
             let (convolved, strengths) = (self.made(convolved), self.made(strengths));
@@ -114,7 +114,7 @@ impl Builder<'_> {
             let kernel = self.select.choose("delta_intra", &[])?;
             let input: Operands = vec![("x", convolved.into()), ("strengths", strengths.into())];
             let overrides = [&of_keys[..], &channel_count, &scale].concat();
-            let grid = Grid(Extent::Fixed(h.heads as u32), Extent::Rows { per: CHUNK });
+            let grid = Grid::of(Extent::Fixed(h.heads as u32), Extent::Rows { per: CHUNK });
             self.push(&format!("{name}.intra"), kernel, overrides, [&input[..], &[("within", within.into())]].concat(), grid, 0);
 
             let within = self.made(within);
@@ -142,7 +142,7 @@ impl Builder<'_> {
         let kernel = self.select.choose("gated_norm", &[("width", wide(group)), ("out", out.axis())])?;
         overrides.push(("STRIDE", stride as f64));
         bindings.extend(out.outputs());
-        let grid = Grid(Extent::Fixed((width / group) as u32), self.per_row(1));
+        let grid = Grid::of(Extent::Fixed((width / group) as u32), self.per_row(1));
         self.push(&format!("{name}.norm"), kernel, overrides, bindings, grid, 0);
         Ok(Some(self.filled(out)))
     }

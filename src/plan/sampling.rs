@@ -2,10 +2,10 @@
 
 use super::builder::Operands;
 use super::{Builder, Extent, Grid, Stage, Value};
-use crate::base::numbers::BINS;
+use crate::base::numbers::{BINS, FEW_ROWS};
 use crate::error::Result;
 use crate::grammar::WALK_WORDS;
-use crate::layout::{Control, Scratch};
+use crate::layout::{BufferId, Control, Scratch};
 use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
 
 /// Which steps a plan has that nobody needs who does not ask for them.
@@ -27,13 +27,35 @@ pub struct GrammarRoom {
 }
 
 impl Builder<'_> {
-    /// Samples from the logits, appends the token to the ring and advances the decode loop's state.
+    /// What a step of several rows reads: a token and drafts.
+    pub(super) fn drafts(&mut self) -> BufferId {
+        self.layout.reserve(Control::Drafts, u64::from(FEW_ROWS) * 4)
+    }
+
+    /// A step of several rows begins with the drafts that it reads.
+    pub fn draft(&mut self) -> Result<()> {
+        self.stage(Stage::Draft);
+        let text = self.layout.reserve(Control::Text, u64::from(self.sizes.capacity) * 4);
+        let tokens = self.drafts();
+        let chosen = self.select.choose("draft", &[])?;
+        let rows = vec![("T", f64::from(self.pass.rows(self.sizes)))];
+        self.push("draft", chosen, rows, vec![("text", text.into()), ("tokens", tokens.into())], Grid::folded(1), 0);
+        self.stage(Stage::Embed);
+        Ok(())
+    }
+
+    /// Samples from the logits, appends the token to the ring and advances the decode loop's state; of several rows as many as their drafts were
+    /// right. These have neither penalties nor grammars: what they say of a row depends on what the row before has chosen.
     pub fn sample(&mut self, logits: Value, vocab: usize, Asked { extras, grammar }: Asked) -> Result<()> {
         let words = |n: usize| n as u64 * 4;
         let bytes = words(vocab);
-        let (wide, one) = (Grid(Extent::Fixed(SLICES), Extent::Fixed(1)), Grid::folded(1));
-        let v = vec![("V", vocab as f64)];
-        let params = self.layout.reserve(Control::Sampling, Sampling::BYTES as u64);
+        let rows = self.step_rows().unwrap_or(1);
+        let of_rows = |n: u64| u64::from(rows) * n;
+        let (extras, grammar) = if rows == 1 { (extras, grammar) } else { (false, None) };
+        let (wide, one) = (Grid::of(Extent::Fixed(SLICES), Extent::Fixed(rows)), Grid::of(Extent::Fixed(1), Extent::Fixed(rows)));
+        let mut v = vec![("V", vocab as f64)];
+        v.extend((rows > 1).then_some(("BESIDE", 1.0)));
+        let params = self.layout.reserve(Control::Sampling, Sampling::ROOM as u64);
         let mut logits = logits;
         let (mut penalized, mut scored) = (None, None);
         if extras {
@@ -75,34 +97,34 @@ impl Builder<'_> {
         }
 
         self.stage(Stage::Largest);
-        let part = self.layout.reserve(Scratch::Largest, words(SLICES as usize));
+        let part = self.layout.reserve(Scratch::Largest, of_rows(words(SLICES as usize)));
         let chosen = self.select.choose("logit_stats", &[])?;
         self.push("sample.stats", chosen, v.clone(), vec![("params", params.into()), ("logits", logits.into()), ("part", part.into())], wide, bytes);
         let part = self.made(part);
 
-        let search = self.layout.reserve(Control::Search, 32);
-        let bins = self.layout.reserve(Scratch::Bins, u64::from(SLICES * BINS) * 8);
+        let search = self.layout.reserve(Control::Search, of_rows(32));
+        let bins = self.layout.reserve(Scratch::Bins, of_rows(u64::from(SLICES * BINS) * 8));
         for round in 0..FILTER_ROUNDS {
             self.stage(Stage::Search(round));
             let chosen = self.select.choose("tally", &[])?;
             let bindings: Operands =
-                vec![("params", params.into()), ("logits", logits.into()), ("part", part.into()), ("search", search.into()), ("tallies", bins.into())];
+                vec![("params", params.into()), ("logits", logits.into()), ("part", part.into()), ("searches", search.into()), ("tallies", bins.into())];
             self.push(&format!("sample.tally.{round}"), chosen, v.clone(), bindings, wide, bytes);
             let tallies = self.made(bins);
             let chosen = self.select.choose("narrow", &[])?;
-            let bindings: Operands = vec![("params", params.into()), ("tallies", tallies.into()), ("search", search.into())];
+            let bindings: Operands = vec![("params", params.into()), ("tallies", tallies.into()), ("searches", search.into())];
             self.push(&format!("sample.narrow.{round}"), chosen, v.clone(), bindings, one, u64::from(SLICES * BINS) * 8);
         }
 
         self.stage(Stage::Threshold);
-        let thr = self.layout.reserve(Scratch::Threshold, 16);
+        let thr = self.layout.reserve(Scratch::Threshold, of_rows(16));
         let chosen = self.select.choose("threshold", &[])?;
-        let bindings: Operands = vec![("params", params.into()), ("part", part.into()), ("search", search.into()), ("thr", thr.into())];
+        let bindings: Operands = vec![("params", params.into()), ("part", part.into()), ("searches", search.into()), ("thr", thr.into())];
         self.push("sample.threshold", chosen, v.clone(), bindings, one, 0);
         let thr = self.made(thr);
 
         self.stage(Stage::Choose);
-        let cand = self.layout.reserve(Scratch::Candidates, u64::from(SLICES) * 8);
+        let cand = self.layout.reserve(Scratch::Candidates, u64::from(FEW_ROWS * SLICES) * 8);
         let chosen = self.select.choose("pick", &[])?;
         let bindings: Operands = vec![("params", params.into()), ("logits", logits.into()), ("thr", thr.into()), ("cand", cand.into())];
         self.push("sample.pick", chosen, v, bindings, wide, bytes);
@@ -126,6 +148,9 @@ impl Builder<'_> {
             self.push("sample.logprobs_append", chosen, vec![], bindings, one, 0);
         }
 
+        if rows > 1 {
+            return self.accept(params, cand);
+        }
         self.stage(Stage::Advance);
         let ring = self.layout.reserve(Control::Ring, words(ring));
         let bindings: Operands = vec![("params", params.into()), ("cand", cand.into()), ("ring", ring.into())];
@@ -136,6 +161,19 @@ impl Builder<'_> {
             let chosen = self.select.choose("advance", &[("grammar", "walk")])?;
             self.push("sample.walk", chosen, vec![], [bindings, walked].concat(), one, 0);
         }
+        Ok(())
+    }
+
+    /// Takes the rows' candidates as far as drafts were right.
+    fn accept(&mut self, params: BufferId, cand: Value) -> Result<()> {
+        self.stage(Stage::Accept);
+        let tokens = self.drafts();
+        let accepted = self.layout.reserve(Control::Accepted, u64::from(self.sizes.ring * (FEW_ROWS + 1)) * 4);
+        let text = self.layout.reserve(Control::Text, u64::from(self.sizes.capacity) * 4);
+        let chosen = self.select.choose("accept", &[])?;
+        let bindings: Operands =
+            vec![("params", params.into()), ("cand", cand.into()), ("tokens", tokens.into()), ("accepted", accepted.into()), ("text", text.into())];
+        self.push("sample.accept", chosen, vec![], bindings, Grid::folded(1), 0);
         Ok(())
     }
 }

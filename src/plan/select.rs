@@ -4,7 +4,8 @@ use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
 
-use super::tuning::{Known, Measured};
+use super::tuning::{Known, LaneChoice, Measured};
+use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::{self, Caps, Variant};
 use crate::layout::Kv;
@@ -13,12 +14,16 @@ use crate::layout::Kv;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
+    /// None yet: what the device is measured to be best at, one of the others.
+    #[default]
+    Auto,
     /// f32 activations and cache: for parity with a reference.
     Exact,
-    /// f16 activations in decode, where the device has `shader-f16`; f32 ones in prefill; packed-half cache.
+    /// f32 activations, packed-half cache: for devices that emulate int8 products.
+    Float,
+    /// f16 activations where the device has `shader-f16`, packed-half cache.
     F16,
     /// int8 activations against quantized weights, packed-half cache.
-    #[default]
     Fast,
 }
 
@@ -26,17 +31,21 @@ impl Lane {
     /// The lane of that name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {
+            "auto" => Ok(Self::Auto),
             "exact" => Ok(Self::Exact),
+            "float" => Ok(Self::Float),
             "f16" => Ok(Self::F16),
             "fast" => Ok(Self::Fast),
-            other => Err(Error::bad_option(format!("lane {other:?} does not exist; use exact, f16 or fast"))),
+            other => Err(Error::bad_option(format!("lane {other:?} does not exist; use auto, exact, float, f16 or fast"))),
         }
     }
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Exact => "exact",
+            Self::Float => "float",
             Self::F16 => "f16",
             Self::Fast => "fast",
         }
@@ -46,7 +55,10 @@ impl Lane {
     pub const fn next(self, caps_f16: bool) -> Self {
         match self {
             Self::Fast if caps_f16 => Self::F16,
-            _ => Self::Exact,
+            // What is planned has a lane.
+            Self::Auto => Self::Fast,
+            Self::Fast | Self::F16 => Self::Float,
+            Self::Float | Self::Exact => Self::Exact,
         }
     }
 
@@ -54,7 +66,7 @@ impl Lane {
     pub const fn kv(self) -> Kv {
         match self {
             Self::Exact => Kv::F32,
-            Self::F16 | Self::Fast => Kv::F16,
+            Self::Auto | Self::Float | Self::F16 | Self::Fast => Kv::F16,
         }
     }
 }
@@ -74,6 +86,7 @@ pub struct Selector {
     hints: Vec<(String, String)>,
     warnings: Vec<String>,
     known: Known,
+    lane_choice: Option<LaneChoice>,
     /// Variants that failed the self-test.
     broken: Vec<&'static Variant>,
     /// (operation, variant) that is being measured.
@@ -103,7 +116,10 @@ impl Selector {
     /// `kv`: how the cache is held, where the lane shall not decide. `forced` holds (kernel, variant) pairs: a variant's name or the value of one of its axes. One that does not exist is an error.
     pub fn new(caps: &Caps, lane: Lane, kv: Option<Kv>, forced: &[(String, String)]) -> Result<Self> {
         if lane == Lane::F16 && !caps.f16() {
-            return Err(Error::bad_option("lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact or fast"));
+            return Err(Error::bad_option("lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact, float or fast"));
+        }
+        if lane == Lane::Auto {
+            return Err(Error::internal("kernels are chosen for a lane, not for whichever"));
         }
         forced.iter().try_for_each(exists)?;
         let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
@@ -115,6 +131,7 @@ impl Selector {
             hints: Vec::new(),
             warnings: Vec::new(),
             known: Known::default(),
+            lane_choice: None,
             broken: Vec::new(),
             trial: None,
         })
@@ -153,6 +170,17 @@ impl Selector {
     /// Takes over what was found out earlier.
     pub fn remember(&mut self, known: Known) {
         self.known = known;
+    }
+    /// This lane was chosen by what that product says of it.
+    pub fn decided(&mut self, product: String, choice: LaneChoice) {
+        if choice.rates.is_some() {
+            self.known.lanes.insert(product, choice.clone());
+        }
+        self.lane_choice = Some(choice);
+    }
+    /// Why the lane is what it is, where nobody asked for it.
+    pub fn lane_choice(&self) -> Option<&LaneChoice> {
+        self.lane_choice.as_ref()
     }
     /// Variants that passed the self-test.
     pub fn prove(&mut self, variants: impl Iterator<Item = String>) {
@@ -210,6 +238,17 @@ impl Selector {
     pub fn choose_product(&self, kernel: &str, given: &[(&str, &str)], k: usize, n: usize) -> Result<Chosen> {
         let mut chosen = self.choose(kernel, given)?;
         let fit = self.fit(kernel, given)?;
+        // A short row has no blocks for most of the lanes of a large subgroup.
+        let blocks = k.div_ceil(BLOCK) as u32;
+        let snug = |v: &&&'static Variant| v.subgroups == fit[0].subgroups && v.lanes <= blocks;
+        if chosen.variant == fit[0]
+            && (8..fit[0].lanes / 2).contains(&blocks)
+            && self.forced(&fit).is_none()
+            && let Some(variant) = fit.iter().find(snug)
+        {
+            chosen.variant = variant;
+            chosen.reason = format!("{}, rows of {blocks} blocks", chosen.reason);
+        }
         // A few lanes a row, and none by workgroup memory, where the device has many: not worth the time.
         let likely = |v: &&&'static Variant| v.subgroups && v.lanes * 4 >= fit[0].lanes;
         let mut variants: Vec<_> = fit.iter().filter(likely).copied().collect();
@@ -245,6 +284,13 @@ impl Selector {
         }
         fit.sort_by_key(|v| (!v.subgroups, std::cmp::Reverse(v.lanes)));
         Ok(fit)
+    }
+
+    /// The value of that axis in the variant of `kernel` that was forced, where steps before those that run it go by it.
+    pub fn forced_axis(&self, kernel: &str, axis: &str) -> Option<&'static str> {
+        let forced = self.forced.iter().find(|f| f.kernel == kernel)?;
+        forced.used.set(true);
+        kernels::variants(kernel).find(|v| matches(v, &forced.variant))?.axis(axis)
     }
 
     fn forced(&self, fit: &[&'static Variant]) -> Option<(&'static Variant, String)> {

@@ -20,6 +20,10 @@ pub enum Pass {
     Few,
     /// One row, and the token after it.
     Decode,
+    /// A decode step of four rows: a token and three drafts, and what comes after each.
+    Four,
+    /// The same of eight.
+    Eight,
 }
 
 /// Most rows of [`Pass::Few`].
@@ -29,7 +33,9 @@ pub const SHORT: u32 = 64;
 
 impl Pass {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Prefill, Self::Short, Self::Few, Self::Decode];
+    pub const ALL: [Self; 6] = [Self::Prefill, Self::Short, Self::Few, Self::Decode, Self::Four, Self::Eight];
+    /// Steps of several rows, the fewest first.
+    pub const STEPS: [Self; 2] = [Self::Four, Self::Eight];
 
     /// What reports call it.
     pub const fn name(self) -> &'static str {
@@ -38,7 +44,24 @@ impl Pass {
             Self::Short => "short",
             Self::Few => "few",
             Self::Decode => "decode",
+            Self::Four => "four",
+            Self::Eight => "eight",
         }
+    }
+
+    /// The rows of a decode step: one, or a token and its drafts. None of a pass over a prompt.
+    pub const fn step_rows(self) -> Option<u32> {
+        match self {
+            Self::Decode => Some(1),
+            Self::Four => Some(4),
+            Self::Eight => Some(FEW),
+            Self::Prefill | Self::Short | Self::Few => None,
+        }
+    }
+
+    /// Whether it is a decode step of several rows.
+    pub fn is_step_of_rows(self) -> bool {
+        Self::STEPS.contains(&self)
     }
 
     /// Most rows of it.
@@ -47,7 +70,7 @@ impl Pass {
             Self::Prefill => sizes.rows,
             Self::Short => SHORT.min(sizes.rows),
             Self::Few => FEW,
-            Self::Decode => 1,
+            Self::Decode | Self::Four | Self::Eight => self.step_rows().unwrap_or(1),
         }
     }
 }
@@ -55,10 +78,14 @@ impl Pass {
 /// What a step is part of, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// The drafts that a step of several rows reads.
+    Draft,
     /// The embeddings of the pass's tokens.
     Embed,
     /// A layer.
     Layer(usize),
+    /// A layer behind all that remember something: only its last row matters, for the logits.
+    Tail(usize),
     /// The last norm and the head: the logits of the last row.
     Head,
     /// Penalties and bias.
@@ -81,12 +108,14 @@ pub enum Stage {
     Advance,
     /// The same, and the token's way through a grammar.
     Walk,
+    /// The tokens of a step that may take several.
+    Accept,
 }
 
 impl Stage {
-    /// Whether it reads the token: what comes after only needs logits.
+    /// Whether a pass that is not the last of its prompt runs it: what comes after is for logits.
     pub fn reads_token(self) -> bool {
-        self < Self::Head
+        self < Self::Tail(0)
     }
 
     /// Whether it is about the next token, of which the logits are there.
@@ -101,8 +130,8 @@ pub struct Plans(Vec<Plan>);
 
 impl Plans {
     /// From a plan of each, in the order of [`Pass::ALL`].
-    pub fn new(plans: [Plan; Pass::ALL.len()]) -> Self {
-        Self(plans.into())
+    pub fn new(plans: Vec<Plan>) -> Self {
+        Self(plans)
     }
 
     /// In the order of [`Pass::ALL`].

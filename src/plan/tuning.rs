@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::Lane;
+use crate::gpu::Rates;
 use crate::kernels::{Caps, EDITION};
 
 /// A variant's name and how long a dispatch of it takes, microseconds.
@@ -28,6 +30,35 @@ pub struct Known {
     pub measurements: Measurements,
     /// Variants that passed the self-test there, `KERNEL=VARIANT`.
     pub proven: BTreeSet<String>,
+    /// The lanes that were chosen, by the product that decided: a model's saved conversations are of one.
+    #[serde(default)]
+    pub lanes: BTreeMap<String, LaneChoice>,
+}
+
+/// A lane that nobody asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaneChoice {
+    /// Which.
+    pub lane: Lane,
+    /// Why, for people.
+    pub reason: String,
+    /// What the device's arithmetic is worth, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<Rates>,
+    /// How long a product of the model takes in the lanes that were compared, microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<LaneTime>,
+}
+
+/// A product in a lane, microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LaneTime {
+    /// The lane.
+    pub lane: Lane,
+    /// With one row of activations, as in decode.
+    pub decode_us: f64,
+    /// With many, as of a prompt, by row.
+    pub prompt_us: f64,
 }
 
 /// The file in which they are kept.
@@ -70,7 +101,7 @@ mod tests {
     fn measurements_come_back_for_the_same_device_and_kernels_only() {
         let (one, other) = (Caps::least(), Caps { name: "another".into(), ..Caps::least() });
         let measurements = Measurements::from([("matvec q4_0-q8 K=64 N=32".to_owned(), vec![("q4_0-q8-wg".to_owned(), 2.5)])]);
-        let known = Known { measurements, proven: BTreeSet::from(["matvec=q4_0-q8-wg".to_owned()]) };
+        let known = Known { measurements, proven: BTreeSet::from(["matvec=q4_0-q8-wg".to_owned()]), ..Known::default() };
         let mut tuning = Tuning::default();
         tuning.set(&one, known.clone());
         let again = Tuning::parse(&tuning.text());

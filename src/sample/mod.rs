@@ -17,12 +17,11 @@
 //!
 //! Log probabilities (`logprobs`, `logprobs_append`) are the model's own: of the logits before all of these steps.
 
-use bytemuck::{Pod, Zeroable};
-
 use crate::base::numbers;
 use crate::error::{Error, Result};
 
 pub use crate::base::numbers::{AFTER_END, NOT_A_NUMBER, SLICES};
+pub use millrace_twins::Sampling;
 
 /// How many stop ids fit.
 pub const MAX_STOP: usize = numbers::MAX_STOP as usize;
@@ -35,55 +34,13 @@ pub const FILTER_ROUNDS: u32 = 8;
 
 include!(concat!(env!("OUT_DIR"), "/options/sampling.rs"));
 
-/// The parameters as the kernels read them: the host of `shaders/common/sampling.wgsl`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
-pub struct Sampling {
-    pub temperature: f32,
-    pub top_p: f32,
-    pub min_p: f32,
-    pub top_k: u32,
-    pub seed_lo: u32,
-    pub seed_hi: u32,
-    /// How many of `stop` count.
-    pub n_stop: u32,
-    /// Length of the ring of sampled tokens.
-    pub ring_len: u32,
-    pub presence: f32,
-    pub frequency: f32,
-    pub repetition: f32,
-    pub top_logprobs: u32,
-    /// Ids that end the generation; they are appended to the ring all the same.
-    pub stop: [u32; MAX_STOP],
-}
-
-impl Sampling {
-    /// Bytes of the uniform buffer.
-    pub const BYTES: usize = std::mem::size_of::<Self>();
-
-    /// Sampling with every filter off, into a ring of eight.
-    pub const OFF: Self = Self {
-        temperature: 1.0,
-        top_p: 1.0,
-        min_p: 0.0,
-        top_k: 0,
-        seed_lo: 7,
-        seed_hi: 9,
-        n_stop: 0,
-        ring_len: 8,
-        presence: 0.0,
-        frequency: 0.0,
-        repetition: 1.0,
-        top_logprobs: 0,
-        stop: [0; MAX_STOP],
-    };
-
-    /// The parameters of checked options. `stop`: ids that end the generation; `ring_len`: length of the ring of sampled tokens.
+impl SamplingOptions {
+    /// The parameters of options that have been checked. `stop`: ids that end the generation; `ring_len`: length of the ring of sampled tokens.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadOption`] where there are more of `stop` than fit.
-    pub fn new(options: &SamplingOptions, stop: &[u32], ring_len: u32) -> Result<Self> {
-        let SamplingOptions { temperature, top_k, top_p, min_p, seed, presence_penalty, frequency_penalty, repetition_penalty, logprobs } = *options;
+    pub fn parameters(&self, stop: &[u32], ring_len: u32) -> Result<Sampling> {
+        let Self { temperature, top_k, top_p, min_p, seed, presence_penalty, frequency_penalty, repetition_penalty, logprobs } = *self;
         if ring_len == 0 {
             return Err(Error::internal("the ring of sampled tokens has no slots"));
         }
@@ -92,7 +49,7 @@ impl Sampling {
             return Err(Error::bad_option(format!("{} stop tokens; at most {MAX_STOP} fit", stop.len())));
         };
         slots.copy_from_slice(stop);
-        Ok(Self {
+        Ok(Sampling {
             // -0 is greedy too, and a subnormal temperature, which a GPU may flush to 0, is as good as greedy.
             temperature: if temperature < f32::MIN_POSITIVE { 0.0 } else { temperature },
             top_p,
@@ -108,36 +65,6 @@ impl Sampling {
             top_logprobs: logprobs,
             stop: ids,
         })
-    }
-
-    /// Whether top-k leaves anything out of `v` tokens.
-    pub fn searches_top_k(&self, v: u32) -> bool {
-        self.top_k != 0 && self.top_k < v
-    }
-
-    /// Rounds of the search for what survives top-k and top-p.
-    pub fn filter_rounds(&self, v: u32) -> u32 {
-        if self.temperature == 0.0 { 0 } else { 4 * (u32::from(self.searches_top_k(v)) + u32::from(self.top_p < 1.0)) }
-    }
-
-    /// Whether that token ends the generation.
-    pub fn stops(&self, id: u32) -> bool {
-        self.stop[..self.n_stop as usize].contains(&id)
-    }
-
-    /// Whether what has been said so far changes the logits.
-    pub fn penalizes(&self) -> bool {
-        (self.presence, self.frequency, self.repetition) != (0.0, 0.0, 1.0)
-    }
-
-    /// The parameters as the words of a buffer.
-    pub fn words(&self) -> Vec<u32> {
-        bytemuck::cast_slice(std::slice::from_ref(self)).to_vec()
-    }
-
-    /// The parameters in the first words of a buffer; `None` where it is too short.
-    pub fn from_words(words: &[u32]) -> Option<Self> {
-        words.get(..Self::BYTES / 4).map(|words| bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)))
     }
 }
 
@@ -159,20 +86,20 @@ mod tests {
             repetition_penalty: 1.5,
             logprobs: 3,
         };
-        let words = Sampling::new(&options, &[11, 12], 32).unwrap().words();
+        let words = options.parameters(&[11, 12], 32).unwrap().words();
         assert_eq!(words[..8], [0.5f32.to_bits(), 0.25f32.to_bits(), 0.125f32.to_bits(), 7, 2, 1, 2, 32]);
         assert_eq!(words[8..12], [(-1.0f32).to_bits(), 2.0f32.to_bits(), 1.5f32.to_bits(), 3]);
         assert_eq!(words[12..15], [11, 12, 0]);
-        assert_eq!(Sampling::from_words(&words).unwrap().words(), words);
-        assert_eq!(Sampling::from_words(&words[1..]), None);
+        assert_eq!(Sampling::of_row(&words, 0).unwrap().words(), words);
+        assert_eq!(Sampling::of_row(&words[1..], numbers::FEW_ROWS as usize - 1), None);
     }
 
     #[test]
     fn as_many_stop_ids_as_fit() {
         let good = SamplingOptions::default();
-        assert_eq!(Sampling::new(&good, &[0; MAX_STOP + 1], 1).unwrap_err().code(), "BAD_OPTION");
-        assert!(Sampling::new(&good, &[0; MAX_STOP], 1).is_ok());
-        assert_eq!(Sampling::new(&SamplingOptions { temperature: -0.0, ..good }, &[], 1).unwrap().temperature.to_bits(), 0);
-        assert_eq!(Sampling::new(&SamplingOptions { temperature: 1e-40, ..good }, &[], 1).unwrap().temperature, 0.0);
+        assert_eq!(good.parameters(&[0; MAX_STOP + 1], 1).unwrap_err().code(), "BAD_OPTION");
+        assert!(good.parameters(&[0; MAX_STOP], 1).is_ok());
+        assert_eq!(SamplingOptions { temperature: -0.0, ..good }.parameters(&[], 1).unwrap().temperature.to_bits(), 0);
+        assert_eq!(SamplingOptions { temperature: 1e-40, ..good }.parameters(&[], 1).unwrap().temperature, 0.0);
     }
 }

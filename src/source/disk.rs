@@ -124,7 +124,34 @@ pub fn open_path(path: &Path) -> Result<Files> {
             let source = DiskSource::open(&p)?;
             files.insert(source.name.clone(), Rc::new(source));
         }
+        // Those of a module of sentence-transformers.
+        for file in [names::CONFIG, names::WEIGHTS] {
+            let (name, inner) = (names::of_module(&name_of(&p), file), p.join(file));
+            if names::place(&name) != name && inner.is_file() {
+                files.insert(name, Rc::new(DiskSource::open(&inner)?));
+            }
+        }
     }
+    Ok(files)
+}
+
+/// The adapter at `path`: a .gguf file, or what PEFT saves of a folder, which any of its files stands for. `NOT_FOUND` if there is nothing.
+pub fn open_adapter(path: &Path) -> Result<Files> {
+    let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
+    let name = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = match path.parent() {
+        _ if meta.is_dir() => path,
+        Some(parent) if name(path).starts_with("adapter_") => parent,
+        _ => return Ok(Files::from_iter([(name(path), Rc::new(DiskSource::open(path)?) as Rc<dyn ByteSource>)])),
+    };
+    let mut files = Files::new();
+    for entry in std::fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).map_err(|e| io_error(folder, &e))? {
+        let path = entry.map_err(|e| io_error(folder, &e))?.path();
+        if path.is_file() && (name(&path).starts_with("adapter_") || path.extension().is_some_and(|e| e == "gguf")) {
+            files.insert(name(&path), Rc::new(DiskSource::open(&path)?));
+        }
+    }
+    files.sort_keys();
     Ok(files)
 }
 

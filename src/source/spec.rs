@@ -76,6 +76,24 @@ pub mod names {
     /// What a folder holds beside its weights, and whether a model can do without.
     pub const BESIDE_WEIGHTS: [(&str, bool); 5] =
         [(CONFIG, false), (TOKENIZER, false), (TOKENIZER_CONFIG, true), (GENERATION_CONFIG, true), (CHAT_TEMPLATE, true)];
+    /// What sentence-transformers does with a text, and the words it puts before one.
+    pub const MODULES: &str = "modules.json";
+    /// The prompts of a model that embeds.
+    pub const SENTENCE_CONFIG: &str = "config_sentence_transformers.json";
+    /// How long the texts of such a model are.
+    pub const SENTENCE_LENGTH: &str = "sentence_bert_config.json";
+    /// The kind of a module that has weights.
+    pub const DENSE: &str = "Dense";
+    /// How a file of a module in such a folder is called here, where names have no folders: its configuration, or its weights.
+    pub fn of_module(folder: &str, file: &str) -> String {
+        format!("{folder}_{file}")
+    }
+    /// Where in its folder a file lies that is called so here: a module's are numbered.
+    pub fn place(name: &str) -> String {
+        let numbered = |module: &&str| module.starts_with(|c: char| c.is_ascii_digit());
+        let of = |file: &str| name.strip_suffix(file)?.strip_suffix('_').filter(numbered).map(|module| format!("{module}/{file}"));
+        of(CONFIG).or_else(|| of(WEIGHTS)).unwrap_or_else(|| name.to_owned())
+    }
     /// Our own format of weights.
     pub const MANIFEST: &str = "manifest.json";
     /// A sentence for errors about a folder in which something is missing.

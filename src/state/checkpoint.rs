@@ -2,7 +2,7 @@
 
 use super::kinds::Part;
 use crate::error::Result;
-use crate::gpu::{Buffer, Gpu};
+use crate::gpu::{Buffer, Encoder, Gpu};
 use crate::layout::StateShape;
 
 /// Recurrent states of one sequence at one position. Nobody writes to it while somebody may want to go back to it; forks share it.
@@ -35,7 +35,7 @@ impl Checkpoint {
     }
 
     /// Takes the states of the sequence in `slot` as they are when `encoder` runs.
-    pub fn take(&mut self, encoder: &mut wgpu::CommandEncoder, parts: &[Part], slot: usize, position: u32) {
+    pub fn take(&mut self, encoder: &mut Encoder, parts: &[Part], slot: usize, position: u32) {
         self.position = position;
         let mut at = 0;
         for (part, bytes) in recurrent(parts) {
@@ -45,7 +45,7 @@ impl Checkpoint {
     }
 
     /// Puts them back.
-    pub fn put_back(&self, encoder: &mut wgpu::CommandEncoder, parts: &[Part], slot: usize) {
+    pub fn put_back(&self, encoder: &mut Encoder, parts: &[Part], slot: usize) {
         let mut at = 0;
         for (part, bytes) in recurrent(parts) {
             encoder.copy_buffer_to_buffer(self.buffer.raw(), at, part.buffer.raw(), slot as u64 * bytes, bytes);

@@ -7,7 +7,7 @@
 //! | recurrent | no | to where a checkpoint of it is | whole |
 //! | another layer's keys and values | no buffer of its own: with that layer | | |
 
-use crate::gpu::Buffer;
+use crate::gpu::{Buffer, Encoder};
 use crate::layout::{Rows, StateShape};
 
 /// A buffer with a slot for each sequence on the GPU.
@@ -37,17 +37,17 @@ impl Part {
     }
 
     /// Copies what `n` positions of the sequence in `slot` use to a buffer that holds nothing else.
-    pub fn keep(&self, encoder: &mut wgpu::CommandEncoder, slot: usize, n: u32, to: &Buffer) {
+    pub fn keep(&self, encoder: &mut Encoder, slot: usize, n: u32, to: &Buffer) {
         self.copy(encoder, n, (&self.buffer, self.shape, slot), (to, self.packed(n), 0));
     }
 
     /// Copies it back.
-    pub fn put_back(&self, encoder: &mut wgpu::CommandEncoder, slot: usize, n: u32, from: &Buffer) {
+    pub fn put_back(&self, encoder: &mut Encoder, slot: usize, n: u32, from: &Buffer) {
         self.copy(encoder, n, (from, self.packed(n), 0), (&self.buffer, self.shape, slot));
     }
 
     /// Takes over all of a sequence from a part of another size.
-    pub fn take_over(&self, encoder: &mut wgpu::CommandEncoder, slot: usize, from: &Self) {
+    pub fn take_over(&self, encoder: &mut Encoder, slot: usize, from: &Self) {
         let n = match from.shape {
             // Slots are positions as long as a part can grow.
             StateShape::Rows(rows) => rows.positions,
@@ -57,7 +57,7 @@ impl Part {
     }
 
     /// Makes the state of the sequence in `slot` that of no tokens: rows need nothing, as nobody reads them.
-    pub fn clear(&self, encoder: &mut wgpu::CommandEncoder, slot: usize) {
+    pub fn clear(&self, encoder: &mut Encoder, slot: usize) {
         if let StateShape::Recurrent { bytes } = self.shape {
             encoder.clear_buffer(self.buffer.raw(), slot as u64 * bytes, Some(bytes));
         }
@@ -71,7 +71,7 @@ impl Part {
         }
     }
 
-    fn copy(&self, encoder: &mut wgpu::CommandEncoder, n: u32, from: (&Buffer, StateShape, usize), to: (&Buffer, StateShape, usize)) {
+    fn copy(&self, encoder: &mut Encoder, n: u32, from: (&Buffer, StateShape, usize), to: (&Buffer, StateShape, usize)) {
         let at = |(_, shape, slot): (&Buffer, StateShape, usize)| slot as u64 * shape.bytes();
         match (from.1, to.1) {
             (StateShape::Rows(source), StateShape::Rows(target)) => {

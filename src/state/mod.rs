@@ -17,8 +17,10 @@ mod saved;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
-use crate::gpu::{Buffer, Gpu};
+use crate::gpu::{Buffer, Encoder, Gpu};
 use crate::layout::{BufferId, Layout, Rows, StateShape};
 use crate::plan::Pass;
 use checkpoint::Checkpoint;
@@ -39,6 +41,15 @@ pub const FIRST: SequenceId = SequenceId(0);
 /// A slot's number.
 pub type Slot = usize;
 
+/// The adapter that a sequence is read and written with: another one makes other keys and values of the same tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Voice {
+    /// What tells its contents from others', hexadecimal.
+    pub adapter: String,
+    /// How strongly; never 0, which is no adapter.
+    pub scale: f32,
+}
+
 /// Where what a sequence remembers is.
 #[derive(Clone)]
 enum Place {
@@ -58,6 +69,8 @@ struct Sequence {
     written: u32,
     /// Whether keys are rotated as in texts longer than the model's original context.
     long: bool,
+    /// With which adapter its tokens were read.
+    voice: Option<Voice>,
     slot: Option<Slot>,
     place: Place,
     /// How many tokens the recurrent states have read; `None` where nobody knows.
@@ -73,7 +86,7 @@ struct Sequence {
 impl Sequence {
     fn new(history: History) -> Self {
         let (checkpoints, marks) = (Vec::new(), Vec::new());
-        Self { history, written: 0, long: false, slot: None, place: Place::Nowhere, at: None, checkpoints, marks, used: 0 }
+        Self { history, written: 0, long: false, voice: None, slot: None, place: Place::Nowhere, at: None, checkpoints, marks, used: 0 }
     }
 
     fn len(&self) -> u32 {
@@ -135,6 +148,21 @@ impl States {
     /// Its keys are rotated so from position 0 on.
     pub fn set_long(&mut self, id: SequenceId, long: bool) -> Result<()> {
         self.get_mut(id)?.long = long;
+        Ok(())
+    }
+
+    /// The adapter that its tokens were read with.
+    pub fn voice(&self, id: SequenceId) -> Result<Option<&Voice>> {
+        Ok(self.get(id)?.voice.as_ref())
+    }
+
+    /// It is read and written with that adapter from now on: what it has read with another one it forgets.
+    pub fn speak(&mut self, id: SequenceId, voice: Option<Voice>) -> Result<()> {
+        if self.get(id)?.voice == voice {
+            return Ok(());
+        }
+        self.forget(id)?;
+        self.get_mut(id)?.voice = voice;
         Ok(())
     }
 
@@ -262,7 +290,7 @@ impl States {
     }
 
     /// When `encoder` runs so far, the sequence in `slot` has read `position` tokens, if none of them was the last.
-    pub fn mark(&mut self, id: SequenceId, encoder: &mut wgpu::CommandEncoder, slot: Slot, position: u32) -> Result<()> {
+    pub fn mark(&mut self, id: SequenceId, encoder: &mut Encoder, slot: Slot, position: u32) -> Result<()> {
         let parts = &self.parts;
         let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
         if !sequence.marks.is_empty() {
@@ -400,6 +428,11 @@ impl States {
         Ok(Place::Kept(buffers))
     }
 
+    /// A new sequence of no tokens.
+    pub fn begin_another(&mut self) -> SequenceId {
+        self.adopt(Sequence::new(History::default()))
+    }
+
     /// A new sequence that begins as another is now; only what differs later takes memory of its own.
     pub fn fork(&mut self, from: SequenceId) -> Result<SequenceId> {
         let place = self.copy_of(from)?;
@@ -407,6 +440,7 @@ impl States {
         let copy = Sequence {
             written: sequence.written,
             long: sequence.long,
+            voice: sequence.voice.clone(),
             place,
             at: sequence.at,
             checkpoints: sequence.checkpoints.clone(),

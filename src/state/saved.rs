@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::history::{History, Stretch};
-use super::{Part, Place, Sequence, SequenceId, States};
+use super::{Part, Place, Sequence, SequenceId, States, Voice};
 use crate::base::{Cancel, hex};
 use crate::error::{Error, Result};
 use crate::layout::{Kv, StateShape};
@@ -48,6 +48,9 @@ struct About {
     /// Whether keys are rotated as in texts longer than the model's original context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     long: bool,
+    /// With which adapter they were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    voice: Option<Voice>,
     /// How many tokens the recurrent states have read, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     at: Option<u32>,
@@ -113,8 +116,8 @@ impl States {
             }
         }
         let (tokens, read) = (sequence.history.to_vec(), sequence.history.stretches().to_vec());
-        let (written, long) = (sequence.written, sequence.long);
-        let about = About { version: VERSION, settings, tokens, read, written, long, at, parts, sha256: String::new() };
+        let (written, long, voice) = (sequence.written, sequence.long, sequence.voice.clone());
+        let about = About { version: VERSION, settings, tokens, read, written, long, voice, at, parts, sha256: String::new() };
         hash.update(about.text()?);
         let text = About { sha256: hex(&hash.finalize()), ..about }.text()?;
         writer.create(ABOUT).await?;
@@ -145,7 +148,7 @@ impl States {
             while offset < bytes {
                 let piece = state.read(at, PIECE.min(bytes - offset) as usize).await?;
                 hash.update(&piece);
-                self.gpu.queue().write_buffer(buffer.raw(), offset, &piece);
+                self.gpu.write(&buffer, offset, &piece);
                 offset += piece.len() as u64;
                 at += piece.len() as u64;
                 waiting += piece.len() as u64;
@@ -163,7 +166,7 @@ impl States {
         }
         let place = if n == 0 { Place::Nowhere } else { Place::Kept(Rc::from(buffers)) };
         let history = History::new(about.tokens, about.read, rows);
-        Ok(self.adopt(Sequence { written: about.written, long: about.long, place, at: about.at, ..Sequence::new(history) }))
+        Ok(self.adopt(Sequence { written: about.written, long: about.long, voice: about.voice, place, at: about.at, ..Sequence::new(history) }))
     }
 }
 

@@ -23,6 +23,7 @@ const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
 const EXTRA_SPACES: &str = "tokenizer.ggml.remove_extra_whitespaces";
+const SUPPRESSED: &str = "tokenizer.ggml.suppress_tokens";
 const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
 
 /// SentencePiece's visible space.
@@ -108,11 +109,13 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
             (Some(tokenizer), add_bos, false)
         }
         "llama" => (Some(sentence_piece_bpe(metadata, &vocabulary)?), true, true),
+        "gemma4" => (Some(visible_spaces(build(fallback(metadata, &vocabulary)?, &vocabulary, listed_merges(metadata)?, MERGES)?, false)?), true, false),
         "t5" => (Some(unigram(metadata, &vocabulary)?), false, false),
         "bert" => (Some(word_piece(metadata, &vocabulary)?), true, false),
         other => {
             return Err(Error::unsupported(format!(
-                "metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE), 'llama' (SentencePiece BPE), 't5' (Unigram) and 'bert' (WordPiece)"
+                "metadata key '{MODEL}' is '{other}'; known are 'gpt2' (byte-level BPE), 'llama' (SentencePiece BPE), 'gemma4' (BPE of \
+                 characters), 't5' (Unigram) and 'bert' (WordPiece)"
             )));
         }
     };
@@ -158,7 +161,9 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
         eos.extend(vocabulary.special(metadata, name)?.map(|(id, _)| id));
     }
     let template = TemplateSource::of_gguf(metadata)?.map(|t| t.text().to_owned());
-    Ok(Parts { inner, prefix, suffix, bos, eos, special, template })
+    let suppressed = metadata.opt::<&Array>(SUPPRESSED)?;
+    let suppressed = suppressed.map_or(Vec::new(), |ids| (0..ids.len()).filter_map(|at| ids.int(at)).filter_map(|id| u32::try_from(id).ok()).collect());
+    Ok(Parts { inner, prefix, suffix, bos, eos, suppressed, special, template })
 }
 
 /// The tokenizer of a tokenizer.json beside the file, whose tokens are the file's.
@@ -227,6 +232,16 @@ fn build(builder: BpeBuilder, vocabulary: &Vocabulary<'_>, merges: Vec<(String, 
 fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Tokenizer, bool, bool)> {
     // Files from before the key existed are of models that were cut as GPT-2 cuts.
     let pre = pre(metadata.opt::<&str>(PRE)?.unwrap_or("gpt-2"))?;
+    let bpe = build(BPE::builder().ignore_merges(pre.ignore_merges), vocabulary, listed_merges(metadata)?, MERGES)?;
+    let mut tokenizer = Tokenizer::new(bpe);
+    tokenizer.with_normalizer(pre.normalizer).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
+    tokenizer.with_pre_tokenizer(Some(pre.pre_tokenizer));
+    tokenizer.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
+    Ok((tokenizer, pre.add_bos, pre.add_sep))
+}
+
+/// The merges that a file lists, in their order.
+fn listed_merges(metadata: &Metadata) -> Result<Vec<(String, String)>> {
     let mut list = Vec::new();
     for (rank, merge) in metadata.strings(MERGES)?.iter().enumerate() {
         // The sides hold no space, but a side may be one: the separator is never the first character.
@@ -236,28 +251,29 @@ fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Token
             .ok_or_else(|| Error::bad_model(format!("metadata key '{MERGES}': merge {rank} is '{merge}', not two tokens with a space between")))?;
         list.push((left.to_owned(), right.to_owned()));
     }
-    let bpe = build(BPE::builder().ignore_merges(pre.ignore_merges), vocabulary, list, MERGES)?;
-    let mut tokenizer = Tokenizer::new(bpe);
-    tokenizer.with_normalizer(pre.normalizer).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
-    tokenizer.with_pre_tokenizer(Some(pre.pre_tokenizer));
-    tokenizer.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
-    Ok((tokenizer, pre.add_bos, pre.add_sep))
+    Ok(list)
 }
 
 /// SentencePiece BPE: no cutting at all, spaces made visible, bytes for what the vocabulary lacks.
 fn sentence_piece_bpe(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer> {
-    use tokenizers::decoders::{DecoderWrapper, byte_fallback::ByteFallback, fuse::Fuse, sequence::Sequence, strip::Strip};
-    use tokenizers::normalizers::{NormalizerWrapper, utils::Sequence as Normalizers};
-
     let scores = metadata.req::<&[f32]>(SCORES)?;
     check_len(SCORES, scores.len(), vocabulary.tokens)?;
     let mut pieces = Vec::with_capacity(scores.len());
-    let mut unknown = None;
     for ((id, text), &score) in vocabulary.iter().zip(scores) {
-        match vocabulary.kind(id)? {
-            Kind::Normal => pieces.push(Piece { id, text, score }),
-            Kind::Unknown => unknown = unknown.or(Some(text)),
-            Kind::Control | Kind::UserDefined | Kind::Unused | Kind::Byte => {}
+        if vocabulary.kind(id)? == Kind::Normal {
+            pieces.push(Piece { id, text, score });
+        }
+    }
+    let bpe = build(fallback(metadata, vocabulary)?, vocabulary, merges(&pieces)?, SCORES)?;
+    visible_spaces(bpe, metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true))
+}
+
+/// BPE of characters, with bytes for what the vocabulary lacks.
+fn fallback(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<BpeBuilder> {
+    let mut unknown = None;
+    for (id, text) in vocabulary.iter() {
+        if vocabulary.kind(id)? == Kind::Unknown {
+            unknown = unknown.or(Some(text));
         }
     }
     if let Some((_, text)) = vocabulary.special(metadata, "unknown")? {
@@ -267,10 +283,16 @@ fn sentence_piece_bpe(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Resul
     if let Some(unknown) = unknown {
         builder = builder.unk_token(unknown.to_owned());
     }
-    let mut tokenizer = Tokenizer::new(build(builder, vocabulary, merges(&pieces)?, SCORES)?);
+    Ok(builder)
+}
 
+/// Spaces made visible, with `prefix` one before the text.
+fn visible_spaces(bpe: BPE, prefix: bool) -> Result<Tokenizer> {
+    use tokenizers::decoders::{DecoderWrapper, byte_fallback::ByteFallback, fuse::Fuse, sequence::Sequence, strip::Strip};
+    use tokenizers::normalizers::{NormalizerWrapper, utils::Sequence as Normalizers};
+
+    let mut tokenizer = Tokenizer::new(bpe);
     let crate_error = |e: tokenizers::Error| Error::internal(format!("SentencePiece's rules: {e}"));
-    let prefix = metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true);
     let mut normalizers: Vec<NormalizerWrapper> = Vec::new();
     let mut decoders: Vec<DecoderWrapper> = vec![Replace::new(SPACE, " ").map_err(crate_error)?.into(), ByteFallback::new().into(), Fuse::new().into()];
     if prefix {

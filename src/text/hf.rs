@@ -46,8 +46,10 @@ pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Par
         }
     }
     eos.extend(id_of("eos_token"));
+    let suppressed = metadata.generation_config.as_ref().and_then(|o| o.get("suppress_tokens"));
+    let suppressed = suppressed.map_or(Ok(Vec::new()), |value| ids("generation_config.json", "suppress_tokens", value))?;
     let template = TemplateSource::of_folder(metadata, files)?.map(|t| t.text().to_owned());
-    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos, eos, special, template })
+    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos, eos, suppressed, special, template })
 }
 
 /// A token id, a list of them, or null.

@@ -30,4 +30,4 @@ pub use clock::DateTime;
 pub use stream::StreamDecoder;
 pub use template::ChatTemplate;
 pub use template_source::TemplateSource;
-pub use tokenizer::{SpecialTokens, Tokenizer};
+pub use tokenizer::{Pair, SpecialTokens, Tokenizer};

@@ -23,8 +23,25 @@ pub struct Tokenizer {
     suffix: Vec<u32>,
     bos: Option<u32>,
     eos: Vec<u32>,
+    suppressed: Vec<u32>,
     special: SpecialTokens,
     pieces: Rc<Pieces>,
+}
+
+/// A text that every vocabulary has.
+const SAMPLE: &str = "a";
+
+/// What stands around two texts that are read together.
+#[derive(Debug, Clone, Default)]
+pub struct Pair {
+    /// Before the first.
+    pub before: Vec<u32>,
+    /// Between them.
+    pub between: Vec<u32>,
+    /// Behind the second.
+    pub behind: Vec<u32>,
+    /// Whether tokens of the second are of another kind.
+    pub typed: bool,
 }
 
 /// What a source knows, before the parts common to all are derived from it.
@@ -35,6 +52,8 @@ pub(super) struct Parts {
     pub bos: Option<u32>,
     /// Ids that the checkpoint itself says end a text.
     pub eos: Vec<u32>,
+    /// Ids that the checkpoint says are never to be written.
+    pub suppressed: Vec<u32>,
     pub special: SpecialTokens,
     /// The chat template's text, if there is one: it tells which tokens end a turn.
     pub template: Option<String>,
@@ -55,10 +74,10 @@ impl Tokenizer {
     }
 
     fn assemble(parts: Parts) -> Result<Self> {
-        let Parts { inner, prefix, suffix, bos, eos, special, template } = parts;
+        let Parts { inner, prefix, suffix, bos, eos, suppressed, special, template } = parts;
         let pieces = Rc::new(Pieces::new(&inner)?);
         let eos = eos::with_turn_ends(eos, &inner, template.as_deref());
-        Ok(Self { inner, prefix, suffix, bos, eos, special, pieces })
+        Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces })
     }
 
     /// Token ids of `text`; with `add_special`, also what the model wants around a text (usually the beginning-of-text
@@ -70,6 +89,34 @@ impl Tokenizer {
             return Ok(ids.to_vec());
         }
         Ok([&self.prefix, ids, &self.suffix].concat())
+    }
+
+    /// How many tokens [`Tokenizer::encode`] puts behind a text.
+    pub fn tokens_behind(&self) -> Result<usize> {
+        let (nothing, text) = (self.encode("", true)?, self.encode(SAMPLE, true)?);
+        let before = nothing.iter().zip(&text).take_while(|(a, b)| a == b).count();
+        Ok(nothing.len() - before)
+    }
+
+    /// What stands around two texts that are read together. `TOKENIZER` where tokenizer.json does not say it.
+    pub fn pair(&self) -> Result<Pair> {
+        if !(self.prefix.is_empty() && self.suffix.is_empty()) {
+            // BERT's texts share an end, RoBERTa's have one each and one more between them.
+            let typed = matches!(self.inner.get_model(), tokenizers::ModelWrapper::WordPiece(_));
+            let between = if typed { self.suffix.clone() } else { self.suffix.repeat(2) };
+            return Ok(Pair { before: self.prefix.clone(), between, behind: self.suffix.clone(), typed });
+        }
+        let failed = |e: tokenizers::Error| Error::tokenizer(format!("a pair of texts cannot be encoded: {e}"));
+        let (both, one) = (self.inner.encode_fast((SAMPLE, SAMPLE), true).map_err(failed)?, self.encode(SAMPLE, false)?);
+        let ids = both.get_ids();
+        let at: Vec<usize> = ids.windows(one.len().max(1)).enumerate().filter(|(_, ids)| *ids == one).map(|(at, _)| at).collect();
+        let [first, second] = at[..] else { return Err(Error::tokenizer("tokenizer.json does not say what stands around a pair of texts")) };
+        Ok(Pair {
+            before: ids[..first].to_vec(),
+            between: ids[first + one.len()..second].to_vec(),
+            behind: ids[second + one.len()..].to_vec(),
+            typed: both.get_type_ids()[second] != both.get_type_ids()[first],
+        })
     }
 
     /// The text of `ids`; with `skip_special`, without special tokens. Bytes that are not UTF-8 become U+FFFD.
@@ -102,6 +149,11 @@ impl Tokenizer {
     /// The tokens at which generation ends, each once. Empty if the checkpoint names none.
     pub fn eos_ids(&self) -> &[u32] {
         &self.eos
+    }
+
+    /// The tokens that the checkpoint says are never to be written.
+    pub fn suppressed_ids(&self) -> &[u32] {
+        &self.suppressed
     }
 
     /// The beginning-of-text token, if the model has one.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use futures_channel::oneshot;
 use js_sys::{Array, Float32Array, Function, Promise, Reflect, Uint32Array};
 use serde::Serialize;
 use wasm_bindgen::JsValue;
@@ -15,23 +16,22 @@ use super::errors::Thrown;
 use super::grammar::Beside;
 use super::load::{origin, store_of};
 use super::models::WasmControl;
-use super::options::{self, Load, Source};
+use super::options::{self, Load, Source, TextsAsked};
 use super::panic::promise;
 use super::{Opfs, log, tuning};
 use crate::base::{Cancel, Progress, js, now_ms};
 use crate::bench::Status;
-use crate::bench::shapes::SHAPES;
+use crate::bench::shapes::{Quant, SHAPES};
 use crate::check;
 use crate::decode::BUDGET_MS;
-use crate::engine::{Delta, Device, DeviceEvent, Engine, Event, Generation, Info, Texts};
+use crate::engine::{Asked, Delta, Desk, Device, DeviceEvent, Engine, Event, Generation, Info, Texts};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpu::{Gpu, GpuOptions};
+use crate::gpu::{Gpu, GpuOptions, load_cpu_by};
 use crate::grammar::Compiler;
 #[cfg(feature = "lab")]
 use crate::kernels;
 use crate::kernels::{Emulated, Variant};
 use crate::store::{ModelKey, Storage};
-use crate::weights::Recipe;
 
 /// A loaded model, in its Worker.
 #[wasm_bindgen]
@@ -40,15 +40,19 @@ pub struct WasmEngine {
 }
 
 struct State {
-    /// `None` while a generation has it.
+    /// `None` while somebody has it.
     engine: Option<Engine>,
+    /// Where requests are left for it, how many answers there may be at one time, and how many are awaited.
+    desk: Rc<Desk<'static>>,
+    concurrency: usize,
+    awaited: usize,
     texts: Texts,
     /// As of the last time that the engine was idle.
     report: Report,
     /// Which plan the report has.
     edition: u32,
-    /// The running generation's.
-    running: Option<Cancel>,
+    /// Those of what is under way.
+    running: Vec<Cancel>,
     disposed: bool,
     device: Device,
     /// Who hears of the device, and the one whose loss is waited for.
@@ -74,7 +78,7 @@ impl WasmEngine {
         promise(async move {
             let mut load = options::load(&options, false)?;
             load.download.control = control;
-            Gpu::probe().await?;
+            Gpu::probe(load.options.device.unwrap_or_default()).await?;
             let abort = Abort::follow(signal.clone());
             let report = |progress: Progress| tell_progress(&on_progress, &progress);
             load.options.tuning = tuning::read().await;
@@ -98,27 +102,71 @@ impl WasmEngine {
             let edition = engine.plan_edition();
             let device = engine.device();
             let texts = engine.texts();
-            let state = State { engine: Some(engine), texts, report, edition, running: None, disposed: false, device, on_device: None, watched: Weak::new() };
+            let state = State {
+                concurrency: engine.concurrency(),
+                engine: Some(engine),
+                desk: Rc::default(),
+                awaited: 0,
+                texts,
+                report,
+                edition,
+                running: Vec::new(),
+                disposed: false,
+                device,
+                on_device: None,
+                watched: Weak::new(),
+            };
             Ok(Self { state: Rc::new(RefCell::new(state)) }.into())
         })
     }
 
-    /// Answers one request; `on_delta` gets `{text, tokens}`, and before that `on_progress` how far the prompt is read. One at a time. An
-    /// aborted one resolves with finish_reason `abort`.
+    /// Answers one request; `on_delta` gets `{text, tokens}`, and before that `on_progress` how far the prompt is read. As many at a time as `concurrency`
+    /// says; one more is refused. An aborted one resolves with finish_reason `abort`.
     #[wasm_bindgen(unchecked_return_type = "Promise<GenerateResult>")]
     pub fn generate(&self, request: JsValue, on_delta: Function, on_progress: Function, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
         promise(async move {
             let request = options::request(&request)?;
             let abort = Abort::follow(signal);
-            let mut engine = take(&state, &abort.cancel)?;
-            let mut deliver = |event: Event<'_>| match event {
+            let on_event = move |event: Event<'_>| match event {
                 Event::Delta(delta) => tell(&on_delta, &delta_value(delta)),
                 Event::Progress(progress) => tell_progress(&on_progress, &progress),
             };
-            let result = engine.generate(&request, &mut deliver, &abort.cancel).await;
+            let (sender, ended) = oneshot::channel();
+            let done = move |result| _ = sender.send(result);
+            ask(&state, Asked { request, on_event: Box::new(on_event), cancel: abort.cancel.clone(), done: Box::new(done) })?;
+            let ended = ended.await;
+            let mut state = state.borrow_mut();
+            state.awaited -= 1;
+            if state.disposed {
+                return Err(disposed());
+            }
+            drop(state);
+            generation_value(ended.map_err(|_| Error::internal("an answer was dropped"))??)
+        })
+    }
+
+    /// Embeds texts: `{texts}` and what options.toml has of `embed`; or with `{query, documents}` and what it has of `rerank` judges documents.
+    /// One at a time with generations.
+    #[wasm_bindgen(unchecked_return_type = "Promise<WasmEmbeddings | WasmRanking>")]
+    pub fn embed(&self, request: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let asked = options::texts(&request)?;
+            let abort = Abort::follow(signal);
+            let progress = |progress: Progress| tell_progress(&on_progress, &progress);
+            let mut engine = take(&state, &abort.cancel)?;
+            let found = match asked {
+                TextsAsked::Embed(texts, options) => engine.embed(&texts, &options, &progress, &abort.cancel).await.and_then(|mut found| {
+                    let vectors: Array = std::mem::take(&mut found.vectors).iter().map(|vector| Float32Array::from(vector.as_slice())).collect();
+                    Ok(with(to_value(&found)?, &[("vectors", vectors.into())]))
+                }),
+                TextsAsked::Rerank(query, documents, options) => {
+                    engine.rerank(&query, &documents, &options, &progress, &abort.cancel).await.and_then(|found| to_value(&found))
+                }
+            };
             put_back(&state, engine)?;
-            generation_value(result?)
+            found
         })
     }
 
@@ -174,6 +222,29 @@ impl WasmEngine {
         promise(async move { Engine::forget(&Opfs::conversations(None).await?, &name).await.map(|()| JsValue::UNDEFINED) })
     }
 
+    /// Loads an adapter, `{files: [{name, data}]}`, under a name; where there are no files the one of that name goes.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn adapter(&self, name: String, files: JsValue, signal: AbortSignal) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let files = match files.is_undefined() {
+                true => None,
+                false => match options::source(&files)? {
+                    Source::Files(files) => Some(files),
+                    Source::Remote(_) => return Err(Error::bad_option("adapter: give the files themselves")),
+                },
+            };
+            let abort = Abort::follow(signal);
+            let mut engine = take(&state, &abort.cancel)?;
+            let done = match files {
+                Some(files) => engine.load_adapter(&name, &files, &abort.cancel).await.map(drop),
+                None => engine.unload_adapter(&name, &abort.cancel).await,
+            };
+            put_back(&state, engine)?;
+            done.map(|()| JsValue::UNDEFINED)
+        })
+    }
+
     /// Measures variants of kernels that were not measured on this device yet, for two seconds at most, and keeps what it finds in the browser's
     /// storage. For idle time: aborting it ends it within one measurement. Resolves with `{measured, left, changed, ms, times}`.
     #[wasm_bindgen(unchecked_return_type = "Promise<Tuned>")]
@@ -192,6 +263,19 @@ impl WasmEngine {
                 tuning::write(&known).await;
             }
             to_value(&tuned)
+        })
+    }
+
+    /// Keeps the GPU's clock up for about so many milliseconds. Aborting it ends it within some milliseconds.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn warm(&self, ms: f64, signal: AbortSignal) -> Promise {
+        let state = self.state.clone();
+        promise(async move {
+            let abort = Abort::follow(signal);
+            let mut engine = take(&state, &abort.cancel)?;
+            let warmed = engine.warm(ms, &abort.cancel).await;
+            put_back(&state, engine)?;
+            warmed.map(|()| JsValue::UNDEFINED)
         })
     }
 
@@ -224,6 +308,12 @@ impl WasmEngine {
             }
         }
         watch(&self.state);
+    }
+
+    /// Has engines that compute on the CPU do so by another module of WebAssembly, whose exports, and `turn`, this function promises.
+    #[wasm_bindgen(js_name = cpuFrom)]
+    pub fn cpu_from(load: Function) {
+        load_cpu_by(load);
     }
 
     /// Has grammars be compiled by this function of a description and whether to be lenient: another module of WebAssembly, in the same Worker.
@@ -298,9 +388,7 @@ impl WasmEngine {
     pub fn dispose(&self) {
         let mut state = self.state.borrow_mut();
         state.disposed = true;
-        if let Some(cancel) = &state.running {
-            cancel.cancel();
-        }
+        state.running.iter().for_each(Cancel::cancel);
         if let Some(engine) = state.engine.take() {
             engine.dispose();
         }
@@ -310,7 +398,13 @@ impl WasmEngine {
 impl State {
     /// Looks at what the engine says of itself now.
     fn look(&mut self) {
-        let Some(engine) = &self.engine else { return };
+        if let Some(engine) = self.engine.take() {
+            self.look_at(&engine);
+            self.engine = Some(engine);
+        }
+    }
+
+    fn look_at(&mut self, engine: &Engine) {
         let edition = engine.plan_edition();
         let plan = if edition == self.edition { std::mem::take(&mut self.report.info.plan) } else { engine.plan_rows() };
         self.edition = edition;
@@ -325,14 +419,40 @@ fn take(state: &RefCell<State>, cancel: &Cancel) -> Result<Engine> {
         return Err(disposed());
     }
     let engine = state.engine.take().ok_or_else(|| Error::bad_option("generate: a generation is running; wait for it or abort it"))?;
-    state.running = Some(cancel.clone());
+    state.running.push(cancel.clone());
     Ok(engine)
+}
+
+/// Leaves a request at the engine's desk, and has the engine answer if it is not at work there.
+fn ask(shared: &Rc<RefCell<State>>, asked: Asked<'static>) -> Result<()> {
+    let cancel = asked.cancel.clone();
+    let at_work = {
+        let state = shared.borrow();
+        state.engine.is_none() && (1..state.concurrency).contains(&state.awaited)
+    };
+    let engine = if at_work { None } else { Some(take(shared, &cancel)?) };
+    let mut state = shared.borrow_mut();
+    state.awaited += 1;
+    let desk = state.desk.clone();
+    desk.ask(asked);
+    let Some(mut engine) = engine else {
+        state.running.push(cancel);
+        return Ok(());
+    };
+    drop(state);
+    let shared = shared.clone();
+    spawn_local(async move {
+        engine.serve(&desk, &|engine| shared.borrow_mut().look_at(engine)).await;
+        // Whoever waits has heard; one that is disposed of meanwhile has nobody left to hear.
+        let _ = put_back(&shared, engine);
+    });
+    Ok(())
 }
 
 /// Gives it back, or disposes of it where that was asked for meanwhile.
 fn put_back(shared: &Rc<RefCell<State>>, engine: Engine) -> Result<()> {
     let mut state = shared.borrow_mut();
-    state.running = None;
+    state.running.clear();
     if state.disposed {
         engine.dispose();
         return Err(disposed());
@@ -439,7 +559,7 @@ struct BenchNames {
 /// The shapes and weight types that `bench` knows.
 #[wasm_bindgen(js_name = benchNames, unchecked_return_type = "BenchNames")]
 pub fn bench_names() -> std::result::Result<JsValue, Thrown> {
-    let names = BenchNames { shapes: SHAPES.iter().map(|shape| shape.name).collect(), quants: Recipe::ALL.map(Recipe::name).to_vec() };
+    let names = BenchNames { shapes: SHAPES.iter().map(|shape| shape.name).collect(), quants: Quant::names().collect() };
     Ok(to_value(&names)?)
 }
 

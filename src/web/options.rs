@@ -12,7 +12,7 @@ use super::BlobSource;
 use crate::base::js;
 use crate::base::options::{Given, Options};
 use crate::bench;
-use crate::engine::{LoadOptions, Prompt, Request};
+use crate::engine::{EmbedOptions, LoadOptions, Prompt, Request, RerankOptions};
 use crate::error::{Error, Result};
 use crate::source::{Files, ModelSpec, Remote};
 use crate::store::DownloadOptions;
@@ -117,6 +117,8 @@ pub(super) struct Load {
     pub download: DownloadOptions,
     /// Whether it may be kept, the server's token, the memory that a plan may take.
     pub page: PageOptions,
+    /// What other models take of it.
+    pub beside: u64,
     /// In place of the browser's `fetch`.
     pub fetch: Option<Function>,
 }
@@ -124,7 +126,7 @@ pub(super) struct Load {
 impl Load {
     /// A model, and nothing said about it.
     pub fn new(source: Source) -> Self {
-        Self { source, options: LoadOptions::default(), download: DownloadOptions::default(), page: PageOptions::default(), fetch: None }
+        Self { source, options: LoadOptions::default(), download: DownloadOptions::default(), page: PageOptions::default(), beside: 0, fetch: None }
     }
 
     /// What is fetched, and how. `but`: what a page cannot say here.
@@ -140,11 +142,14 @@ impl Load {
     }
 }
 
-/// Reads the options of `load`, or those of `plan`, which has one more.
+/// Reads the options of `load`, or those of `plan`, which has one more. What a load may take of the memory, the page has seen to.
 pub(super) fn load(object: &JsValue, plan: bool) -> Result<Load> {
     let mut fields = Fields::new(if plan { "plan" } else { "load" }, object)?;
-    let mut load = Load::fetched(&mut fields, if plan { &[] } else { &["memory"] })?;
+    let mut load = Load::fetched(&mut fields, &[])?;
     fields.read(&mut load.options, &[])?;
+    if plan && let Some(bytes) = fields.raw("beside") {
+        load.beside = bytes.as_f64().ok_or_else(|| fields.bad("beside", "must be bytes"))? as u64;
+    }
     if let Some(json) = fields.raw("tokenizer") {
         let json: js_sys::Uint8Array = json.dyn_into().map_err(|_| fields.bad("tokenizer", "must be bytes"))?;
         load.options.tokenizer_json = Some(json.to_vec());
@@ -239,6 +244,39 @@ pub(super) fn request(object: &JsValue) -> Result<Request> {
     }
     fields.finish()?;
     Ok(request)
+}
+
+/// Texts that are not answered.
+pub(super) enum TextsAsked {
+    Embed(Vec<String>, EmbedOptions),
+    /// The question, and what may answer it.
+    Rerank(String, Vec<String>, RerankOptions),
+}
+
+/// Reads a request of `embed` or, where it has a question, of `rerank`.
+pub(super) fn texts(object: &JsValue) -> Result<TextsAsked> {
+    let ranks = js_sys::Reflect::has(object, &"query".into()).unwrap_or(false);
+    let (what, list) = if ranks { ("rerank", "documents") } else { ("embed", "texts") };
+    let mut fields = Fields::new(what, object)?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let texts = match fields.given(list) {
+        Some(Given::Text(text)) if !ranks => Some(vec![text]),
+        Some(Given::Json(Value::Array(texts))) => texts.iter().map(text).collect(),
+        _ => None,
+    };
+    let texts = texts.ok_or_else(|| fields.bad(list, if ranks { "must be a list of texts" } else { "must be a text or a list of texts" }))?;
+    let asked = if ranks {
+        let Some(Given::Text(query)) = fields.given("query") else { return Err(fields.bad("query", "must be a text")) };
+        let mut options = RerankOptions::default();
+        fields.read(&mut options, &[])?;
+        TextsAsked::Rerank(query, texts, options)
+    } else {
+        let mut options = EmbedOptions::default();
+        fields.read(&mut options, &[])?;
+        TextsAsked::Embed(texts, options)
+    };
+    fields.finish()?;
+    Ok(asked)
 }
 
 #[cfg(test)]

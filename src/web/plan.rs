@@ -11,15 +11,17 @@ use super::load::origin;
 use super::options;
 use super::panic::promise;
 use crate::base::Progress;
-use crate::engine::Engine;
+use crate::engine::{Engine, Room};
 
-/// What loading a model would take, from its header alone: takes the options of `load`, `memory`, and a function that gets progress. Nothing is kept.
+/// What loading a model would take, from its header alone: takes the options of `load`, the bytes `beside` it, and a function that gets progress.
+/// Nothing is kept.
 #[wasm_bindgen(js_name = planModel, unchecked_return_type = "Promise<LoadPlan>")]
 pub fn plan_model(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
         let load = options::load(&options, true)?;
         let abort = Abort::follow(signal.clone());
         let report = |progress: Progress| tell_progress(&on_progress, &progress);
-        to_value(&Engine::plan_load(&origin(&load, signal).await, &load.options, load.page.memory, &report, &abort.cancel).await?)
+        let room = Room { memory: load.page.memory, beside: load.beside };
+        to_value(&Engine::plan_load(&origin(&load, signal).await, &load.options, room, &report, &abort.cancel).await?)
     })
 }

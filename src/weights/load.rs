@@ -7,7 +7,7 @@ use futures_util::stream::{FuturesOrdered, StreamExt};
 
 use super::{Matrix, Part, VectorSource};
 use crate::base::{Cancel, now_ms};
-use crate::blocks::{BLOCK, DType, Packed, WeightType, dequantize, quantize, repack};
+use crate::blocks::{BLOCK, DType, Packed, WeightType, dequantize, quantize, repack, transcode};
 use crate::error::{Error, Result};
 use crate::format::manifest::{PackedTensor, Segment};
 use crate::format::{Checkpoint, TensorInfo};
@@ -171,8 +171,8 @@ struct Writing {
     /// What of the quants and of the scales is written, in bytes.
     at: u64,
     scales_at: u64,
-    /// Scales that wait for their neighbours.
-    scales: Vec<u16>,
+    /// Scales that wait for the rest of their word.
+    scales: Vec<u8>,
 }
 
 /// The pieces of all jobs, in order.
@@ -241,7 +241,7 @@ fn packed_rows<'a>(packed: &'a PackedTensor, kind: WeightType, k: usize, row: us
     let (first, left) = (row as u64 + segment.rows - first, (first - row as u64) as usize);
     let row_blocks = k.div_ceil(BLOCK) as u64;
     let row_quants = row_blocks * kind.quant_words() as u64 * 4;
-    let scales_of = |rows: u64| kind.scale_halves(rows * row_blocks) * 2;
+    let scales_of = |rows: u64| kind.scale_len(rows * row_blocks);
     let rows = (PIECE / row_quants as usize).max(1).min(most).min(left);
     let quants = rows as u64 * row_quants;
     let scales = scales_of(first + rows as u64) - scales_of(first);
@@ -304,15 +304,13 @@ impl Piece<'_> {
             *writing = Writing::default();
         }
         match raw {
-            Raw::Packed(quants, scales) => {
-                let scales = scales.chunks_exact(2).map(|h| u16::from_le_bytes([h[0], h[1]]));
-                rows.write(&quants, scales, writing, sink, times).await?;
-            }
+            Raw::Packed(quants, scales) => rows.write(&quants, &scales, writing, sink, times).await?,
             Raw::Rows(raw) => rows.encode(raw, writing, sink, times).await?,
             Raw::Tensors(_) => return Err(Error::internal("a vector was read for rows")),
         }
-        if let (true, Some(ws), [odd]) = (rows.last, rows.part.ws, writing.scales.as_slice()) {
-            sink.write(ws, writing.scales_at, cast_slice(&[*odd, 0])).await?;
+        if let (true, Some(ws), [_, ..]) = (rows.last, rows.part.ws, writing.scales.as_slice()) {
+            writing.scales.resize(4, 0);
+            sink.write(ws, writing.scales_at, &writing.scales).await?;
         }
         Ok(())
     }
@@ -337,22 +335,22 @@ impl Rows<'_> {
             let some = raw.get(at..at + rows * row_bytes).ok_or_else(|| Error::internal(format!("{} has fewer rows than its shape says", self.info.name)))?;
             let Packed { wq, scales } = encode(self.kind, self.info.dtype, some, rows, self.k).map_err(|e| e.at(&self.info.name))?;
             times.encode += now_ms() - started;
-            self.write(cast_slice(&wq), scales, writing, sink, times).await?;
+            self.write(cast_slice(&wq), &scales, writing, sink, times).await?;
             at += rows * row_bytes;
             left -= rows;
         }
         Ok(())
     }
 
-    async fn write(&self, quants: &[u8], scales: impl IntoIterator<Item = u16>, writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
+    async fn write(&self, quants: &[u8], scales: &[u8], writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
         let started = now_ms();
         sink.write(self.part.wq, writing.at, quants).await?;
         writing.at += quants.len() as u64;
-        writing.scales.extend(scales);
-        let whole = writing.scales.len() / 2 * 2;
+        writing.scales.extend_from_slice(scales);
+        let whole = writing.scales.len() / 4 * 4;
         if let Some(ws) = self.part.ws.filter(|_| whole > 0) {
-            sink.write(ws, writing.scales_at, cast_slice(&writing.scales[..whole])).await?;
-            writing.scales_at += whole as u64 * 2;
+            sink.write(ws, writing.scales_at, &writing.scales[..whole]).await?;
+            writing.scales_at += whole as u64;
             writing.scales.drain(..whole);
         }
         times.write += now_ms() - started;
@@ -366,7 +364,7 @@ fn vector(source: &VectorSource, tensors: &[Vec<u8>], checkpoint: &Checkpoint) -
     let mut tensors = tensors.iter();
     for part in &source.parts {
         let Some(name) = &part.tensor else {
-            values.resize(values.len() + part.len, 0.0);
+            values.resize(values.len() + part.len, part.fill);
             continue;
         };
         let raw = tensors.next().ok_or_else(|| Error::internal(format!("{name} was not read")))?;
@@ -381,11 +379,14 @@ fn vector(source: &VectorSource, tensors: &[Vec<u8>], checkpoint: &Checkpoint) -
     Ok(values)
 }
 
-/// `rows` rows of `k` elements of a checkpoint's type, as kernels read `kind`: repacked where that is the same type, otherwise decoded and
-/// quantized.
+/// `rows` rows of `k` elements of a checkpoint's type, as kernels read `kind`: repacked where that is the same type or has room for all of it,
+/// otherwise decoded and quantized.
 pub fn encode(kind: WeightType, dtype: DType, raw: &[u8], rows: usize, k: usize) -> Result<Packed> {
     if kind.dtype() == dtype {
         return repack(kind, raw, rows, k);
+    }
+    if let Some(packed) = transcode(kind, dtype, raw) {
+        return Ok(packed);
     }
     let mut values = Vec::new();
     dequantize(dtype, raw, &mut values)?;

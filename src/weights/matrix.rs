@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::Recipe;
-use crate::blocks::{BLOCK, WeightType, row_bytes};
+use crate::blocks::{BLOCK, DType, WeightType, row_bytes};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, TensorInfo};
 use crate::layout::{BufferId, Layout};
@@ -72,8 +72,10 @@ pub struct VectorSource {
 /// A part of a vector.
 #[derive(Debug, Clone)]
 pub struct VectorPart {
-    /// The tensor; `None`: zeros.
+    /// The tensor; `None`: a number.
     pub tensor: Option<String>,
+    /// That number.
+    pub fill: f32,
     /// Its elements.
     pub len: usize,
 }
@@ -220,7 +222,22 @@ pub fn conversions(checkpoint: &Checkpoint, matrices: &[&Matrix]) -> Result<Vec<
 
 /// The tensor of that name and shape; a missing one or another shape is an error that names it.
 pub fn expect<'a>(checkpoint: &'a Checkpoint, name: &str, shape: &[usize]) -> Result<&'a TensorInfo> {
-    let info = checkpoint.tensors.get(name).ok_or_else(|| Error::bad_model(format!("tensor {name} is missing")))?;
+    let whole = |dtype: DType| matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64);
+    let quantized = |info: &TensorInfo| {
+        Error::unsupported(format!(
+            "tensor {} holds whole numbers ({}): weights that AWQ, GPTQ or bitsandbytes have quantized are not supported: take an unquantized checkpoint, \
+             or a GGUF file",
+            info.name, info.dtype
+        ))
+    };
+    let Some(info) = checkpoint.tensors.get(name) else {
+        let stem = name.strip_suffix("weight").unwrap_or(name);
+        let beside = checkpoint.tensors.iter().find(|(other, info)| whole(info.dtype) && other.starts_with(stem));
+        return Err(beside.map_or_else(|| Error::bad_model(format!("tensor {name} is missing")), |(_, info)| quantized(info)));
+    };
+    if whole(info.dtype) {
+        return Err(quantized(info));
+    }
     let wanted: Vec<u64> = shape.iter().map(|d| *d as u64).collect();
     if info.shape != wanted {
         return Err(Error::bad_model(format!("tensor {name} has shape {:?}, the configuration asks for {wanted:?}", info.shape)));

@@ -48,7 +48,9 @@ impl Recipe {
         let head = part == "output" || (tied && part == "token_embd");
         let wanted = match self {
             // A router's weights are small, and its choice is hard.
-            _ if matches!(part, "ffn_gate_inp" | "ffn_gate_inp_shexp" | "position_embd") => DType::F32,
+            _ if matches!(part, "ffn_gate_inp" | "ffn_gate_inp_shexp" | "position_embd" | "token_types") => DType::F32,
+            // Small beside the table whose rows it joins, and in published files as it was.
+            _ if part == "per_layer_model_proj" => DType::F16,
             Self::F16 => DType::F16,
             Self::Q8_0 => DType::Q8_0,
             Self::Q4_0 | Self::Q4KM if head => DType::Q6_K,

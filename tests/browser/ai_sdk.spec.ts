@@ -1,9 +1,21 @@
 // The AI SDK's own functions over millrace/ai-sdk, on an engine that is told what to say. tests/package runs them in a page, on a real one.
 import { expect, test } from '@playwright/test';
-import { generateObject, generateText, jsonSchema, Output, stepCountIs, streamObject, streamText, tool } from 'ai';
+import {
+  embedMany,
+  generateObject,
+  generateText,
+  jsonSchema,
+  Output,
+  rerank,
+  stepCountIs,
+  streamObject,
+  streamText,
+  tool,
+} from 'ai';
 import { z } from 'zod';
-import { millrace } from '../../npm/ai-sdk.ts';
+import { millrace, millraceEmbedding, millraceReranking } from '../../npm/ai-sdk.ts';
 import { MillraceError } from '../../npm/errors.ts';
+import type { Engine } from '../../npm/index.ts';
 import { callOf, fake, GRAMMAR, thought } from './fake.ts';
 
 const time = tool({
@@ -284,4 +296,58 @@ test('raw chunks, where asked for', async () => {
     if (part.type === 'raw') raw.push(part.rawValue);
   expect(raw).toHaveLength(4);
   expect(raw[0]).toMatchObject({ object: 'chat.completion.chunk' });
+});
+
+/** An engine that notes what it is asked, and answers with numbers. */
+function numbers(): { engine: Engine; asked: unknown[] } {
+  const asked: unknown[] = [];
+  const engine = {
+    modelName: 'Test Embedding',
+    embed: async (texts: string[], options: object) => {
+      asked.push(texts, options);
+      return { vectors: texts.map((_, i) => Float32Array.of(i, 0.5)), tokens: 7, ms: 1 };
+    },
+    rerank: async (query: string, documents: string[], options: object) => {
+      asked.push(query, documents, options);
+      return {
+        ranking: [
+          { index: 1, score: 0.75 },
+          { index: 0, score: 0.25 },
+        ],
+        tokens: 9,
+        ms: 1,
+      };
+    },
+  };
+  return { engine: engine as unknown as Engine, asked };
+}
+
+test('embedMany: all values in one call, with the options of the provider', async () => {
+  const { engine, asked } = numbers();
+  const { embeddings, usage } = await embedMany({
+    model: millraceEmbedding(engine),
+    values: ['a', 'b', 'c'],
+    providerOptions: { millrace: { prompt: 'query' } },
+  });
+  expect(embeddings).toEqual([
+    [0, 0.5],
+    [1, 0.5],
+    [2, 0.5],
+  ]);
+  expect(usage.tokens).toBe(7);
+  expect(asked).toEqual([['a', 'b', 'c'], { prompt: 'query' }]);
+});
+
+test('rerank: texts and objects, the best first', async () => {
+  const { engine, asked } = numbers();
+  const model = millraceReranking(engine);
+  const { ranking, rerankedDocuments } = await rerank({ model, documents: ['x', 'y'], query: 'why', topN: 2 });
+  expect(ranking.map(({ originalIndex, score }) => [originalIndex, score])).toEqual([
+    [1, 0.75],
+    [0, 0.25],
+  ]);
+  expect(rerankedDocuments).toEqual(['y', 'x']);
+  expect(asked).toEqual(['why', ['x', 'y'], { topN: 2 }]);
+  await rerank({ model, documents: [{ title: 'x' }, { title: 'y' }], query: 'why' });
+  expect(asked[4]).toEqual(['{"title":"x"}', '{"title":"y"}']);
 });

@@ -105,7 +105,8 @@ test.describe('options', () => {
     ['unknown', { model: TINY, lanes: 'exact' }, 'BAD_OPTION'],
     ['lane', { model: TINY, lane: 'quick' }, 'BAD_OPTION'],
     ['context beyond the model', { model: TINY, context: 1_000_000 }, 'BAD_OPTION'],
-    ['adapter that is not there', { model: TINY, adapter: 'Voodoo 2' }, 'NO_ADAPTER'],
+    ['adapter that is not there', { model: TINY, device: 'gpu', adapter: 'Voodoo 2' }, 'NO_ADAPTER'],
+    ['adapter where the CPU is asked for', { model: TINY, device: 'cpu', adapter: 'Voodoo 2' }, 'BAD_OPTION'],
     ['kernel that is not there', { model: TINY, kernels: { attention: 'no-such-variant' } }, 'UNKNOWN_KERNEL'],
   ];
   for (const [title, options, code] of loads) {
@@ -261,7 +262,7 @@ test.describe('errors', () => {
   test('no WebGPU', async ({ page, site }) => {
     await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
     await openBlank(page, site);
-    expect(await page.evaluate((model) => failure(Engine.load({ model })), TINY)).toMatchObject({
+    expect(await page.evaluate((model) => failure(Engine.load({ model, device: 'gpu' })), TINY)).toMatchObject({
       code: 'NO_WEBGPU',
       ours: true,
     });

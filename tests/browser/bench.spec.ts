@@ -32,7 +32,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
   await expect(page.locator('#what')).toHaveValue('shape=tiny');
   await page.getByLabel('Generate, tokens').fill('5');
   await expect(page).toHaveURL(
-    /shape=tiny&quant=q4_k_m&prompt=8&gen=5&runs=2&lane=fast&chunk=1&profile=1&report=\/report$/,
+    /shape=tiny&quant=q4_k_m&prompt=8&gen=5&runs=2&lane=auto&chunk=1&profile=1&report=\/report$/,
   );
   const seen: string[] = [];
   await page.exposeFunction('saw', (text: string) => void (seen.at(-1) === text || seen.push(text)));
@@ -122,6 +122,8 @@ function report(options: BenchOptions, speed: number): BenchReport {
     ttft_ms: 21,
     latency_ms: [1000 / speed, 1150 / speed] as [number, number],
     record_us: 60,
+    drafted: 0,
+    accepted: 0,
     chunks: Array.from({ length: Math.ceil(gen / 8) - 1 }, (_, i) => ({
       position: prompt + 8 * (i + 1),
       tokens: 8,
@@ -131,7 +133,7 @@ function report(options: BenchOptions, speed: number): BenchReport {
   return {
     shape: options.shape ?? 'box',
     quant: options.quant ?? 'q8_0',
-    lane: options.lane ?? 'fast',
+    lane: options.lane && options.lane !== 'auto' ? options.lane : 'fast',
     version: '0.1.0',
     adapter: {
       vendor: 'nvidia',
@@ -206,7 +208,7 @@ test('waits for its form, keeps runs, compares them, and gives them away', async
   await page.getByLabel('Prompt, tokens').press('Enter');
   await expect(status(page)).toHaveText('llama-3.2-1b q4_0, fast: 1,485.4 tokens a second');
   await expect(page).toHaveURL(
-    /bench\.html\?shape=llama-3\.2-1b&quant=q4_0&prompt=512&gen=128&runs=5&lane=fast&profile=1$/,
+    /bench\.html\?shape=llama-3\.2-1b&quant=q4_0&prompt=512&gen=128&runs=5&lane=auto&profile=1$/,
   );
   await look(page, 'results');
 

@@ -44,7 +44,7 @@ const PLAN: LoadPlan = {
   },
   download: { total: 807_694_464, stored: 201_326_592, missing: 606_367_872 },
   storage: { kind: 'opfs', available: 9.2e9 },
-  memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, total: 5.2e9 },
+  memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, total: 5.2e9, beside: 0 },
   largest: { name: 'token_embd.weight', bytes: 215e6 },
   limits: { buffer: 4e9, binding: 2e9, memory: null },
   alternatives: [],
@@ -104,6 +104,21 @@ test('empty, loading, paused, ready: each with its controls', async ({ page, sit
   await expect(page.getByText('Tell me a short story.')).toBeVisible();
   await look(page, 'empty');
   await accessible(page);
+});
+
+test('the engine hears of whoever is about to ask, and of nobody else', async ({ page, site }) => {
+  await open(page, site, {});
+  await ready(page);
+  const warmed = () => page.evaluate(() => standIn.warmed);
+  await composer(page).blur();
+  const before = await warmed();
+  await composer(page).focus();
+  expect(await warmed()).toBe(before + 1);
+  await composer(page).pressSequentially('Why');
+  expect(await warmed()).toBe(before + 4);
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.keyboard.press('Escape');
+  expect(await warmed()).toBeLessThanOrEqual(before + 5);
 });
 
 test('a download is planned first; a context can be chosen, and what does not fit says what would', async ({

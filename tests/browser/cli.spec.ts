@@ -4,7 +4,8 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chosenBuild } from '../../scripts/build.mjs';
-import { childEnv } from '../../scripts/lib/env.mjs';
+import { ALL, nameOf, regressions, tableOf } from '../../scripts/lib/bench_all.mjs';
+import { childEnv, targetDir } from '../../scripts/lib/env.mjs';
 import { vulkan } from '../../scripts/setup.mjs';
 import { expect, root, test } from './support.ts';
 
@@ -36,13 +37,13 @@ const generate = (...args: string[]): Promise<Outcome> =>
     MILLRACE_SKIP_BUILD: '1',
   });
 
-/** On this machine's own driver. */
-const native = async (...args: string[]): Promise<Outcome> =>
-  run(
-    'cargo',
-    ['run', '--quiet', '--locked', '--features', 'cli,toy', '--bin', 'millrace', '--', 'generate', ...args],
-    await vulkan(),
-  );
+/** On this machine's own driver, with the command line as the native tests have built it. */
+const native = async (...args: string[]): Promise<Outcome> => {
+  const tests = ['test', '--quiet', '--locked', '--workspace', '--features', 'cli,toy', '--test', 'native', '--no-run'];
+  const built = await run('cargo', tests);
+  expect(built, built.stderr).toMatchObject({ code: 0 });
+  return run(join(targetDir, 'debug', 'millrace'), ['generate', ...args], await vulkan());
+};
 
 const lastLine = ({ stdout }: Outcome) =>
   JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown> & { tokens: number[]; text: string };
@@ -195,5 +196,46 @@ test('the bench measures loads from the storage beside plain reads of the same b
   expect(await bench('--model', 'README.md')).toMatchObject({
     code: 2,
     stderr: expect.stringMatching(/^error\[BAD_MODEL\]: .*README\.md/),
+  });
+});
+
+test('a table of the bench is compared with an earlier one: what is slower, failed or missing is named', async () => {
+  const row = {
+    lane: 'fast',
+    adapter: 'a',
+    ttft_ms: 1,
+    dispatches_per_token: 99.4,
+    percent_of_streaming: 31,
+    gpu_bytes: 1e9,
+  };
+  const before = ['one', 'two', 'three', 'four'].map((name) => ({
+    ...row,
+    name,
+    decode_tok_s: 1000,
+    prefill_tok_s: 20_000,
+  }));
+  const now = [
+    { ...before[0]!, decode_tok_s: 985 },
+    { ...before[1]!, prefill_tok_s: 19_000 },
+    { name: 'three', error: 'OUT_OF_MEMORY: 20 GB' },
+  ];
+  expect(regressions(now, before)).toEqual([
+    'two: prefill_tok_s 19000, was 20000',
+    'three: OUT_OF_MEMORY: 20 GB',
+    'four: was not measured',
+  ]);
+  expect(regressions(before, before)).toEqual([]);
+  const table = tableOf(now, before).split('\n');
+  expect(table[2]).toBe('| one | 985 (0.985) | 20,000 (1.000) | 99 | 31 % | 1.00 GB |');
+  expect(table[4]).toBe('| three | OUT_OF_MEMORY: 20 GB | | | | |');
+  expect(new Set(ALL.map(nameOf)).size).toBe(ALL.length);
+  const bench = (...args: string[]): Promise<Outcome> => run(process.execPath, ['scripts/bench.mjs', ...args]);
+  expect(await bench('--all', '--only', 'no such shape')).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error\[BAD_OPTION\]: --only no such shape/),
+  });
+  expect(await bench('--all', '--compare', 'package.json')).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error\[BAD_OPTION\]: --compare: package\.json is no table/),
   });
 });

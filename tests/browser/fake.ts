@@ -2,7 +2,7 @@
 import type { Engine } from '../../npm/engine.ts';
 import { MillraceError } from '../../npm/errors.ts';
 import { aborted, Generation } from '../../npm/generation.ts';
-import { ChatCompletions } from '../../npm/openai/create.ts';
+import { ChatCompletions } from '../../npm/openai/calls.ts';
 import { Assembled } from '../../npm/parts.ts';
 import { run, type RunOptions } from '../../npm/run.ts';
 import type {
@@ -84,6 +84,8 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
             ...(grammar ? { grammar } : {}),
             prompt_tokens: 10,
             cached_tokens: 4,
+            drafted_tokens: 0,
+            accepted_tokens: 0,
             finish_reason: finish,
             timings: { decode_tok_s: 5 },
           } as unknown as GenerateResult;

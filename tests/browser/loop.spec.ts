@@ -30,6 +30,24 @@ test('a step of the plan is a dispatch on the GPU, and says why it is what it is
   expect(new Set(plan.map((step) => step.pass))).toEqual(new Set(['prefill', 'decode']));
 });
 
+test('with drafts the same text takes fewer steps, and nothing is read between draft and verdict', async ({ tiny }) => {
+  const [alone, drafted] = await tiny.evaluate(async () => {
+    const tokens = Array.from({ length: 40 }, (_, i) => 8 + ((i * i + 5) % 7));
+    const options = { maxTokens: 40, temperature: 0, ignoreEos: true, reuse: false };
+    const alone = await engine.generate({ tokens }, options);
+    return [alone, await engine.generate({ tokens }, { ...options, speculate: 'always' as const })] as const;
+  });
+  expect(drafted.tokens).toEqual(alone.tokens);
+  expect(drafted.accepted_tokens).toBeGreaterThan(0);
+  expect(alone.drafted_tokens).toBe(0);
+  // A token or more a step, nine words a step; a submission holds up to four of them.
+  const steps = drafted.counters.readback_bytes / 36;
+  expect(steps).toBeLessThanOrEqual(40 - drafted.accepted_tokens + 16);
+  expect(drafted.counters.readbacks).toBeLessThanOrEqual(steps);
+  expect(drafted.counters.submits).toBeLessThanOrEqual(steps);
+  expect(drafted.counters.created).toBe(0);
+});
+
 test('a stop text ends the answer and is not part of it', async ({ box }) => {
   const [whole, cut] = await box.evaluate(async () => {
     const messages = [{ role: 'user' as const, content: 'Tell me a short story.' }];

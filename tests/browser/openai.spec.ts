@@ -4,7 +4,7 @@ import OpenAI from 'openai';
 import type { Engine } from '../../npm/engine.ts';
 import type { AnswerPart } from '../../npm/types.ts';
 import { MillraceError } from '../../npm/errors.ts';
-import { ChatCompletions, Completions } from '../../npm/openai/create.ts';
+import { ChatCompletions, Completions } from '../../npm/openai/calls.ts';
 import { respondTo } from '../../npm/openai/fetch.ts';
 import type { ChatCompletionChunk, ChatCompletionParams, ChatTool } from '../../npm/openai/types.ts';
 import { z } from 'zod';
@@ -76,6 +76,7 @@ plain('a chat, whole', async () => {
       completion_tokens: 5,
       total_tokens: 15,
       prompt_tokens_details: { cached_tokens: 4 },
+      completion_tokens_details: { accepted_prediction_tokens: 0, rejected_prediction_tokens: 0 },
       timings: { decode_tok_s: 5 },
     },
   });
@@ -442,7 +443,30 @@ plain('the official client: chats, streams, completions, models, errors', async 
   });
   expect((await openai.models.list()).data.map(({ id }) => id)).toEqual([model]);
   expect((await openai.models.retrieve(model)).id).toBe(model);
-  await expect(openai.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({ status: 404 });
+  await expect(openai.moderations.create({ input: 'x' })).rejects.toMatchObject({ status: 404 });
+});
+
+plain('the official client: embeddings, which it asks for as bytes, and their errors', async () => {
+  const asked: unknown[] = [];
+  const embed = async (input: string[], options: object) => {
+    asked.push(input, options);
+    return { vectors: input.map((_, i) => Float32Array.of(i, 0.1)), tokens: 7, ms: 1 };
+  };
+  const engine = { modelName: 'Test', embed } as unknown as Engine;
+  const openai = client(engine);
+  const answer = await openai.embeddings.create({ model: 'Test', input: ['a', 'b'], dimensions: 2, user: 'x' });
+  expect(answer.data.map(({ embedding }) => Array.from(embedding))).toEqual([
+    [0, Math.fround(0.1)],
+    [1, Math.fround(0.1)],
+  ]);
+  expect(answer.usage).toEqual({ prompt_tokens: 7, total_tokens: 7 });
+  expect(asked).toEqual([['a', 'b'], { dimensions: 2, signal: expect.any(AbortSignal) }]);
+  const wrong = (params: object) => expect(openai.embeddings.create({ model: 'Test', input: 'x', ...params })).rejects;
+  await wrong({ model: 'Other' }).toMatchObject({ status: 404, param: 'model' });
+  await wrong({ input: [1, 2] }).toMatchObject({ status: 400, param: 'input' });
+  await wrong({ input: [] }).toMatchObject({ status: 400, param: 'input' });
+  await wrong({ encoding_format: 'int8' }).toMatchObject({ status: 400, param: 'encoding_format' });
+  await wrong({ truncate: true }).toMatchObject({ status: 400, param: 'truncate' });
 });
 
 plain('the official client parses: whole, streamed, tools by zod, cut off, a schema that is refused', async () => {

@@ -73,6 +73,13 @@ function values(row: Row): unknown[] {
         ...['1', null, true, Number.NaN, [], {}].map((bias) => ({ 1: bias })),
         ...ANY,
       ];
+    case 'scaled':
+      return [
+        ...edges.flatMap((edge) => [edge, edge * 1.001, edge * 0.999].map((scale) => ({ name: 'x', scale }))),
+        ...[{ name: 'x' }, { name: '' }, { scale: 1 }, { name: 'x', scale: '1' }, { name: 'x', scale: Number.NaN }],
+        ...[{ name: 'x', scale: null }, { name: 7 }, { name: 'x', more: 1 }],
+        ...ANY,
+      ];
     case 'variants':
       return [{ a: '' }, { a: 1 }, { a: null }, { a: 'x', b: 'y' }, ...ANY];
     default:
@@ -134,8 +141,8 @@ test('both sides of the table refuse the same, in the same words', async ({ page
   let asked = 0;
   for (const [what, rows] of tables) {
     for (const [name, row] of Object.entries(rows)) {
-      // These of a load and a download are the package's own.
-      if (PAGE.includes(row.kind) || (what !== 'bench' && ['tune', 'file', 'hub'].includes(name))) continue;
+      // These of a load, a plan and a download are the package's own.
+      if (PAGE.includes(row.kind) || (what !== 'bench' && ['tune', 'file', 'hub', 'beside'].includes(name))) continue;
       const list = values(row);
       const engine = await page.evaluate(
         async ([what, name, list]) => {

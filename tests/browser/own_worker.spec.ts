@@ -15,7 +15,8 @@ declare global {
 }
 
 const SCRIPT = `
-  import { Engine, MillraceError, models } from '/pkg/index.js';
+  import { configure, Engine, MillraceError, models } from '/pkg/index.js';
+  configure({ device: 'gpu' });
   const failure = async (work) => {
     try { await work; return null; }
     catch (error) {

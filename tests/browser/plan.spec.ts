@@ -41,6 +41,123 @@ test('a plan reads the header alone and keeps nothing', async ({ tab, faulty }) 
   expect(again).toMatchObject({ fits: true, context });
 });
 
+test('on a phone a model gets the context that fits, and what cannot fit is refused before the download', async ({
+  tab,
+  faulty,
+}) => {
+  const box = content(bytesOf('www/models/box.gguf'));
+  faulty.put(BIG, box);
+  const url = `${faulty.url}${BIG}`;
+  /** As an Android phone with so many bytes of memory; of which a third is for the model. */
+  const phone = (bytes: number) =>
+    tab.evaluate(
+      (gigabytes) => {
+        Object.defineProperty(navigator, 'userAgent', {
+          value: 'Mozilla/5.0 (Linux; Android 16; K)',
+          configurable: true,
+        });
+        Object.defineProperty(navigator, 'deviceMemory', { value: gigabytes, configurable: true });
+      },
+      bytes / 2 ** 30,
+    );
+  const plan = await tab.evaluate((model) => Engine.plan({ model }), url);
+  await phone(3 * (plan.memory.total - plan.memory.kv / 4));
+  expect((await tab.evaluate((model) => Engine.plan({ model }), url)).fits).toBe(false);
+  const context = await tab.evaluate(async (model) => {
+    const engine = await Engine.load({ model, cache: false, tune: false, device: 'cpu' });
+    const { context } = engine.info;
+    engine.dispose();
+    return context;
+  }, url);
+  expect(context).toBeLessThan(plan.context);
+  const asked = await tab.evaluate(([model, context]) => failure(Engine.load({ model, context, cache: false })), [
+    url,
+    plan.context,
+  ] as const);
+  expect(asked).toMatchObject({ code: 'OUT_OF_MEMORY', message: expect.stringMatching(/on this phone.*would fit/) });
+  await phone(box.length);
+  const before = faulty.sent;
+  const none = await tab.evaluate((model) => failure(Engine.load({ model, cache: false })), url);
+  expect(none).toMatchObject({ code: 'OUT_OF_MEMORY', message: expect.stringContaining('load a smaller model') });
+  expect(faulty.sent - before).toBeLessThan(box.length / 4);
+});
+
+test('two models share the memory of a page: plans count both, and a load that has no room is refused before the download', async ({
+  tab,
+  faulty,
+}) => {
+  const box = content(bytesOf('www/models/box.gguf'));
+  faulty.put(BIG, box);
+  const embed = content(bytesOf('www/models/embed.gguf'));
+  faulty.put('/embed.gguf', embed);
+  const [url, small] = [`${faulty.url}${BIG}`, `${faulty.url}/embed.gguf`];
+  const [chat, embedder, both] = await tab.evaluate(
+    async ([model, small]) => {
+      const [chat, embedder] = [await Engine.plan({ model }), await Engine.plan({ model: small })];
+      const memory = chat.memory.total + embedder.memory.total - 1;
+      return [chat, embedder, await Engine.plan({ model, memory, beside: [embedder] })] as const;
+    },
+    [url, small] as const,
+  );
+  expect(embedder).toMatchObject({ fits: true, memory: { beside: 0 } });
+  expect(both).toMatchObject({
+    fits: false,
+    problems: [expect.stringContaining('beside')],
+    memory: { total: chat.memory.total, beside: embedder.memory.total },
+  });
+  expect(both.alternatives[0]!.context).toBeLessThan(chat.context);
+  const sent = faulty.sent;
+  const told = await tab.evaluate(
+    async ([model, small, memory]) => {
+      configure({ memory });
+      try {
+        const options = { cache: false, tune: false, device: 'cpu' } as const;
+        const embedder = await Engine.load({ model: small, ...options });
+        const plan = await Engine.plan({ model });
+        const refused = await failure(Engine.load({ model, context: plan.context, cache: false }));
+        const [first, second] = await Promise.allSettled([
+          Engine.load({ model: small, ...options }),
+          Engine.load({ model: small, ...options, memory: 2 * embedder.info.memory.weights }),
+        ]);
+        if (first.status === 'fulfilled') first.value.dispose();
+        embedder.dispose();
+        const after = await Engine.plan({ model });
+        return {
+          plan,
+          refused,
+          first: first.status,
+          second: second.status === 'rejected' && second.reason.code,
+          after,
+        };
+      } finally {
+        configure({ memory: Number.MAX_SAFE_INTEGER });
+      }
+    },
+    [url, small, chat.memory.total + embedder.memory.total - 1] as const,
+  );
+  expect(told.plan).toMatchObject({ fits: false, limits: { memory: chat.memory.total + embedder.memory.total - 1 } });
+  expect(told.plan.memory.beside).toBeGreaterThan(0);
+  expect(told.refused).toMatchObject({
+    code: 'OUT_OF_MEMORY',
+    message: expect.stringMatching(/of other models.*would fit, or dispose of an engine/),
+  });
+  expect(told).toMatchObject({
+    first: 'fulfilled',
+    second: 'OUT_OF_MEMORY',
+    after: { fits: true, memory: { beside: 0 } },
+  });
+  // The embedder was loaded twice; of the other model only headers were read.
+  expect(faulty.sent - sent).toBeLessThan(2 * embed.length + box.length);
+  expect(await tab.evaluate((model) => failure(Engine.plan({ model, beside: [{} as never] })), url)).toMatchObject({
+    code: 'BAD_OPTION',
+    message: expect.stringContaining('beside'),
+  });
+  expect(await tab.evaluate(() => failure(Engine.load({ model: new Response('x'), memory: 1 })))).toMatchObject({
+    code: 'BAD_OPTION',
+    message: expect.stringContaining('memory'),
+  });
+});
+
 test('a plan of what is stored asks nobody, and of what is not there says so', async ({ tab, faulty }) => {
   const url = `${faulty.url}${FILE}`;
   await download(tab, url);

@@ -4,20 +4,25 @@ import { expect, openBlank, test, TINY } from './support.ts';
 
 test.describe('the queue', () => {
   /** A queue whose entries the test ends, and what happened in it. */
-  function line() {
-    const queue = new Queue();
+  function line(limit = 1) {
+    const queue = new Queue(() => limit);
     const log: string[] = [];
     const ends = new Map<string, { resolve: (value: string) => void; reject: (error: Error) => void }>();
     const enter = (
       name: string,
       signal?: AbortSignal,
       onPlace = (ahead: number): void => void log.push(`${name}:${ahead}`),
+      beside?: number,
     ): Promise<string> => {
       const work = (): Promise<string> => {
         log.push(`${name} begins`);
         return new Promise((resolve, reject) => ends.set(name, { resolve, reject }));
       };
-      const result = queue.run(work, { ...(signal ? { signal } : {}), onPlace });
+      const result = queue.run(work, {
+        ...(signal ? { signal } : {}),
+        onPlace,
+        ...(beside === undefined ? {} : { beside }),
+      });
       result.then(
         (value) => log.push(`${name} = ${value}`),
         (error) => log.push(`${name} fails ${error.code ?? error.message}`),
@@ -75,6 +80,26 @@ test.describe('the queue', () => {
       expect(await heard()).toEqual(['e begins']);
     });
   }
+
+  test('answers run beside each other up to the limit, one of a conversation, and nothing beside anything else', async () => {
+    const { enter, end, heard } = line(2);
+    for (const [name, beside] of [['a', 0], ['b', 0], ['c', 0], ['d'], ['e', 3], ['f', 3]] as const)
+      void enter(name, undefined, undefined, beside);
+    expect(await heard()).toEqual(['a begins', 'b begins', 'c:1', 'd:3', 'e:3', 'f:4']);
+    const said = [];
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) {
+      end(name);
+      said.push((await heard()).slice(1));
+    }
+    expect(said).toEqual([
+      ['c:0', 'd:2', 'e:2', 'f:3', 'c begins'],
+      ['d:1', 'e:1', 'f:2'],
+      ['d:0', 'f:1', 'd begins'],
+      ['e:0', 'e begins'],
+      ['f:0', 'f begins'],
+      [],
+    ]);
+  });
 
   test('an abort before is no entry, one after the turn has come is for the work to see', async () => {
     const { enter, end, heard } = line();
@@ -152,6 +177,8 @@ test.describe('the queue', () => {
 test.describe('an engine', () => {
   test('serves all its conversations in order, and tells each its place', async ({ tiny }) => {
     const { order, places, asked, errors } = await tiny.evaluate(async () => {
+      // What answers in OpenAI's shapes is loaded when it is first asked.
+      await engine.fetch('/models');
       const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
       const fork = await engine.fork();
       const order: string[] = [];
@@ -210,6 +237,37 @@ test.describe('an engine', () => {
     });
     expect(asked).toEqual([5, 4, 3, 2, 1, 0]);
     expect(errors.map((error) => error?.code ?? null)).toEqual(['ABORTED', 'CONTEXT_FULL', null]);
+  });
+
+  test('several at a time have the texts that they have alone, and those beyond wait', async ({ page, site }) => {
+    await openBlank(page, site);
+    const { alone, together, choices, places, concurrency, order } = await page.evaluate(async (model) => {
+      const engine = await Engine.load({ model, lane: 'exact', concurrency: 2, chunk: 1 });
+      const asks = [3, 4, 5].map((seed) => ({ seed, temperature: 0.8, ignoreEos: true, maxTokens: 24, reuse: false }));
+      const input = { tokens: [57, 56, 78] };
+      const alone: string[] = [];
+      for (const ask of asks) alone.push((await engine.generate(input, ask)).text);
+      const order: number[] = [];
+      const places: number[] = [];
+      const onProgress = ({ phase, ahead }: { phase: string; ahead?: number }): void =>
+        void (phase === 'queue' && places.push(ahead!));
+      const together = await Promise.all(
+        asks.map(async (ask, n) => {
+          const generation = engine.generate(input, { ...ask, ...(n === 2 ? { onProgress } : {}) });
+          for await (const _ of generation) order.push(n);
+          return (await generation).text;
+        }),
+      );
+      const answer = await engine.completions.create({ prompt: 'x', n: 2, seed: 1, max_tokens: 4 });
+      const { concurrency } = engine.info;
+      engine.dispose();
+      return { alone, together, choices: answer.choices.length, places, concurrency, order };
+    }, TINY);
+    expect(together).toEqual(alone);
+    expect({ choices, concurrency, places }).toEqual({ choices: 2, concurrency: 2, places: [1, 0] });
+    // Two side by side, the third after one of them.
+    expect(order.indexOf(1)).toBeLessThan(order.lastIndexOf(0));
+    expect(order.indexOf(2)).toBeGreaterThan(Math.min(order.lastIndexOf(0), order.lastIndexOf(1)));
   });
 
   test('dispose rejects a full queue', async ({ page, site }) => {

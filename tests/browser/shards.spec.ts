@@ -66,14 +66,14 @@ test('files that the page has: shards', async ({ blank }) => {
   expect(tokens).toBe(4);
 });
 
-test('any part of a split GGUF file stands for all, and types without kernels become Q8_0', async ({ blank, site }) => {
+test('any part of a split GGUF file stands for all', async ({ blank, site }) => {
   site.hits.length = 0;
   const parts = readdirSync(join(root, 'tests', 'data', 'oracle', 'gguf-split')).filter((name) =>
     name.endsWith('.gguf'),
   );
   expect(parts.length).toBeGreaterThan(2);
   const { converted } = await blank.evaluate(answer, { model: `/data/oracle/gguf-split/${parts[1]}` });
-  expect(converted).toMatchObject([{ from: 'Q5_1', to: 'Q8_0' }]);
+  expect(converted).toEqual([]);
   expect([...new Set(site.hits.filter((path) => path.endsWith('.gguf')))].sort()).toEqual(
     parts.map((name) => `/data/oracle/gguf-split/${name}`).sort(),
   );

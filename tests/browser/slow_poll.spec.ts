@@ -13,7 +13,8 @@ declare global {
 
 /** A Worker of the page's, in which the engine's waits go through the stand-in. */
 const SCRIPT = `
-  import { Engine } from '/pkg/index.js';
+  import { configure, Engine } from '/pkg/index.js';
+  configure({ device: 'gpu' });
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
   const held = [];
   const tick = () => held.splice(0).forEach((done) => done());
@@ -89,8 +90,8 @@ test('a browser that tells late of what the GPU has done costs less than a tenth
 
   // The machine has other things to do as well: the best of some turns counts.
   const best: Partial<Record<Poll, number>> = {};
-  const chunks: Partial<Record<Poll, number>> = {};
-  for (let turn = 0; turn < 5; turn++) {
+  let lengthened = Infinity;
+  for (let turn = 0; turn < 8; turn++) {
     const outcomes: Record<Poll, Awaited<ReturnType<typeof generate>>> = {
       prompt: await generate('prompt'),
       late: await generate('late'),
@@ -99,13 +100,13 @@ test('a browser that tells late of what the GPU has done costs less than a tenth
     for (const poll of ['prompt', 'late', 'ticking'] as const) {
       expect(outcomes[poll].tokens).toEqual(outcomes.prompt.tokens);
       best[poll] = Math.max(best[poll] ?? 0, outcomes[poll].speed);
-      chunks[poll] = outcomes[poll].chunk;
     }
-    if (turn >= 1 && best.late! >= 0.9 * best.prompt! && best.ticking! >= 0.8 * best.prompt!) break;
+    lengthened = Math.min(lengthened, outcomes.ticking.chunk / outcomes.prompt.chunk);
+    if (turn >= 1 && best.late! >= 0.9 * best.prompt! && best.ticking! >= 0.8 * best.prompt! && lengthened < 2) break;
   }
-  test.info().annotations.push({ type: 'tokens a second', description: JSON.stringify({ best, chunks }) });
+  test.info().annotations.push({ type: 'tokens a second', description: JSON.stringify({ best, lengthened }) });
   expect(best.late).toBeGreaterThanOrEqual(0.9 * best.prompt!);
   // A GPU in software gives up some of its cores for empty submissions. The chunks are as short as ever.
   expect(best.ticking).toBeGreaterThanOrEqual(0.8 * best.prompt!);
-  expect(chunks.ticking! / chunks.prompt!).toBeLessThan(2);
+  expect(lengthened).toBeLessThan(2);
 });

@@ -21,6 +21,8 @@ export interface StandIn {
   steps: number;
   /** How often a paused load has looked whether it may go on. */
   looked: number;
+  /** How often the page has said that somebody is about to ask. */
+  warmed: number;
   /** Whether an answer begins within a thought. */
   thinks: boolean;
   plan: LoadPlan | null;
@@ -36,6 +38,7 @@ const BEHAVES: StandIn = {
   piece: 8,
   steps: 3,
   looked: 0,
+  warmed: 0,
   thinks: false,
   plan: null,
 };
@@ -63,6 +66,7 @@ export class Engine extends EventTarget {
     return new Engine();
   }
   dispose() { this.#disposed = true; }
+  warm() { standIn.warmed += 1; }
   info = {
     version: '0', lane: 'fast', lanes: ['exact', 'fast'], context: 4096, warnings: [], load_ms: 1,
     model: { name: 'Stand-in', architecture: 'llama', parameters: 1.2e9, context: 131072, types: { Q4_K: 100, Q6_K: 20 }, thinks: standIn.thinks, chat: true },
@@ -115,7 +119,7 @@ export class Engine extends EventTarget {
           await wait(standIn.pause);
           if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
         }
-        return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, ...(grammar ? { grammar } : {}), tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
+        return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, ...(grammar ? { grammar } : {}), tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, drafted_tokens: 0, accepted_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
       })();
       return { result, stop: () => halt.abort() };
     });

@@ -22,6 +22,8 @@ export const onlyLong = <T extends { skip: unknown }>(test: T): T => (LONG ? tes
 
 export interface Site {
   url: string;
+  /** What computes in the pages of `blank` and its like, where a load does not say. */
+  device: Millrace.Device;
   /** Paths that were asked for, in order. */
   hits: string[];
   /** Paths that a test answers itself. */
@@ -47,19 +49,25 @@ const BLANK = `<!doctype html><title>Test</title><script type="module">
     try { await work; return null; }
     catch (error) { return { code: error.code, name: error.name, message: error.message, ours: error instanceof MillraceError, data: structuredClone(error.data ?? {}) }; }
   };
+  configure({ device: new URLSearchParams(location.search).get('device') });
   Object.assign(globalThis, { configure, Engine, MillraceError, models, failure });
 </script>`;
 
 /** Opens a page that has the package and nothing else. */
 export async function openBlank(page: Page, site: Site): Promise<void> {
-  await page.goto(`${site.url}/blank`);
+  await page.goto(`${site.url}/blank?device=${site.device}`);
   await page.waitForFunction(() => 'failure' in globalThis);
 }
 
-export const test = base.extend<{ blank: Page; fresh: void }, { site: Site; tiny: Page; box: Page; chat: Page }>({
+export const test = base.extend<
+  { blank: Page; fresh: void },
+  { device: Millrace.Device; site: Site; tiny: Page; box: Page; chat: Page }
+>({
+  /** A software GPU stands in for a GPU; `auto` would take the CPU instead. */
+  device: ['gpu', { option: true, scope: 'worker' }],
   site: [
-    async ({}, use) => {
-      const site: Site = { url: '', hits: [], routes: new Map() };
+    async ({ device }, use) => {
+      const site: Site = { url: '', device, hits: [], routes: new Map() };
       const server = await serve({
         pkg: BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out,
         mounts: { '/data/': join(root, 'tests', 'data') },

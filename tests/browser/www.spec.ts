@@ -17,9 +17,10 @@ import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
 import { root } from '../../scripts/lib/env.mjs';
 import { serve } from '../../scripts/serve.mjs';
 import { site as writeSite } from '../../scripts/www.mjs';
+import { REPORT } from './papers.ts';
 
 const PATH = '/some/path/';
-const PAGES = ['bench.html', 'kernels.html', 'storage.html'];
+const PAGES = ['documents.html', 'bench.html', 'kernels.html', 'storage.html'];
 const TINY = '/data/oracle/gguf-q8_0/model.gguf';
 
 /** A server of the static build that can be stopped and started again, with the headers that the build names. */
@@ -133,6 +134,39 @@ test('under a sub-path the chat answers; then, without a server, all pages open 
   }
   await expect(page.locator('#waiting')).toBeHidden();
   await expect(page.locator('#models')).toContainText('box.gguf');
+  expect(problems).toEqual([]);
+});
+
+test('documents are kept, searched and answered from without a server; what reads PDF files stays once it was used', async ({
+  context,
+  page,
+  host,
+}) => {
+  const problems = await watched(context, host);
+  const ask = async (question: string, quote: string): Promise<void> => {
+    await page.getByRole('searchbox', { name: 'Question' }).fill(question);
+    await page.keyboard.press('Enter');
+    await expect(page.locator('.quote').first()).toContainText(quote, { timeout: 60_000 });
+    await expect(page.locator('#answer-text')).not.toBeEmpty({ timeout: 60_000 });
+    await expect(page.locator('#ask-submit')).toBeVisible({ timeout: 60_000 });
+  };
+  const add = (name: string, buffer: Buffer) =>
+    page.locator('#files').setInputFiles({ name, mimeType: 'application/pdf', buffer });
+  await page.goto(`${host.url}documents.html`);
+  await kept(page);
+  // Nobody fetches it for a visit alone.
+  const later = await page.evaluate(async () => {
+    const caches_ = await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).keys()));
+    return caches_.flat().filter(({ url }) => /documents\/|cmaps/.test(url)).length;
+  });
+  expect(later).toBe(0);
+  await add('report.pdf', REPORT);
+  await ask('How heavy may lorries on the bridge be?', 'twelve tonnes');
+  await host.stop();
+  await page.reload();
+  await ask('How heavy may lorries on the bridge be?', 'twelve tonnes');
+  await add('again.pdf', Buffer.concat([REPORT, Buffer.from('\n% another one\n')]));
+  await expect(page.locator('.paper')).toHaveCount(2);
   expect(problems).toEqual([]);
 });
 

@@ -26,7 +26,7 @@ for (const name of FIXTURES)
       async (address, prompt, count) => {
         const { Engine } = (await import('/pkg/index.js' as string)) as typeof Millrace;
         const supported = await Engine.supported();
-        const engine = await Engine.load({ model: address, lane: 'exact', cache: false });
+        const engine = await Engine.load({ model: address, device: 'gpu', lane: 'exact', cache: false });
         const options = { maxTokens: count, temperature: 0, ignoreEos: true };
         const { tokens } = await engine.generate({ tokens: prompt }, options);
         const { adapter } = engine.info;
@@ -56,7 +56,7 @@ test('its poll of 100 ms is noticed, and empty submissions shorten it', async ({
     await device.queue.onSubmittedWorkDone();
     const idle = performance.now() - began;
     device.destroy();
-    const engine = await Engine.load({ model, cache: false });
+    const engine = await Engine.load({ model, device: 'gpu', cache: false });
     const answers = [];
     for (let turn = 0; turn < 2; turn++)
       answers.push(

@@ -2,6 +2,7 @@
 
 use millrace::base::Cancel;
 use millrace::bench::{Measuring, Options, Phase, Quality, Report, Status, quality, run};
+use millrace::decode::Speculate;
 use millrace::engine::LoadOptions;
 use millrace::layout::Kv;
 use millrace::plan::Lane;
@@ -46,13 +47,25 @@ fn a_model_is_measured_by_its_own_name() {
 
 #[test]
 fn a_second_turn_reads_what_is_new_and_few_rows_have_a_time() {
-    let options = Options { second_turn: true, runs: 1, ..options("q4_0") };
+    let options = Options { second_turn: true, idle: true, runs: 1, ..options("q4_0") };
     let report = pollster::block_on(run(&options, None, None, &|_| {}, &Cancel::new())).unwrap();
     // The first answer's last token was sampled, but not read.
     let turns: Vec<_> = report.second_turn.iter().map(|t| (t.after, t.tokens, t.cached, t.ttft_ms > 0.0)).collect();
     assert_eq!(turns, [(100, 32, 131, true), (4000, 32, 4031, true)]);
     let rows: Vec<_> = report.few_rows.iter().map(|t| (t.rows, t.ms > 0.0)).collect();
     assert_eq!(rows, [1, 2, 4, 8].map(|n| (n, true)));
+    let idle = report.idle.unwrap();
+    assert!([idle.cold, idle.warmed].iter().all(|(speed, first)| *speed > 0.0 && *first > 0.0), "{idle:?}");
+}
+
+#[test]
+fn steps_of_several_rows_have_a_time_and_drafts_are_right_where_a_text_repeats_itself() {
+    let greedy = Options { rows: true, speculate: Speculate::Always, gen_tokens: 60, runs: 1, profile: false, tune: false, ..options("q4_0") };
+    let report = pollster::block_on(run(&greedy, None, None, &|_| {}, &Cancel::new())).unwrap();
+    assert_eq!(report.step_rows.iter().map(|t| (t.rows, t.ms > 0.0)).collect::<Vec<_>>(), [1, 4, 8].map(|n| (n, true)));
+    let sampled = pollster::block_on(run(&Options { rows: false, sampled: true, ..greedy }, None, None, &|_| {}, &Cancel::new())).unwrap();
+    let [repeats, new] = [report, sampled].map(|report| (report.runs[0].accepted, report.runs[0].drafted));
+    assert!(repeats.0 > 20 && repeats.0 <= repeats.1 && new.0 * 4 < repeats.0, "{repeats:?} {new:?}");
 }
 
 #[test]
@@ -102,7 +115,7 @@ fn a_generation_is_profiled_at_its_end() {
 /// The whole 2,000 positions are for the long tests and for real GPUs.
 #[test]
 fn lanes_agree_with_the_exact_one_on_the_model_in_the_box() {
-    for lane in [Lane::Fast, Lane::F16] {
+    for lane in [Lane::Fast, Lane::Float, Lane::F16] {
         let q = compare(&builtin(), lane, 200);
         assert_eq!((q.positions, q.lane), (200, lane.name()));
         assert!(q.top1 >= 0.98, "{q:?}");
@@ -113,7 +126,7 @@ fn lanes_agree_with_the_exact_one_on_the_model_in_the_box() {
 #[test]
 #[ignore = "minutes; npm run test:long"]
 fn lanes_agree_over_2000_positions() {
-    for lane in [Lane::Fast, Lane::F16] {
+    for lane in [Lane::Fast, Lane::Float, Lane::F16] {
         let q = compare(&builtin(), lane, 2000);
         assert!(q.top1 >= 0.98 && q.kl_mean < 1e-3, "{q:?}");
         // Random weights have flat distributions, where the likeliest token means little and each int8's rounding moves more of the mass.
@@ -145,7 +158,7 @@ fn a_cache_of_eight_bits_has_its_price_measured() {
 
 #[test]
 fn every_mix_of_weight_types_runs_and_is_profiled() {
-    for quant in ["q4_0", "q4_k_m", "q8_0", "f16"] {
+    for quant in ["q4_0", "q4_k_m", "q8_0", "f16", "mxfp4"] {
         let report = bench(quant);
         assert_eq!(report.runs.len(), 2);
         for chunks in report.runs.iter().map(|run| &run.chunks) {

@@ -295,12 +295,13 @@ fn dispose_is_no_loss() {
 fn shifts_stops_windows_and_long_texts_survive() {
     let exact = |options: LoadOptions| LoadOptions { lane: Lane::Exact, ..options };
     let shifting = Request { overflow: Overflow::Shift, ..ask(&ids(50, 8), 60) };
-    let cases: [(&str, Files, LoadOptions, Request); 6] = [
+    let cases: [(&str, Files, LoadOptions, Request); 7] = [
         ("shift", model("gguf-q8_0/model.gguf"), LoadOptions { context: Some(64), ..often(Lane::Fast) }, shifting),
         // Rotated otherwise from 64 positions on: read again in the middle of the answer.
         ("long", model("phi3-hf/model"), often(Lane::Fast), ask(&ids(44, 3), 40)),
         ("window", model("hf-window/model"), LoadOptions { prefill_rows: Some(16), ..often(Lane::Fast) }, ask(&ids(60, 3), 50)),
         ("window, q8", model("hf-window/model"), exact(LoadOptions { prefill_rows: Some(16), kv: Some(Kv::Q8), ..often(Lane::Exact) }), ask(&ids(60, 3), 50)),
+        ("shared keys", model("gemma4-gguf/model.gguf"), LoadOptions { prefill_rows: Some(16), ..often(Lane::Fast) }, ask(&ids(60, 3), 50)),
         ("no end", model("gguf-q8_0/model.gguf"), LoadOptions { context: Some(64), ..often(Lane::Fast) }, Request { max_tokens: None, ..ask(&ids(10, 8), 1) }),
         ("stop ids", model("gguf-q8_0/model.gguf"), often(Lane::Fast), Request { ignore_eos: false, ..ask(&ids(10, 8), 400) }),
     ];

@@ -8,14 +8,20 @@ use millrace::blocks::DType;
 use millrace::engine::{Engine, LoadOptions};
 use millrace::format::{Checkpoint, HfMetadata, Metadata, TensorInfo};
 use millrace::layout::BufferId;
-use millrace::model::{self, Reserve};
+use millrace::model::{self, AskedPooling, Model, Reserve};
 use millrace::source::disk::open_path;
 use millrace::weights::Recipe;
 use pollster::block_on;
 use serde_json::{Map, Value, json};
 
+use crate::common::data;
+
 fn header(config: Map<String, Value>) -> Checkpoint {
-    let metadata = Metadata::Hf(HfMetadata { config, ..HfMetadata::default() });
+    // A class without a head is told what becomes of its rows.
+    let class = config["architectures"][0].as_str().unwrap_or_default();
+    let pools = json!({ "modules": [{ "kind": "Pooling", "config": { "pooling_mode_mean_tokens": true } }] });
+    let sentence = pools.as_object().filter(|_| class.ends_with("Model") && !class.ends_with("HeadModel")).cloned().map(Box::new);
+    let metadata = Metadata::Hf(HfMetadata { config, sentence, ..HfMetadata::default() });
     Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None, packed: None }
 }
 
@@ -36,7 +42,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 32);
+    assert_eq!(all.len(), 40);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -62,7 +68,8 @@ fn an_architecture_that_nobody_knows_lists_those_that_run() {
     let config = json!({ "architectures": ["MambaForCausalLM"] });
     let error = model::list(&header(config.as_object().expect("an object").clone())).expect_err("no such architecture");
     assert_eq!(error.code(), "UNSUPPORTED_MODEL");
-    for word in ["MambaForCausalLM", "qwen3 (Qwen3ForCausalLM)", "gemma3 (Gemma3ForCausalLM, Gemma3ForConditionalGeneration)", "gpt2", "granitemoe"] {
+    for word in ["MambaForCausalLM", "qwen3 (Qwen3ForCausalLM, Qwen3Model)", "gemma3 (Gemma3ForCausalLM, Gemma3ForConditionalGeneration)", "gpt2", "granitemoe"]
+    {
         assert!(error.message().contains(word), "{word} is missing from: {error}");
     }
 }
@@ -76,8 +83,31 @@ fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item = (S
     Checkpoint { tensors: tensors.into_iter().map(info).collect(), ..header(config) }
 }
 
+fn model_of(checkpoint: &Checkpoint) -> millrace::Result<Box<dyn Model>> {
+    model::open(checkpoint, &mut Reserve { max_binding: u64::MAX, quantize: None, pooling: AskedPooling::Auto, buffer: &mut |_, _| BufferId(0) })
+}
+
 fn open(checkpoint: &Checkpoint) -> millrace::Result<()> {
-    model::open(checkpoint, &mut Reserve { max_binding: u64::MAX, quantize: None, buffer: &mut |_, _| BufferId(0) }).map(drop)
+    model_of(checkpoint).map(drop)
+}
+
+/// Adapters of the other format's files go by it: where llama.cpp has rows of queries and keys in another order, its models rotate otherwise.
+#[test]
+fn models_whose_rows_llama_cpp_reorders_say_so() {
+    let names = std::fs::read_dir(data("oracle")).expect("fixtures").map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let read = |path: &str| {
+        let checkpoint = block_on(async { Checkpoint::open(&open_path(&data(path))?).await }).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let config = model_of(&checkpoint).unwrap_or_else(|e| panic!("{path}: {e}")).config().clone();
+        (config.stored.reordered, config.ropes.first().is_some_and(|rope| rope.interleaved))
+    };
+    let mut reordered = Vec::new();
+    for name in names.filter_map(|name| name.strip_suffix("-hf").map(str::to_owned)).filter(|name| data(&format!("oracle/{name}-gguf")).exists()) {
+        let (gguf, hf) = (read(&format!("oracle/{name}-gguf/model.gguf")), read(&format!("oracle/{name}-hf/model")));
+        assert_eq!((gguf.0, hf.0), (gguf.1 != hf.1, gguf.1 != hf.1), "{name}");
+        reordered.extend(gguf.0.then_some(name));
+    }
+    reordered.sort();
+    assert_eq!(reordered, ["granite", "granite4", "granitehybrid", "granitehybridmoe", "granitemoe", "ministral3", "smollm3"]);
 }
 
 /// Gemma 3 with a vision tower: names as transformers wrote them up to version 4, and since.
@@ -132,6 +162,10 @@ fn shapes_have_the_published_numbers_of_parameters() {
         ("gemma-2-2b", 2614.0),
         ("gemma-3-270m", 268.0),
         ("gemma-3-1b", 1000.0),
+        ("gemma-4-e2b", 4630.0),
+        ("gemma-4-e4b", 7460.0),
+        ("gemma-4-26b-a4b", 25230.0),
+        ("qwen3-8b", 8191.0),
         ("phi-3.5-mini", 3821.0),
         ("phi-4-mini", 3836.0),
         ("smollm3-3b", 3075.0),
@@ -162,6 +196,11 @@ fn shapes_have_the_published_numbers_of_parameters() {
         ("granite-3.3-2b", 2534.0),
         ("stablelm-2-1.6b", 1645.0),
         ("gpt2", 124.4),
+        ("all-minilm-l6", 22.6),
+        ("embeddinggemma-300m", 302.9),
+        ("nomic-embed-v1.5", 136.7),
+        ("granite-embedding-r2", 149.0),
+        ("gpt-oss-20b", 20914.0),
         ("qwen3-30b-a3b", 30532.0),
         ("granite-3.1-1b-a400m", 1335.0),
     ] {
@@ -181,7 +220,8 @@ fn a_matrix_larger_than_a_binding_is_split() {
         buffers.push(bytes);
         BufferId(buffers.len() as u32 - 1)
     };
-    let model = model::open(&checkpoint, &mut Reserve { max_binding: LIMIT, quantize: None, buffer: &mut buffer }).expect("a model");
+    let model =
+        model::open(&checkpoint, &mut Reserve { max_binding: LIMIT, quantize: None, pooling: AskedPooling::Auto, buffer: &mut buffer }).expect("a model");
     let matrices = model.matrices();
     let head = matrices.iter().find(|m| m.n == 262_144).expect("a head");
     assert_eq!(head.parts.len(), 5);

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
+use half::bf16;
 use millrace::blocks::DType;
 use millrace::format::{Checkpoint, Metadata, gguf};
 use millrace::source::{ByteSource, Files, MemorySource};
@@ -321,6 +322,79 @@ fn safetensors_that_lie_are_refused_by_name() {
     ];
     for (file, code, words) in cases {
         refused(open(folder(&[("model.safetensors", file)])), code, &[words, &["model.safetensors"]].concat());
+    }
+}
+
+/// Bytes that a header of `entries` (name, type, shape, bytes) describes, one tensor after another.
+fn two_tensors(entries: &[(&str, &str, &[u64], &[u8])]) -> Vec<u8> {
+    let mut at = 0;
+    let described = entries.iter().map(|(name, dtype, shape, bytes)| {
+        let from = at;
+        at += bytes.len();
+        format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{from},{at}]}}"#)
+    });
+    let header = format!("{{{}}}", described.collect::<Vec<_>>().join(","));
+    let mut file = safetensors(&header, 0);
+    entries.iter().for_each(|entry| file.extend_from_slice(entry.3));
+    file
+}
+
+#[test]
+fn tensors_of_numbers_and_scales_are_read_as_one() {
+    let numbers: Vec<u8> = (0..2 * 3 * 2 * 16).map(|i| (i * 7 % 256) as u8).collect();
+    let scales: Vec<u8> = (100..112).collect();
+    let file = two_tensors(&[("e_blocks", "U8", &[2, 3, 2, 16], &numbers), ("e_scales", "U8", &[2, 3, 2], &scales), ("v", "F32", &[1], &[0; 4])]);
+    let checkpoint = open(folder(&[("model.safetensors", file)])).unwrap();
+    assert_eq!(checkpoint.tensors.keys().collect::<Vec<_>>(), ["e", "v"]);
+    let e = checkpoint.tensor("e").unwrap();
+    assert_eq!((e.dtype, e.shape.as_slice(), e.bytes), (DType::MXFP4, &[2, 3, 64][..], 12 * 17));
+    let read = |tensor, offset, len| pollster::block_on(checkpoint.read(tensor, offset, len)).unwrap();
+    let all = read(e, 0, 204);
+    for (b, block) in all.chunks_exact(17).enumerate() {
+        assert_eq!(block[0], scales[b]);
+        let number = |i: usize| numbers[b * 16 + i / 2] >> (i % 2 * 4) & 15;
+        assert!((0..32).all(|i| block[1 + i % 16] >> (i / 16 * 4) & 15 == number(i)), "block {b}");
+    }
+    assert_eq!(read(e, 40, 29), all[40..69]);
+
+    // 2 rows of 3: 1.0, -1.5, 240, 2^-9, 0, -2; a scale for each row.
+    let bytes = [0x38, 0xbc, 0x77, 0x01, 0x00, 0xc0];
+    let halves = |values: &[f32]| values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect::<Vec<_>>();
+    for (kind, shape, scales, expected) in [
+        ("F8_E4M3", &[2, 1][..], &[2.0, 0.5][..], [2.0, -3.0, 480.0, 1.0 / 1024.0, 0.0, -1.0]),
+        ("F8_E4M3", &[], &[2.0], [2.0, -3.0, 480.0, 1.0 / 256.0, 0.0, -4.0]),
+        ("F8_E4M3", &[1, 1], &[1.0], [1.0, -1.5, 240.0, 1.0 / 512.0, 0.0, -2.0]),
+        ("F8_E5M2", &[2], &[1.0, 2.0], [0.5, -1.0, 28672.0, 2.0f32.powi(-15), 0.0, -4.0]),
+    ] {
+        let input: &[u8] = &[0, 0];
+        let file =
+            two_tensors(&[("a.input_scale", "BF16", &[], input), ("a.weight", kind, &[2, 3], &bytes), ("a.weight_scale_inv", "BF16", shape, &halves(scales))]);
+        let checkpoint = open(folder(&[("model.safetensors", file)])).unwrap();
+        assert_eq!(checkpoint.tensors.keys().collect::<Vec<_>>(), ["a.weight"]);
+        let weight = checkpoint.tensor("a.weight").unwrap();
+        let read = |offset, len| pollster::block_on(checkpoint.read(weight, offset, len)).unwrap();
+        assert_eq!((weight.dtype, weight.bytes, read(0, 12)), (DType::BF16, 12, halves(&expected)), "{kind} {shape:?}");
+        assert_eq!(read(3, 6), halves(&expected)[3..9]);
+    }
+    // A scale for each two rows and columns, as config.json says.
+    let config = r#"{"architectures":["LlamaForCausalLM"],"quantization_config":{"weight_block_size":[2,2]}}"#;
+    let file = two_tensors(&[("a.weight", "F8_E4M3", &[3, 3], &[0x38; 9]), ("a.weight_scale_inv", "BF16", &[2, 2], &halves(&[1.0, 2.0, 3.0, 4.0]))]);
+    let checkpoint = open(folder(&[("config.json", config.into()), ("model.safetensors", file)])).unwrap();
+    let values = pollster::block_on(checkpoint.read(checkpoint.tensor("a.weight").unwrap(), 0, 18)).unwrap();
+    assert_eq!(values, halves(&[1.0, 1.0, 2.0, 1.0, 1.0, 2.0, 3.0, 3.0, 4.0]));
+}
+
+#[test]
+fn numbers_whose_scales_do_not_fit_are_refused_by_name() {
+    let cases: Vec<(Vec<u8>, &str, &[&str])> = vec![
+        (two_tensors(&[("e_blocks", "U8", &[1, 16], &[0; 16])]), "UNSUPPORTED_MODEL", &["'e_blocks'", "U8"]),
+        (two_tensors(&[("e_blocks", "U8", &[1, 16], &[0; 16]), ("e_scales", "U8", &[2], &[0; 2])]), "BAD_MODEL", &["'e_blocks'", "do not fit"]),
+        (two_tensors(&[("e_blocks", "U8", &[1, 16], &[0; 16]), ("e_scales", "U8", &[1], &[0]), ("e", "F32", &[1], &[0; 4])]), "BAD_MODEL", &["'e'", "in two"]),
+        (two_tensors(&[("w", "F8_E4M3", &[4, 4], &[0; 16]), ("w_scale", "F32", &[3], &[0; 12])]), "UNSUPPORTED_MODEL", &["'w'", "[3]"]),
+        (two_tensors(&[("w", "F8_E4M3", &[4, 4], &[0; 16]), ("w_scale", "U8", &[1], &[0])]), "UNSUPPORTED_MODEL", &["'w'", "F8_E4M3"]),
+    ];
+    for (file, code, words) in cases {
+        refused(open(folder(&[("model.safetensors", file)])), code, words);
     }
 }
 

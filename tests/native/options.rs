@@ -3,7 +3,7 @@
 use millrace::ErrorKind;
 use millrace::base::options::{Given, Kind, Options, Row};
 use millrace::bench;
-use millrace::engine::{LoadOptions, Prompt, Request};
+use millrace::engine::{EmbedOptions, LoadOptions, Prompt, Request, RerankOptions};
 use millrace::layout::Kv;
 use millrace::plan::Lane;
 use millrace::sample::SamplingOptions;
@@ -15,6 +15,8 @@ fn structs() -> Vec<(&'static str, Box<dyn Options>)> {
         ("fetching", Box::new(DownloadOptions::default())),
         ("load", Box::new(LoadOptions::default())),
         ("generate", Box::new(Request::default())),
+        ("embed", Box::new(EmbedOptions::default())),
+        ("rerank", Box::new(RerankOptions::default())),
         ("bench", Box::new(bench::Options::default())),
     ]
 }
@@ -67,6 +69,13 @@ fn values(row: &Row) -> (Vec<Given>, Vec<Given>) {
         Kind::Variants => {
             bad.extend([json!({"a": ""}), json!({"a": 1}), json!([])].map(Given::Json));
             vec![Given::Json(json!({"a": "x"})), Given::Pairs(vec![("a".into(), json!("x")), ("a".into(), json!("y"))])]
+        }
+        Kind::Scaled(bounds) => {
+            let (least, most) = (f64::from(bounds.least), f64::from(bounds.most));
+            bad.extend([json!({"name": "x", "scale": most + 1.0}), json!({"name": "x", "scale": least - 1.0}), json!({"scale": 1})].map(Given::Json));
+            bad.extend([json!({"name": ""}), json!({"name": "x", "scale": "1"}), json!({"name": "x", "more": 1}), json!([])].map(Given::Json));
+            bad.extend([text(""), number(1.0)]);
+            vec![text("x"), Given::Json(json!({"name": "x", "scale": least})), Given::Json(json!({"name": "x"}))]
         }
         Kind::Object => {
             bad.extend([Given::Json(json!([])), text("x")]);

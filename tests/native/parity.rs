@@ -6,6 +6,7 @@ use millrace::base::Cancel;
 use millrace::decode::TwinSession;
 use millrace::engine::{Engine, LoadOptions, Prompt, Request};
 use millrace::format::Checkpoint;
+use millrace::gpu::DeviceChoice;
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use pollster::block_on;
@@ -22,7 +23,7 @@ struct Expected {
 }
 
 /// Every committed fixture: one that vanishes, and one that is not named here, fails the tests.
-const FIXTURES: [&str; 72] = [
+const FIXTURES: [&str; 79] = [
     "ernie4_5-gguf",
     "ernie4_5-hf",
     "exaone4-gguf",
@@ -33,6 +34,10 @@ const FIXTURES: [&str; 72] = [
     "gemma2-hf",
     "gemma3-gguf",
     "gemma3-hf",
+    "gemma4-gguf",
+    "gemma4-hf",
+    "gemma4experts-gguf",
+    "gemma4experts-hf",
     "gguf-bf16",
     "gguf-f16",
     "gguf-f32",
@@ -45,6 +50,8 @@ const FIXTURES: [&str; 72] = [
     "glm4-hf",
     "gpt2-gguf",
     "gpt2-hf",
+    "gptoss-gguf",
+    "gptoss-hf",
     "granite-gguf",
     "granite-hf",
     "granite4-gguf",
@@ -56,6 +63,7 @@ const FIXTURES: [&str; 72] = [
     "granitemoe-gguf",
     "granitemoe-hf",
     "hf-biases",
+    "hf-f8",
     "hf-sharded",
     "hf-single",
     "hf-window",
@@ -193,11 +201,16 @@ fn exact_lane_agrees_without_subgroups() {
 }
 
 #[test]
+fn exact_lane_agrees_on_the_cpu() {
+    on_gpu(&LoadOptions { device: Some(DeviceChoice::Cpu), lane: Lane::Exact, ..LoadOptions::default() }, &[]);
+}
+
+#[test]
 fn exact_lane_agrees_in_short_passes_and_with_split_tensors() {
     // 16 rows a pass: several passes for a prompt; 16 KiB a binding: every matrix in several parts.
     on_gpu(
         &LoadOptions { lane: Lane::Exact, prefill_rows: Some(16), max_binding: Some(16 << 10), ..LoadOptions::default() },
-        &["gguf-mixed", "gguf-q4_k_m", "gguf-q8_0", "hf-sharded", "hf-window"],
+        &["gemma4-gguf", "gguf-mixed", "gguf-q4_k_m", "gguf-q8_0", "hf-sharded", "hf-window"],
     );
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use millrace::bench::shapes::{SHAPES, checkpoint, find};
+use millrace::bench::shapes::{ENCODERS, SHAPES, checkpoint, find};
 use millrace::decode::build_plans;
 use millrace::kernels::Caps;
 use millrace::layout::{Form, Kv, Layout, Name, Scratch, Sizes};
-use millrace::model::{self, Reserve};
+use millrace::model::{self, AskedPooling, Reserve};
 use millrace::plan::{Asked, GrammarRoom, Hazard, Lane, Pass, Plan, Plans, Selector, Stage, hazards};
 use millrace::weights::Recipe;
 
@@ -21,7 +21,7 @@ fn plans(shape: &str, quant: &str, caps: &Caps, lane: Lane, kv: Option<Kv>, max_
     let checkpoint = checkpoint(&find(shape).unwrap(), Recipe::parse(quant).unwrap()).unwrap();
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
-    let model = model::open(&checkpoint, &mut Reserve { max_binding, quantize: None, buffer: &mut buffer }).unwrap();
+    let model = model::open(&checkpoint, &mut Reserve { max_binding, quantize: None, pooling: AskedPooling::Auto, buffer: &mut buffer }).unwrap();
     let select = Selector::new(caps, lane, kv, &[]).unwrap();
     let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
     let plans = build_plans(
@@ -39,7 +39,7 @@ fn plans(shape: &str, quant: &str, caps: &Caps, lane: Lane, kv: Option<Kv>, max_
 fn no_plan_overwrites_what_somebody_needs() {
     let mut looked_at = 0;
     let mut known = BTreeSet::new();
-    for shape in SHAPES {
+    for shape in SHAPES.iter().chain(ENCODERS) {
         for (quant, max_binding) in [("q4_0", u64::MAX), ("q4_k_m", 64 << 20), ("f16", u64::MAX)] {
             for caps in devices() {
                 for (lane, kv) in [(Lane::Fast, None), (Lane::Fast, Some(Kv::Q8)), (Lane::F16, None), (Lane::Exact, None)] {
@@ -51,15 +51,15 @@ fn no_plan_overwrites_what_somebody_needs() {
                     for (pass, plan) in plans.iter() {
                         let found = hazards(plan, &layout);
                         assert!(found.is_empty(), "{} {quant} {} {pass:?}: {}", shape.name, lane.name(), found[0]);
-                        assert!(plan.steps.iter().all(|step| pass == Pass::Decode || !step.stage.samples()));
+                        assert!(plan.steps.iter().all(|step| pass == Pass::Decode || pass.is_step_of_rows() || !step.stage.samples()));
                         looked_at += 1;
                     }
                 }
             }
         }
     }
-    // Four passes; three lanes or two, and int8 keys and values.
-    assert_eq!(looked_at, SHAPES.len() * 3 * (2 * 4 + 2 * 3) * 4);
+    // Six passes; three lanes or two, and int8 keys and values.
+    assert_eq!(looked_at, (SHAPES.len() + ENCODERS.len()) * 3 * (2 * 4 + 2 * 3) * 6);
     // Each architecture is there that the engine knows.
     let missing: Vec<_> = model::architectures().filter(|name| *name != "millrace-toy").filter(|name| !known.contains(name)).collect();
     assert!(missing.is_empty(), "no shape of {missing:?}");
@@ -118,4 +118,63 @@ fn a_plan_broken_on_purpose_is_found() {
     let embed = at(&plan, "token_embd");
     plan.steps[embed].stage = Stage::Head;
     assert_eq!(hazards(&plan, &layout), [Hazard::Order { step: plan.steps[embed + 1].name.clone() }]);
+}
+
+#[test]
+fn a_layer_of_every_lane_is_six_dispatches() {
+    let mut caps = Caps::least();
+    caps.features.push("shader-f16".into());
+    for lane in [Lane::Fast, Lane::Float, Lane::F16, Lane::Exact] {
+        let (plans, ..) = plans("llama-3.2-1b", "q4_0", &caps, lane, None, u64::MAX);
+        let layer: Vec<String> = plans[Pass::Decode].steps.iter().filter(|s| s.stage == Stage::Layer(1)).map(|s| s.variant.to_string()).collect();
+        assert_eq!(layer.len(), 6, "{}: {layer:?}", lane.name());
+    }
+}
+
+/// Gemma 4 E2B's last twenty layers read what the fourteenth and fifteenth keep: of a prompt they need its last row alone, by a decode step's kernels.
+#[test]
+fn a_prompt_goes_through_layers_without_a_state_with_its_last_row() {
+    for lane in [Lane::Fast, Lane::Exact] {
+        let (plans, ..) = plans("gemma-4-e2b", "q4_0", &devices()[0], lane, None, u64::MAX);
+        for pass in [Pass::Prefill, Pass::Short, Pass::Few] {
+            let tail: Vec<_> = plans[pass].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
+            assert!(plans[pass].steps.iter().all(|step| step.stage.reads_token() == matches!(step.stage, Stage::Embed | Stage::Layer(_))));
+            // The row itself and its numbers for layers are copied first.
+            assert_eq!(tail.iter().map(|step| step.name.as_str()).take(2).collect::<Vec<_>>(), ["tail", "tail.per_layer"]);
+            assert!(tail.iter().all(|step| step.grid.at(512) == step.grid.at(1)), "{pass:?}");
+            let of_decode: Vec<_> = plans[Pass::Decode].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
+            assert_eq!(of_decode.len(), tail.len() - 2);
+            // The first finds the residual stream complete.
+            assert!(of_decode.iter().zip(&tail[2..]).skip(1).all(|(a, b)| a.variant == b.variant && a.overrides == b.overrides), "{pass:?}");
+            // 30 % of what layers weigh is what every row is multiplied by.
+            let bytes = |stages: fn(Stage) -> bool| plans[Pass::Decode].steps.iter().filter(|s| stages(s.stage)).map(|s| s.bytes).sum::<u64>() as f64;
+            let share = bytes(|stage| matches!(stage, Stage::Layer(_))) / bytes(|stage| matches!(stage, Stage::Layer(_) | Stage::Tail(_)));
+            assert!((0.25..0.35).contains(&share), "{share}");
+        }
+    }
+}
+
+/// Which tiles a pass takes of experts' rows; none where each row reads its experts itself.
+fn tiles_of_experts(plan: &Plan) -> BTreeSet<&'static str> {
+    plan.steps.iter().filter(|step| step.variant.kernel == "experts_matmul").filter_map(|step| step.variant.axis("span")).collect()
+}
+
+#[test]
+fn rows_are_grouped_by_expert_where_each_has_enough() {
+    // Rows of an expert on average: 32, 64, 10 in 512 rows of a prompt, an eighth in 64.
+    for (shape, quant, lane, prefill, short) in [
+        ("qwen3-30b-a3b", "q4_0", Lane::Fast, "r48", "r16"),
+        ("gpt-oss-20b", "q4_0", Lane::Fast, "r64", "r16"),
+        ("gpt-oss-20b", "q4_0", Lane::Exact, "r64", "r32"),
+        ("qwen3-next-80b-a3b", "q4_0", Lane::Fast, "r16", ""),
+    ] {
+        let (plans, layout, _) = plans(shape, quant, &devices()[0], lane, None, u64::MAX);
+        let one = |pass| tiles_of_experts(&plans[pass]).into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!((one(Pass::Prefill).as_str(), one(Pass::Short).as_str()), (prefill, short), "{shape} {}", lane.name());
+        assert!([Pass::Few, Pass::Decode, Pass::Four, Pass::Eight].into_iter().all(|pass| one(pass).is_empty()), "{shape}");
+        // Every tile that there can be has room.
+        let room = layout.spec(layout.find(&Name::Scratch(Scratch::Tiles)).unwrap()).bytes;
+        let most = plans[Pass::Prefill].steps.iter().filter(|step| step.variant.kernel == "experts_matmul").map(|step| step.grid.at(512)[1]).max().unwrap();
+        assert!(room >= u64::from(most) * 16);
+    }
 }

@@ -1,15 +1,19 @@
 //! Blocks of each weight type, extreme ones among them, against what Python's gguf package decodes them to.
 
+use half::f16;
 use millrace::ErrorKind;
 use millrace::blocks::decode::decode_block;
-use millrace::blocks::{BLOCK, DType, Packed, WeightType, dequantize, dequantizes, repack, unpack};
+use millrace::blocks::{BLOCK, DType, WeightType, dequantize, dequantizes, repack, unpack};
 use millrace::gpu::{Gpu, GpuOptions};
 use millrace::kernels::{State, find};
+use millrace::weights::encode;
 
 use crate::common::bytes;
 
-const TYPES: [WeightType; 8] =
-    [WeightType::F16, WeightType::Bf16, WeightType::Q8_0, WeightType::Q4_0, WeightType::Q5_0, WeightType::Q4K, WeightType::Q5K, WeightType::Q6K];
+/// What kernels read, but for plain f32, whose subnormal ones a GPU flushes.
+fn types() -> impl Iterator<Item = WeightType> {
+    WeightType::ALL.iter().copied().filter(|kind| *kind != WeightType::F32)
+}
 
 /// Rows of one group each, in GGUF's layout, and their values.
 fn fixture(kind: WeightType) -> (Vec<u8>, Vec<f32>) {
@@ -34,9 +38,8 @@ fn rows(name: &str) -> (serde_json::Value, Vec<u8>, Vec<f32>) {
 /// As the kernels read them: words of `wq` and, two scales a word, of `ws`.
 fn packed(kind: WeightType) -> (Vec<u32>, Vec<u32>, Vec<f32>) {
     let (raw, values) = fixture(kind);
-    let Packed { wq, scales } = repack(kind, &raw, values.len() / width(kind), width(kind)).unwrap();
-    let ws = scales.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 16).collect();
-    (wq, ws, values)
+    let packed = repack(kind, &raw, values.len() / width(kind), width(kind)).unwrap();
+    (packed.wq.clone(), packed.scale_words(), values)
 }
 
 /// Values of a row of the fixture.
@@ -69,15 +72,50 @@ fn every_type_decodes_to_what_gguf_decodes() {
 #[test]
 fn other_types_and_parts_of_blocks_are_refused() {
     let refused = |dtype: DType, len| dequantize(dtype, &vec![0; len], &mut Vec::new()).unwrap_err();
-    let error = refused(DType::IQ2_XXS, 66);
+    let error = refused(DType::Q8_K, 292);
     assert_eq!(error.kind(), ErrorKind::UnsupportedModel);
-    assert!(error.message().contains("IQ2_XXS") && error.message().contains("Q4_K, Q5_K, Q6_K, IQ4_NL"), "{error}");
+    let lists = "IQ4_NL, IQ4_XS, BF16, MXFP4, Q1_0, Q2_0, and converted while loading IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ3_S, IQ2_S, IQ1_M, TQ1_0";
+    assert!(error.message().contains("Q8_K") && error.message().contains(lists), "{error}");
     assert_eq!(refused(DType::Q4_K, 143).kind(), ErrorKind::Internal);
+}
+
+/// Types that no kernel reads, with what they become: without loss, or Q8_0.
+#[test]
+fn types_without_kernels_become_what_has_room_for_them() {
+    let mut became = Vec::new();
+    for dtype in DType::ALL.iter().copied().filter(|dtype| dequantizes(*dtype) && WeightType::native(*dtype).is_none()) {
+        let kind = WeightType::of(dtype, "w").unwrap();
+        became.push((dtype.name(), kind.axis()));
+        let (_, raw, values) = rows(&dtype.name().to_lowercase());
+        let wide = dtype.block_len() as usize;
+        let packed = encode(kind, dtype, &raw, values.len() / wide, wide).unwrap();
+        let now = unpack(kind, &packed, values.len() / wide, wide).unwrap();
+        if kind != WeightType::Q8_0 {
+            assert!(now.iter().zip(&values).all(|(now, value)| now.to_bits() == value.to_bits()), "{dtype}");
+            continue;
+        }
+        for (now, values) in now.chunks_exact(BLOCK).zip(values.chunks_exact(BLOCK)) {
+            let largest = values.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
+            if largest / 127.0 > f16::MAX.to_f32() {
+                continue;
+            }
+            // Half a step, and what the scale loses as a half, which may be a subnormal one.
+            let most = largest * (0.5 / 127.0 + 1.0 / 2048.0) + 127.0 * 2.0_f32.powi(-25);
+            assert!(now.iter().zip(values).all(|(a, b)| (a - b).abs() <= most), "{dtype}: {now:?} of {values:?}");
+        }
+    }
+    let six = ["IQ3_XXS", "IQ1_S", "IQ3_S", "IQ1_M"].map(|name| (name, "q6_k"));
+    let two = ["TQ1_0", "TQ2_0"].map(|name| (name, "q2_0"));
+    let eight = ["IQ2_XXS", "IQ2_XS", "IQ2_S", "NVFP4"].map(|name| (name, "q8_0"));
+    let mut expected = [&six[..], &two, &eight].concat();
+    expected.sort_unstable();
+    became.sort_unstable();
+    assert_eq!(became, expected);
 }
 
 #[test]
 fn unpacking_undoes_repacking() {
-    for kind in TYPES {
+    for kind in types() {
         for name in [kind.axis().to_owned(), format!("{}-extreme", kind.axis())] {
             let (_, raw, values) = rows(&name);
             let packed = repack(kind, &raw, values.len() / width(kind), width(kind)).unwrap();
@@ -96,7 +134,7 @@ fn unpacking_undoes_repacking() {
 
 #[test]
 fn twins_decode_what_gguf_decodes() {
-    for kind in TYPES {
+    for kind in types() {
         let (wq, ws, values) = packed(kind);
         for (b, expected) in values.chunks_exact(BLOCK).enumerate() {
             let decoded = decode_block(kind.axis(), &wq, &ws, b);
@@ -109,7 +147,7 @@ fn twins_decode_what_gguf_decodes() {
 #[test]
 fn the_gpu_decodes_what_gguf_decodes() {
     let gpu = pollster::block_on(Gpu::open(&GpuOptions::default())).unwrap();
-    for kind in TYPES {
+    for kind in types() {
         let (wq, ws, values) = packed(kind);
         let rows = (values.len() / width(kind)) as u32;
         let d = width(kind) as f64;
@@ -126,7 +164,8 @@ fn the_gpu_decodes_what_gguf_decodes() {
         for (i, (expected, actual)) in values.iter().zip(h.iter().map(|w| f32::from_bits(*w))).enumerate() {
             let flushed = expected.is_subnormal() && actual == 0.0;
             // scale * number - min may be one fused operation, which rounds once.
-            let fused = matches!(kind, WeightType::Q4K | WeightType::Q5K) && (actual - expected).abs() <= f32::EPSILON * largest;
+            let fused = matches!(kind, WeightType::Q4K | WeightType::Q5K | WeightType::Q4_1 | WeightType::Q5_1 | WeightType::Q2K)
+                && (actual - expected).abs() <= f32::EPSILON * largest;
             assert!(actual == *expected || flushed || fused, "{kind:?} block {} element {}: {actual}, expected {expected}", i / BLOCK, i % BLOCK);
         }
     }

@@ -46,18 +46,18 @@ struct Sampler<'a, D> {
 impl<'a, D: Device> Sampler<'a, D> {
     /// Runs `logit_stats`, the search and `threshold`.
     fn new(device: &'a D, options: SamplingOptions, logits: &[f32]) -> Self {
-        let params = Sampling::new(&options, &[], 4).unwrap();
+        let params = options.parameters(&[], 4).unwrap();
         let mut words: Vec<u32> = logits.iter().map(|x| x.to_bits()).collect();
         words.resize(logits.len().next_multiple_of(4), f32::INFINITY.to_bits());
         let mut sampler = Self { device, params, v: logits.len(), logits: words, thr: vec![7; 4] };
         let part = sampler.run("logit_stats", SLICES, State::default(), vec![("part", vec![0; SLICES as usize])], "part");
         let mut search = vec![0; 8];
         for _ in 0..params.filter_rounds(logits.len() as u32) {
-            let more = vec![("part", part.clone()), ("search", search.clone()), ("tallies", vec![7; 2 * 256 * SLICES as usize])];
+            let more = vec![("part", part.clone()), ("searches", search.clone()), ("tallies", vec![7; 2 * 256 * SLICES as usize])];
             let tallies = sampler.run("tally", SLICES, State::default(), more, "tallies");
-            search = sampler.run("narrow", 1, State::default(), vec![("tallies", tallies), ("search", search)], "search");
+            search = sampler.run("narrow", 1, State::default(), vec![("tallies", tallies), ("searches", search)], "searches");
         }
-        sampler.thr = sampler.run("threshold", 1, State::default(), vec![("part", part), ("search", search), ("thr", vec![7; 4])], "thr");
+        sampler.thr = sampler.run("threshold", 1, State::default(), vec![("part", part), ("searches", search), ("thr", vec![7; 4])], "thr");
         sampler
     }
 

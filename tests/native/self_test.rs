@@ -7,7 +7,7 @@ use millrace::plan::tuning::Tuning;
 use crate::decode_loop::{ask, load, run, try_load};
 
 fn tested() -> LoadOptions {
-    LoadOptions { self_test: Some(true), ..LoadOptions::default() }
+    LoadOptions { lane: Lane::Fast, self_test: Some(true), ..LoadOptions::default() }
 }
 
 /// Variants of a kernel in an engine's plan.

@@ -11,7 +11,7 @@ use millrace::convert::{self, Options};
 use millrace::engine::{Engine, LoadOptions, Prompt, Request};
 use millrace::format::{Checkpoint, Manifest, Metadata};
 use millrace::layout::BufferId;
-use millrace::model::{self, Reserve};
+use millrace::model::{self, AskedPooling, Reserve};
 use millrace::source::disk::open_path;
 use millrace::source::transport::Request as Get;
 use millrace::source::{Body, Remote, Reply, Transport};
@@ -50,7 +50,7 @@ fn loaded(checkpoint: &Checkpoint, quantize: Option<Recipe>, max_binding: u64) -
         labels.push(label);
         BufferId(labels.len() as u32 - 1)
     };
-    let model = model::open(checkpoint, &mut Reserve { max_binding, quantize, buffer: &mut buffer })?;
+    let model = model::open(checkpoint, &mut Reserve { max_binding, quantize, pooling: AskedPooling::Auto, buffer: &mut buffer })?;
     let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
     let written = Written::default();
     let (mut done, total) = (0, weights::bytes_to_read(checkpoint, &matrices, model.vectors())?);

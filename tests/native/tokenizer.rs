@@ -176,6 +176,21 @@ fn turn_ends_stop_a_chat_model() {
     assert!(error.message().contains("eos_token_id"), "{error}");
 }
 
+/// Of harmony's tokens those end an answer that no message comes after.
+#[test]
+fn an_answer_of_several_messages_is_read_to_its_end() {
+    let tokens = ["<unk>", "a", "<|end|>", "<|return|>", "<|call|>", "<|tool_response>"];
+    let file = |kinds: [i32; 6], template: &str| {
+        let kinds = array(5, 6, &kinds.map(i32::to_le_bytes).concat());
+        let file = Gguf::default().text("tokenizer.ggml.model", "gemma4").text("tokenizer.chat_template", template);
+        let file = file.pair("tokenizer.ggml.tokens", ARRAY, &strings(&tokens)).pair("tokenizer.ggml.merges", ARRAY, &strings(&[]));
+        open_small(file.pair("tokenizer.ggml.token_type", ARRAY, &kinds).u32("tokenizer.ggml.bos_token_id", 1)).unwrap()
+    };
+    assert_eq!(file([2, 1, 3, 3, 3, 4], "<|end|><|return|><|call|>").eos_ids(), [3, 4]);
+    // Gemma's answer to a call is no special token, and ends it.
+    assert_eq!(file([2, 1, 3, 1, 1, 4], "<|tool_response>").eos_ids(), [5]);
+}
+
 #[test]
 fn unknown_ids_are_named() {
     for kind in KINDS {
@@ -300,6 +315,51 @@ fn broken_byte_runs_keep_their_good_part_in_a_stream() {
     let ids = [byte(0xC3), byte(0xA9), byte(0xC3), tokenizer.token_id("a").unwrap(), byte(0xE5), byte(0x8F)];
     assert_eq!(streamed(&tokenizer, &ids, false).concat(), "é\u{FFFD}a\u{FFFD}\u{FFFD}");
     assert_eq!(tokenizer.decode(&ids, true).unwrap(), "\u{FFFD}\u{FFFD}\u{FFFD}a\u{FFFD}\u{FFFD}");
+}
+
+/// Gemma 4's files list the merges of BPE over characters, whose spaces are visible: as Gemma's tokenizer.json is.
+#[test]
+fn gemma_4s_metadata_encodes_as_its_tokenizer_json() {
+    let json: Value = serde_json::from_slice(&bytes("tokenizer/gemma/tokenizer.json")).unwrap();
+    let vocabulary = json["model"]["vocab"].as_object().unwrap();
+    let added = json["added_tokens"].as_array().unwrap();
+    let mut tokens: Vec<(u64, &str)> = vocabulary.iter().map(|(token, id)| (id.as_u64().unwrap(), token.as_str())).collect();
+    let of_added = added.iter().map(|token| (token["id"].as_u64().unwrap(), token["content"].as_str().unwrap()));
+    tokens.extend(of_added.filter(|(_, text)| !vocabulary.contains_key(*text)));
+    tokens.sort_unstable();
+    let kind = |text: &str| match added.iter().find(|token| token["content"] == text) {
+        _ if json["model"]["unk_token"] == text => 2,
+        Some(token) => {
+            if token["special"] == true {
+                3
+            } else {
+                4
+            }
+        }
+        None if text.starts_with("<0x") => 6,
+        None => 1,
+    };
+    let kinds: Vec<u8> = tokens.iter().flat_map(|(_, text)| i32::to_le_bytes(kind(text))).collect();
+    let merges: Vec<String> =
+        json["model"]["merges"].as_array().unwrap().iter().map(|pair| format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap())).collect();
+    let id = |text: &str| tokens.iter().position(|(_, token)| *token == text).unwrap() as u32;
+    let never = id("<pad>");
+    let file = Gguf::default()
+        .text("general.architecture", "gemma4")
+        .text("tokenizer.ggml.model", "gemma4")
+        .pair("tokenizer.ggml.tokens", ARRAY, &strings(&tokens.iter().map(|(_, text)| *text).collect::<Vec<_>>()))
+        .pair("tokenizer.ggml.token_type", ARRAY, &array(5, tokens.len() as u64, &kinds))
+        .pair("tokenizer.ggml.merges", ARRAY, &strings(&merges.iter().map(String::as_str).collect::<Vec<_>>()))
+        .pair("tokenizer.ggml.suppress_tokens", ARRAY, &array(5, 1, &never.to_le_bytes()))
+        .u32("tokenizer.ggml.bos_token_id", id("<bos>"))
+        .u32("tokenizer.ggml.eos_token_id", id("<eos>"));
+    let tokenizer = open_small(file).unwrap();
+    assert_eq!(tokenizer.suppressed_ids(), [never]);
+    for case in json_lines("tokenizer/gemma/cases.jsonl") {
+        let text = case["text"].as_str().unwrap();
+        assert_eq!(tokenizer.encode(text, case["add_special_tokens"].as_bool().unwrap()).unwrap(), ids(&case), "{text:?}");
+        assert_eq!(tokenizer.decode(&ids(&case), false).unwrap(), case["decoded"].as_str().unwrap());
+    }
 }
 
 /// A small SentencePiece vocabulary in GGUF metadata.

@@ -71,3 +71,23 @@ fn a_forced_variant_is_not_tuned_away() {
         assert!(row.variant.ends_with("-wg") && row.reason.contains("forced"), "{row:?}");
     }
 }
+
+#[test]
+fn warming_up_leaves_a_conversation_as_it_is_and_ends_when_somebody_asks() {
+    let mut engine = load(&LoadOptions::default());
+    let first = run(&mut engine, &ask(12));
+    let more = Request { prompt: millrace::engine::Prompt::Tokens(first.tokens.clone()), ..ask(12) };
+    let mut other = load(&LoadOptions::default());
+    run(&mut other, &ask(12));
+    let before = engine.info().memory;
+    let started = std::time::Instant::now();
+    pollster::block_on(engine.warm(60.0, &Cancel::new())).unwrap();
+    assert!(started.elapsed().as_millis() >= 60, "the GPU was at work for as long as asked");
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let started = std::time::Instant::now();
+    pollster::block_on(engine.warm(60_000.0, &cancel)).unwrap();
+    assert!(started.elapsed().as_secs() < 10);
+    assert_eq!(engine.info().memory.total, before.total, "nothing is allocated for it");
+    assert_eq!(run(&mut engine, &more).tokens, run(&mut other, &more).tokens);
+}

@@ -42,12 +42,12 @@ test('the official client, over the engine’s fetch, says what the engine says'
       ),
     );
     const controller = new AbortController();
-    const cut = client.chat.completions
-      .create({ model, messages, max_tokens: 200 }, { signal: controller.signal })
-      .then(
-        () => 'answered',
-        (error: Error) => error.constructor.name,
-      );
+    // One after the other.
+    const long = { model, messages, n: 8, max_tokens: 200 };
+    const cut = client.chat.completions.create(long, { signal: controller.signal }).then(
+      () => 'answered',
+      (error: Error) => error.constructor.name,
+    );
     setTimeout(() => controller.abort(), 50);
     const again = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 8 });
     const names = (await client.models.list()).data.map(({ id }) => id);
@@ -656,7 +656,7 @@ test('reloaded without a network, page and model come from the browser', async (
   const answer = async () => {
     await page.waitForFunction(() => 'failure' in globalThis);
     return page.evaluate(async (model) => {
-      const engine = await Engine.load({ model, lane: 'exact' });
+      const engine = await Engine.load({ model, device: 'gpu', lane: 'exact' });
       const { text } = await engine.generate({ tokens: [57, 56] }, { maxTokens: 8, temperature: 0, ignoreEos: true });
       const { storage } = engine.info;
       engine.dispose();

@@ -24,7 +24,7 @@ interface Outcome {
   tokens?: number[];
   cached?: number;
   storage?: { kind: string; cached: boolean };
-  adapter?: { name: string; software: boolean };
+  adapter?: { name: string; software: boolean; instead?: string };
   error?: { code: string; message: string; ours: boolean };
   stored?: { url: string; complete: boolean; bytes: number }[];
   bad?: unknown[];
@@ -86,7 +86,10 @@ const test = base.extend<{ cache: string; server: Faulty }>({
 for (const name of PROGRAMS)
   test.describe(name, () => {
     let start: Start;
-    let ask: (asked: object, more?: { cwd?: string; env?: Record<string, string> }) => Promise<Outcome>;
+    let ask: (
+      asked: { load?: object; [name: string]: unknown },
+      more?: { cwd?: string; env?: Record<string, string> },
+    ) => Promise<Outcome>;
 
     test.beforeEach(async ({ cache }) => {
       const program = programOf(name);
@@ -106,8 +109,10 @@ for (const name of PROGRAMS)
           child.on('error', fail);
           child.on('close', (code) => done({ code, out, err }));
         });
-      ask = async (asked, more = {}) => {
-        const { code, out, err } = await start(['runtime.mjs', JSON.stringify({ prompt, ...asked })], more);
+      // A software GPU stands in for a GPU, unless a test says something else.
+      ask = async ({ load, ...asked }, more = {}) => {
+        const said = { prompt, ...asked, load: { device: 'gpu', ...load } };
+        const { code, out, err } = await start(['runtime.mjs', JSON.stringify(said)], more);
         expect(code, err).toBe(0);
         return JSON.parse(out.trim().split('\n').at(-1)!) as Outcome;
       };
@@ -115,7 +120,7 @@ for (const name of PROGRAMS)
 
     test('the example answers from a file, and says what is wrong', async () => {
       const { code, out, err } = await start(['chat.mjs', join(root, 'www', 'models', 'box.gguf')]);
-      expect(err).toBe('');
+      expect(err).toMatch(/^millrace: the model runs on the CPU, because .* is a GPU in software/);
       expect(out).toContain('42');
       expect(code).toBe(0);
       const missing = await start(['chat.mjs', 'nothing.gguf']);
@@ -167,17 +172,28 @@ for (const name of PROGRAMS)
     });
   });
 
-test('without WebGPU the error says how to get it', async ({ cache }) => {
+test('without WebGPU the CPU answers; where only a GPU will do the error says how to get it', async ({ cache }) => {
   copyFileSync(join(root, 'tests', 'package', 'runtime.mjs'), join(consumer, 'runtime.mjs'));
-  const child = spawn(process.execPath, ['runtime.mjs', JSON.stringify({ model: MODEL, prompt })], {
-    cwd: consumer,
-    env: { ...process.env, XDG_CACHE_HOME: cache },
+  let said = '';
+  const ask = async (load: object): Promise<Outcome> => {
+    const child = spawn(process.execPath, ['runtime.mjs', JSON.stringify({ model: MODEL, prompt, load })], {
+      cwd: consumer,
+      env: { ...process.env, XDG_CACHE_HOME: cache },
+    });
+    let out = '';
+    child.stdout.on('data', (text) => (out += text));
+    child.stderr.on('data', (text) => (said += text));
+    await new Promise((done) => child.on('close', done));
+    return JSON.parse(out.trim().split('\n').at(-1)!) as Outcome;
+  };
+  expect(await ask({})).toMatchObject({
+    supported: true,
+    tokens: greedy,
+    adapter: { name: expect.stringMatching(/^CPU/), instead: 'there is no WebGPU here' },
   });
-  let out = '';
-  child.stdout.on('data', (text) => (out += text));
-  await new Promise((done) => child.on('close', done));
-  const outcome = JSON.parse(out.trim().split('\n').at(-1)!) as Outcome;
-  expect(outcome.supported).toBe(false);
-  expect(outcome.error).toMatchObject({ code: 'NO_WEBGPU', ours: true });
-  expect(outcome.error!.message).toContain('npm install webgpu');
+  expect(said).toMatch(/the model runs on the CPU, because there is no WebGPU here/);
+  expect(said).toContain('npm install webgpu');
+  const { error } = await ask({ device: 'gpu' });
+  expect(error).toMatchObject({ code: 'NO_WEBGPU', ours: true });
+  expect(error!.message).toContain('npm install webgpu');
 });

@@ -1,5 +1,5 @@
 // The bench page: what this browser makes of a model or of a model's shape. Parameters as in DESIGN: model, shape, quant, prompt, gen, runs, lane,
-// report; also kv, context, chunk, adapter, profile=1, kernels=1, secondTurn=1, grammar=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT
+// report; also kv, context, chunk, adapter, profile=1, kernels=1, secondTurn=1, idle=1, grammar=1, quality=POSITIONS, tune=0, subgroups=0 and kernel=OP=VARIANT
 // (several). With any of them it begins at once; without, it waits for its form. The whole report is POSTed to `report`, where that is given.
 import type { BenchProgress, BenchReport, KernelBenchRow, QualityReport } from 'millrace/wasm';
 import { about, compare, differences, FIGURES, n, qualityTable, table, title, toMarkdown } from './bench/figures.ts';

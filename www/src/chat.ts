@@ -1,15 +1,15 @@
 // The chat page: composer, conversation, keyboard. Loading is in chat/loader.ts and chat/stage.ts.
-import { type Message, MillraceError, type Run, type RunEvent } from 'millrace';
+import { type GenerateResult, type Message, MillraceError, type Run, type RunEvent } from 'millrace';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
-import { setUpDrop } from './chat/drop.ts';
-import { firstModel, isFatal, Loader, type Model } from './chat/loader.ts';
+import { firstModel, fromFiles, Loader, type Model } from './chat/loader.ts';
 import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
 import * as stage from './chat/stage.ts';
 import * as transcript from './chat/transcript.ts';
 import { get } from './shared/dom.ts';
-import { explain } from './shared/explain.ts';
+import { setUpDrop } from './shared/drop.ts';
+import { explain, isFatal } from './shared/explain.ts';
 import { bytes, define, rate, seconds } from './shared/format.ts';
 import { BOX } from './shared/model_name.ts';
 import './shared/offline.ts';
@@ -53,7 +53,10 @@ const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
 settings.setUp(() => load(loader.state.model));
 stage.setUp(loader, openPicker);
 get('open-models').addEventListener('click', openPicker);
-setUpDrop(load);
+setUpDrop((files) => {
+  get<HTMLDialogElement>('models').close();
+  load(fromFiles(files));
+});
 transcript.setUp({ onEdit: askAgain, onRegenerate: regenerate });
 sidebar.setUp({
   current: () => conversation,
@@ -71,6 +74,8 @@ get<HTMLFormElement>('composer').addEventListener('submit', (event) => {
   ask(prompt.value);
 });
 prompt.addEventListener('input', fitPrompt);
+// Whoever types is about to ask: the first tokens should not wait for a GPU that has lowered its clock.
+for (const event of ['focus', 'input']) prompt.addEventListener(event, () => loader.engine?.warm());
 prompt.addEventListener('keydown', (event) => {
   // While an input method composes, Enter chooses a character.
   if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
@@ -228,13 +233,16 @@ async function answer(): Promise<void> {
     const { results, finish_reason, text } = await run;
     const result = results.at(-1)!;
     const { timings, prompt_tokens } = result;
+    const sum = (of: (result: GenerateResult) => number) => results.reduce((all, result) => all + of(result), 0);
     const figures: Figures = {
       model: loader.state.model.name,
-      tokens: results.reduce((sum, { tokens }) => sum + tokens.length, 0),
+      tokens: sum(({ tokens }) => tokens.length),
       prompt_tokens,
       decode_tok_s: timings.decode_tok_s,
       ttft_ms: results[0]!.timings.ttft_ms,
       finish_reason,
+      drafted: sum((result) => result.drafted_tokens),
+      accepted: sum((result) => result.accepted_tokens),
       ...(result.grammar ? { grammar: result.grammar } : {}),
     };
     if (!mine.dropped) {
@@ -380,9 +388,9 @@ function showFacts(): void {
   if (info) {
     if (live?.used)
       facts.push(['Context', `${live.used.toLocaleString('en')} of ${info.context.toLocaleString('en')}`]);
-    facts.push(['GPU memory', bytes(info.memory.total)]);
+    facts.push(['Memory', bytes(info.memory.total)]);
     if (stored !== null) facts.push(['Stored', bytes(stored)]);
-    facts.push(['GPU', info.adapter.name || info.adapter.vendor]);
+    facts.push(['Runs on', info.adapter.name || info.adapter.vendor]);
   }
   get('warnings').textContent = info?.warnings.join(' ') ?? '';
   define(get('facts'), facts);

@@ -12,8 +12,8 @@ from ..shapes import Shape
 
 NAME = "llama"
 ARCH = MODEL_ARCH.LLAMA
-# Deep ones are for families whose layers differ.
-SHAPES = tuple(name for name, shape in ALL_SHAPES.items() if shape.layers <= 2)
+# Deep ones, and those of the narrowest model and the widest heads, are for families whose layers differ.
+SHAPES = tuple(name for name, shape in ALL_SHAPES.items() if shape.layers <= 2 and shape.d >= 64 and shape.e <= 128)
 # Those without what only Llama has.
 PLAIN = tuple(name for name in SHAPES if "llama3" not in name and not ALL_SHAPES[name].biases)
 # Those whose heads are together as wide as the model: many configurations cannot say otherwise.

@@ -69,6 +69,10 @@ impl Bench {
             report.gen_tokens,
             report.runs.len()
         );
+        let drafts = report.runs.iter().fold((0, 0), |(right, all), run| (right + run.accepted, all + run.drafted));
+        if drafts.1 > 0 {
+            println!("drafts       {} of {} right", drafts.0, drafts.1);
+        }
         println!("prefill      {:.1} tok/s; first token after {:.1} ms", report.prefill_tok_s, report.ttft_ms);
         println!("latency      P50 {:.3}, P95 {:.3} ms a token; recording {:.1} us a token", report.latency_ms[0], report.latency_ms[1], report.record_us);
         println!(
@@ -93,11 +97,21 @@ impl Bench {
             tables::prefill(&report.prefill_profile);
             tables::few_rows(&report.few_rows);
         }
+        for step in &report.step_rows {
+            println!("step         {} rows {:.4} ms", step.rows, step.ms);
+        }
+        for company in &report.company {
+            println!("together     {} answers: {:.1} tok/s, {:.2} times one alone", company.answers, company.tok_s, company.times);
+        }
         for turn in &report.second_turn {
             println!(
                 "second turn  first token after {:.1} ms: {} tokens after a first prompt of {}, {} of them not read again",
                 turn.ttft_ms, turn.tokens, turn.after, turn.cached
             );
+        }
+        if let Some(idle) = &report.idle {
+            let [cold, warmed] = [idle.cold, idle.warmed].map(|(speed, first)| format!("{speed:.1} tok/s, first token after {first:.1} ms"));
+            println!("after a rest {cold}; warmed up {warmed}");
         }
         if let Some(forced) = &report.forced {
             println!(

@@ -1,11 +1,12 @@
 //! Options, and what each command does with them.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
 use clap::{Args, Parser, Subcommand};
+use millrace::base::options::{Options as _, Scaled};
 use millrace::base::{Cancel, Phase, Progress};
 use millrace::convert;
 use millrace::engine::{Engine, Event, Generation, LoadOptions, Prompt, Request};
@@ -13,7 +14,8 @@ use millrace::native;
 use millrace::native::grammar::InProcess;
 use millrace::native::tuning::write_tuning;
 use millrace::plan::tuning::Tuning;
-use millrace::source::ModelSpec;
+use millrace::source::disk::open_adapter;
+use millrace::source::{Files, ModelSpec};
 use millrace::text::calls::{self, Part};
 use millrace::weights::Recipe;
 use millrace::{Error, Result};
@@ -21,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::bisect::Bisect;
+use crate::embed::{Embed, Rerank};
 use crate::options::Flags;
 use crate::tables;
 
@@ -36,6 +39,10 @@ pub struct Cli {
 enum Command {
     /// Continue a text or answer a message.
     Generate(Box<Generate>),
+    /// Make embeddings of texts: vectors whose products say how near texts are.
+    Embed(Box<Embed>),
+    /// Judge how well documents answer a question, the best first.
+    Rerank(Box<Rerank>),
     /// Print what a model is and how it would run.
     Inspect(Box<Inspect>),
     /// Turn a GGUF file or a folder with safetensors into shards that load as a copy (docs/FORMAT.md).
@@ -47,10 +54,10 @@ enum Command {
 }
 
 #[derive(Args)]
-struct Load {
+pub struct Load {
     /// builtin, or a .gguf file, a folder with safetensors, or a URL of either.
     #[arg(long, default_value = "builtin")]
-    model: String,
+    pub model: String,
     /// A tokenizer.json for a .gguf file whose way of cutting texts is not known here, or is wrong.
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
@@ -77,6 +84,9 @@ struct Generate {
     /// A file with a list of tools, as OpenAI's clients give them: calls of them are told apart from the text.
     #[arg(long, value_name = "FILE.json")]
     tools: Option<PathBuf>,
+    /// A LoRA adapter to answer with: a folder that PEFT has saved, or a .gguf file; =SCALE behind it multiplies what it adds.
+    #[arg(long, value_name = "PATH[=SCALE]")]
+    lora: Option<String>,
     /// A file with a JSON Schema that the answer has to satisfy.
     #[arg(long, value_name = "FILE.json")]
     schema: Option<PathBuf>,
@@ -140,6 +150,8 @@ pub fn usage(e: &clap::Error) -> Error {
 pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Generate(args) => generate(*args).await,
+        Command::Embed(args) => args.run().await,
+        Command::Rerank(args) => args.run().await,
         Command::Inspect(args) => inspect(*args).await,
         Command::Convert(args) => convert(args).await,
         Command::Bench(args) => args.run().await,
@@ -153,7 +165,7 @@ impl Load {
         Ok(LoadOptions { tokenizer_json: self.tokenizer.as_ref().map(read).transpose()?, ..self.how.options() })
     }
 
-    async fn engine(&self, model: &str) -> Result<Engine> {
+    pub async fn engine(&self, model: &str) -> Result<Engine> {
         let options = self.options()?;
         let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
@@ -244,12 +256,25 @@ fn request(args: &Generate) -> Result<Request> {
     Ok(Request { prompt, tools, schema, logits: args.logits.is_some(), ..asked })
 }
 
+/// The files that `PATH[=SCALE]` names, and the scale.
+fn adapter(text: &str) -> Result<(Files, Scaled)> {
+    let scaled = text.rsplit_once('=').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
+    let (path, scale) = scaled.unwrap_or((text, 1.0));
+    Ok((open_adapter(Path::new(path))?, Scaled { name: path.to_owned(), scale }))
+}
+
 async fn generate(args: Generate) -> Result<()> {
     if args.headed {
         return Err(Error::bad_option("--headed shows the browser; it goes with npm run generate"));
     }
-    let request = request(&args)?;
+    let mut request = request(&args)?;
+    let adapter = args.lora.as_deref().map(adapter).transpose()?;
+    request.adapter = adapter.as_ref().map(|(_, scaled)| scaled.clone());
+    request.check()?;
     let mut engine = args.load.engine(&args.load.model).await?;
+    if let Some((files, scaled)) = adapter {
+        engine.load_adapter(&scaled.name, &files, &Cancel::new()).await?;
+    }
     engine.compile_with(Rc::new(InProcess));
     let mut out = std::io::stdout();
     let mut broken = None;
@@ -448,6 +473,7 @@ async fn inspect(args: Inspect) -> Result<()> {
         info.adapter.subgroup
     ));
     lines.push(format!("lane         {}", info.lane.name()));
+    lines.extend(info.lane_choice.as_ref().map(|choice| format!("             {}", choice.reason)));
     lines.push(format!(
         "GPU memory   weights {:.1}, cache {:.1} at first and {:.1} once the context is full, activations {:.1}, in all {:.1} MiB at most",
         mib(info.memory.weights),

@@ -3,6 +3,7 @@
 mod bench;
 mod bisect;
 mod cli;
+mod embed;
 mod options;
 mod tables;
 

@@ -4,6 +4,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use millrace::base::options::{Flag, Given, Kind, Options, Row};
 use millrace::engine::LoadOptions;
+use millrace::gpu::DeviceChoice;
 use millrace::native::tuning::read_tuning;
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ pub struct Flags<T>(pub T);
 impl Flags<LoadOptions> {
     /// What the engine gets: with what was found out about this GPU before.
     pub fn options(&self) -> LoadOptions {
-        LoadOptions { tuning: read_tuning(), ..self.0.clone() }
+        LoadOptions { tuning: read_tuning(), device: self.0.device.or(Some(DeviceChoice::Auto)), ..self.0.clone() }
     }
 }
 

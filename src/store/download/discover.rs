@@ -6,7 +6,7 @@ use super::live::Hand;
 use super::{Download, Report, Target};
 use crate::base::{Event, check_name};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Manifest;
+use crate::format::{Manifest, module_folders};
 use crate::source::spec::{names, remote_parts};
 use crate::source::transport::{Reply, Request};
 use crate::source::{ByteSource, Remote, Weights};
@@ -28,7 +28,7 @@ struct Folder<'a> {
 
 impl Folder<'_> {
     fn url(&self, name: &str) -> String {
-        format!("{}{name}{}", self.base, self.query)
+        format!("{}{}{}", self.base, names::place(name), self.query)
     }
 }
 
@@ -85,6 +85,7 @@ impl Download {
                     other => drop(other.map_err(|e| missing(e, folder))?),
                 }
             }
+            self.modules(folder, report).await?;
         }
         let one = |name: &str| vec![Large { name: name.to_owned(), url: folder.url(name), known: None }];
         match weights {
@@ -96,6 +97,25 @@ impl Download {
                 other => other,
             },
         }
+    }
+
+    /// What makes a folder one of sentence-transformers, if it is.
+    async fn modules(&self, folder: &Folder<'_>, report: Report<'_>) -> Result<()> {
+        let optional = async |name: &str| match self.small(&folder.url(name), name, report).await {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        };
+        let Some(modules) = optional(names::MODULES).await? else { return Ok(()) };
+        optional(names::SENTENCE_CONFIG).await?;
+        optional(names::SENTENCE_LENGTH).await?;
+        for (kind, path) in module_folders(&modules)?.into_iter().filter(|(_, path)| !path.is_empty()) {
+            optional(&names::of_module(&path, names::CONFIG)).await?;
+            if kind == names::DENSE {
+                let name = names::of_module(&path, names::WEIGHTS);
+                self.large(vec![Large { url: folder.url(&name), name, known: None }], report).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn indexed(&self, folder: &Folder<'_>, report: Report<'_>) -> Result<()> {

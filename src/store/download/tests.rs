@@ -379,7 +379,7 @@ fn files_that_are_there_are_asked_whether_they_are_still_the_same() {
     for changed in [false, true] {
         let store = Memory::store();
         let first = table(&folder());
-        first.faults.replace([vec![Fault::Fine; 9], vec![Fault::Abort(0)]].concat().into());
+        first.faults.replace([vec![Fault::Fine; 10], vec![Fault::Abort(0)]].concat().into());
         assert_eq!(get_with(&store, &first, "", options(1)).err().unwrap().kind(), ErrorKind::Aborted);
         let mut files = folder();
         if changed {
@@ -449,6 +449,24 @@ fn a_folder_with_an_index() {
     for (name, bytes) in folder() {
         assert_eq!(content(&files, name), bytes, "{name}");
     }
+}
+
+/// As sentence-transformers has it: the configurations of modules lie in folders, which names here do not have.
+#[test]
+fn a_folder_with_modules() {
+    let modules =
+        br#"[{"path":"","type":"a.Transformer"},{"path":"1_Pooling","type":"a.Pooling"},{"path":"2_Dense","type":"a.Dense"},{"path":"3_Normalize","type":"a.Normalize"}]"#;
+    let dense = ("2_Dense/model.safetensors", bytes(5, 70_000));
+    let more = [(names::MODULES, modules.to_vec()), (names::SENTENCE_CONFIG, b"{}".to_vec()), ("1_Pooling/config.json", bytes(4, 300)), dense];
+    let (store, table) = (Memory::store(), table(&[folder(), more.to_vec()].concat()));
+    let (files, _) = get(&store, &table, "").unwrap();
+    assert_eq!(content(&files, "1_Pooling_config.json"), bytes(4, 300));
+    assert_eq!(content(&files, "2_Dense_model.safetensors"), bytes(5, 70_000));
+    assert!(files.contains_key(names::SENTENCE_CONFIG) && !files.contains_key("3_Normalize_config.json"));
+    // Names that lead elsewhere are refused.
+    let astray = br#"[{"path":"../x","type":"a.Pooling"}]"#;
+    let table = self::table(&[folder(), vec![(names::MODULES, astray.to_vec())]].concat());
+    assert_eq!(get(&Memory::store(), &table, "").err().unwrap().kind(), ErrorKind::BadModel);
 }
 
 #[test]

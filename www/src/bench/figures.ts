@@ -87,6 +87,11 @@ function details(r: BenchReport): Map<string, string> {
       `Second turn after ${turn.after.toLocaleString('en')}`,
       `first token after ${n(turn.ttft_ms)} ms; ${turn.tokens} tokens, ${turn.cached} not read again`,
     );
+  if (r.idle)
+    add(
+      'After a rest',
+      `${n(r.idle.cold[0])} tok/s, first token after ${n(r.idle.cold[1])} ms; warmed up ${n(r.idle.warmed[0])} tok/s, ${n(r.idle.warmed[1])} ms`,
+    );
   if (r.forced)
     add(
       'Forced into a schema',

@@ -73,7 +73,8 @@ export function show(address: URLSearchParams): void {
     const shape = address.get('shape') ?? DEFAULTS.shape!;
     choose(what, `shape=${shape}`, shape);
   }
-  for (const name of ['quant', 'lane', 'kv']) choose(list(name), address.get(name) ?? DEFAULTS[name] ?? '');
+  for (const name of ['quant', 'lane', 'kv', 'speculate'])
+    choose(list(name), address.get(name) ?? DEFAULTS[name] ?? '');
   for (const name of [...NUMBERS, 'adapter']) input(name).value = address.get(name) ?? DEFAULTS[name] ?? '';
   for (const [name, [, value]] of Object.entries(SWITCHES))
     input(name).checked = (address.get(name) === value) === (value === '1');
@@ -87,6 +88,10 @@ export function show(address: URLSearchParams): void {
     'quality',
     'kernels',
     'secondTurn',
+    'rows',
+    'sampled',
+    'speculate',
+    'idle',
     'grammar',
     'tune',
     'subgroups',
@@ -106,6 +111,7 @@ export function address(): URLSearchParams {
   query.set('lane', list('lane').value);
   for (const name of ['context', 'chunk', 'kv', 'adapter', 'quality'])
     if (input(name).value) query.set(name, input(name).value.trim());
+  if (list('speculate').value !== DEFAULTS.speculate) query.set('speculate', list('speculate').value);
   for (const kernel of input('kernel')
     .value.split(/[\s,]+/)
     .filter(Boolean))

@@ -23,6 +23,9 @@ export interface Figures {
   prompt_tokens: number;
   decode_tok_s: number;
   ttft_ms: number;
+  /** Drafts that were verified, and those that were right; of older answers neither. */
+  drafted?: number;
+  accepted?: number;
   finish_reason: GenerateResult['finish_reason'] | 'rounds';
   /** What forced it. */
   grammar?: CompiledGrammar;

@@ -1,13 +1,5 @@
 // Which model is loaded, and how far: one at a time. What is to be downloaded is shown first, unless it is little.
-import {
-  DownloadControl,
-  Engine,
-  type LoadOptions,
-  type LoadPlan,
-  MillraceError,
-  type ModelFile,
-  type Progress,
-} from 'millrace';
+import { DownloadControl, Engine, type LoadOptions, type LoadPlan, type ModelFile, type Progress } from 'millrace';
 import { nameOf } from '../shared/known.ts';
 import { BOX } from '../shared/model_name.ts';
 
@@ -168,11 +160,4 @@ function remember(url: string): void {
   } catch {
     return;
   }
-}
-
-/** Whether an error means that the engine is gone. */
-export function isFatal(error: unknown): boolean {
-  return (
-    !(error instanceof MillraceError) || ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'].includes(error.code)
-  );
 }

@@ -127,8 +127,7 @@ function row({ url, name, about, size, badge, level }: Row): HTMLElement {
 }
 
 function aboutDevice({ gpu, software, memory, storage }: Device): string {
-  if (gpu === null) return 'This browser offers no GPU to this page: no model can run.';
-  const parts = [software ? `${gpu}, a GPU in software: slow` : gpu];
+  const parts = [gpu === null || software ? 'no GPU for this page, models run on the CPU' : gpu];
   if (memory) parts.push(`${Math.round(memory.bytes / 2 ** 30)} GB of memory${memory.more ? ' or more' : ''}`);
   if (storage !== null) parts.push(`${bytes(storage)} of storage free`);
   return `This machine: ${parts.join(', ')}.`;

@@ -15,7 +15,7 @@ const SAMPLING = [
   'presencePenalty',
   'frequencyPenalty',
 ] as const;
-const REMEMBERED = ['system', 'temperature', 'lane', 'kv', 'context', ...SAMPLING];
+const REMEMBERED = ['system', 'temperature', 'lane', 'kv', 'context', 'speculate', ...SAMPLING];
 
 /** The tools that can be switched on. */
 const TOOLS = ['calculator', 'date', 'timer', 'pages'] as const;
@@ -69,7 +69,10 @@ export function setContext(context: number | undefined): void {
 
 /** How to answer. `temperature`: where none is set. */
 export function generateOptions(temperature: number): Omit<GenerateOptions, 'tools'> {
-  const options: Omit<GenerateOptions, 'tools'> = { temperature: numeric('temperature') ?? temperature };
+  const options: Omit<GenerateOptions, 'tools'> = {
+    temperature: numeric('temperature') ?? temperature,
+    speculate: (field('speculate').value || 'off') as 'off' | 'auto',
+  };
   for (const name of SAMPLING) {
     const value = numeric(name);
     if (value !== undefined) options[name] = value;

@@ -409,10 +409,11 @@ export function say(text: string): void {
   announce.textContent = text;
 }
 
-function figuresText({ tokens, decode_tok_s, ttft_ms, finish_reason }: Figures): string {
+function figuresText({ tokens, decode_tok_s, ttft_ms, drafted, accepted, finish_reason }: Figures): string {
   const parts = [tokens === 1 ? '1 token' : `${tokens} tokens`];
   if (decode_tok_s > 0) parts.push(rate(decode_tok_s));
   if (ttft_ms > 0) parts.push(`first after ${seconds(ttft_ms)}`);
+  if (drafted) parts.push(`${accepted} of ${drafted} drafts right`);
   if (finish_reason === 'abort') parts.push('stopped');
   if (finish_reason === 'rounds') parts.push('the limit of rounds is reached');
   if (finish_reason === 'length') parts.push('cut at the limit of tokens');

@@ -99,6 +99,7 @@ const PHASES: Record<BenchProgress['phase'], string> = {
   'warm-up': 'Warming up',
   run: 'Measuring',
   'second-turn': 'Measuring second turns',
+  idle: 'Measuring answers after a rest',
   profile: 'Measuring kernels',
   kernels: 'Checking and measuring variants',
 };

@@ -62,3 +62,9 @@ export function explain(error: unknown, advice: Partial<Record<ErrorCode, string
   const message = (error as { message?: string } | null)?.message ?? String(error);
   return { title, message: sentence(message), advice: advice[code] ?? usual };
 }
+
+/** Whether an error means that the engine is gone. */
+export function isFatal(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code !== 'string' || ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'].includes(code);
+}

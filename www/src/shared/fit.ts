@@ -44,12 +44,11 @@ export function verdict(
   stored = 0,
 ): { level: 'good' | 'slow' | 'bad'; text: string } {
   const needed = (bytes + beside) / 1e9;
-  if (device.gpu === null) return { level: 'bad', text: 'needs WebGPU' };
   if (device.storage !== null && bytes - stored > device.storage)
     return { level: 'bad', text: `needs ${((bytes - stored - device.storage) / 1e9).toFixed(1)} GB more storage` };
   if (device.memory && !device.memory.more && needed * 1e9 > device.memory.bytes * 0.6)
     return { level: 'bad', text: `too large for ${Math.round(device.memory.bytes / 2 ** 30)} GB of memory` };
-  if (device.software) return { level: 'slow', text: 'slow without a GPU' };
+  if (device.gpu === null || device.software) return { level: 'slow', text: 'slow without a GPU' };
   // What a GPU has, no browser tells: integrated ones share the machine's memory.
   if (needed > 3.5) return { level: 'slow', text: `needs ${needed.toFixed(1)} GB on the GPU` };
   return { level: 'good', text: 'fits' };

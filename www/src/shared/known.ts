@@ -37,6 +37,14 @@ export const KNOWN: readonly KnownModel[] = [
     url: at('LiquidAI/LFM2.5-1.2B-Instruct-GGUF', 'LFM2.5-1.2B-Instruct-Q4_K_M.gguf'),
   },
   {
+    name: 'Gemma 4 E2B',
+    about: 'thinks, tools',
+    type: 'Q4_K_M',
+    bytes: 3110e6,
+    beside: 330e6,
+    url: at('unsloth/gemma-4-E2B-it-GGUF', 'gemma-4-E2B-it-Q4_K_M.gguf'),
+  },
+  {
     name: 'Gemma 3 270M',
     about: 'the smallest that chats',
     type: 'Q8_0',
@@ -62,7 +70,7 @@ export const KNOWN: readonly KnownModel[] = [
   },
   {
     name: 'Qwen 3 0.6B',
-    about: 'thinks before it answers',
+    about: 'thinks first',
     type: 'Q8_0',
     bytes: 639e6,
     beside: 510e6,
@@ -94,7 +102,7 @@ export const KNOWN: readonly KnownModel[] = [
   },
   {
     name: 'Qwen 3 1.7B',
-    about: 'thinks before it answers',
+    about: 'thinks first',
     type: 'Q8_0',
     bytes: 1834e6,
     beside: 520e6,
@@ -102,7 +110,7 @@ export const KNOWN: readonly KnownModel[] = [
   },
   {
     name: 'Llama 3.2 3B',
-    about: 'summaries, longer answers',
+    about: 'summaries',
     type: 'Q4_K_M',
     bytes: 2019e6,
     beside: 520e6,
@@ -142,7 +150,43 @@ export const KNOWN: readonly KnownModel[] = [
   },
 ];
 
+/** Models that embed, for searching documents. */
+export const EMBEDDERS: readonly KnownModel[] = [
+  {
+    name: 'all-MiniLM L6',
+    about: 'English, fast',
+    type: 'Q8_0',
+    bytes: 25e6,
+    beside: 30e6,
+    url: at('second-state/All-MiniLM-L6-v2-Embedding-GGUF', 'all-MiniLM-L6-v2-Q8_0.gguf'),
+  },
+  {
+    name: 'nomic-embed 1.5',
+    about: 'English',
+    type: 'Q8_0',
+    bytes: 146e6,
+    beside: 60e6,
+    url: at('nomic-ai/nomic-embed-text-v1.5-GGUF', 'nomic-embed-text-v1.5.Q8_0.gguf'),
+  },
+  {
+    name: 'EmbeddingGemma 300M',
+    about: 'many languages',
+    type: 'Q8_0',
+    bytes: 334e6,
+    beside: 80e6,
+    url: at('ggml-org/embeddinggemma-300M-GGUF', 'embeddinggemma-300M-Q8_0.gguf'),
+  },
+  {
+    name: 'Qwen 3 Embedding 0.6B',
+    about: 'many languages, the best of these',
+    type: 'Q8_0',
+    bytes: 639e6,
+    beside: 150e6,
+    url: at('Qwen/Qwen3-Embedding-0.6B-GGUF', 'Qwen3-Embedding-0.6B-Q8_0.gguf'),
+  },
+];
+
 /** The name of the model of an address. */
 export function nameOf(url: string): string {
-  return KNOWN.find((model) => model.url === url)?.name ?? modelName(url);
+  return [...KNOWN, ...EMBEDDERS].find((model) => model.url === url)?.name ?? modelName(url);
 }

@@ -1,5 +1,6 @@
-/** The model that comes with the pages. */
+/** The models that come with the pages: one that chats, one that embeds. */
 export const BOX = './models/box.gguf';
+export const EMBED_BOX = './models/embed.gguf';
 
 /** A short name for the model of an address: its file, or the folder of a manifest or of safetensors. */
 export function modelName(url: string): string {

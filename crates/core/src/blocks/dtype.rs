@@ -125,6 +125,8 @@ dtypes! {
     NVFP4 = 40, "NVFP4", 64, 36;
     /// 1 bit, one scale per 128 values.
     Q1_0 = 41, "Q1_0", 128, 18;
+    /// 2 bits, one scale per 64 values.
+    Q2_0 = 42, "Q2_0", 64, 18;
 }
 
 impl DType {
@@ -153,7 +155,7 @@ mod tests {
             assert_eq!(DType::from_ggml(dtype.ggml_id()), Some(dtype));
         }
         // 4 and 5 were Q4_2 and Q4_3; 31 to 33 and 36 to 38 were repacked layouts that never belonged in files.
-        for id in [4, 5, 31, 32, 33, 36, 37, 38, 42, u32::MAX] {
+        for id in [4, 5, 31, 32, 33, 36, 37, 38, 43, u32::MAX] {
             assert_eq!(DType::from_ggml(id), None);
         }
     }

@@ -37,6 +37,7 @@ pub fn quantize(kind: WeightType, values: &[f32], out: &mut Vec<u8>) -> Result<(
         WeightType::Q4K => each(values, out, q4_k),
         WeightType::Q5K => each(values, out, q5_k),
         WeightType::Q6K => each(values, out, q6_k),
+        _ => return Err(Error::internal(format!("nothing makes blocks of {}", kind.axis()))),
     }
     Ok(())
 }

@@ -2,17 +2,24 @@
 
 use half::f16;
 
-use super::decode::decode_block;
+use super::decode::{E2M1, decode_block};
 use super::{BLOCK, WeightType};
 use crate::error::{Error, Result};
 
-/// Repacked rows: words of `wq`, and for quantized types the 16-bit units of `ws`, the low half of a word first.
+/// Repacked rows: words of `wq`, and for quantized types the bytes of `ws`.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Packed {
     /// Quants or plain values, `blocks * WeightType::quant_words` words.
     pub wq: Vec<u32>,
-    /// What `ws` holds; empty for types without.
-    pub scales: Vec<u16>,
+    /// What `ws` holds, [`WeightType::scale_len`] bytes; empty for types without.
+    pub scales: Vec<u8>,
+}
+
+impl Packed {
+    /// What `ws` holds as the words that kernels read.
+    pub fn scale_words(&self) -> Vec<u32> {
+        self.scales.chunks(4).map(|some| some.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))).collect()
+    }
 }
 
 /// Repacks `rows` rows of `k` elements. `raw` must be exactly those rows in the checkpoint's own layout.
@@ -30,45 +37,91 @@ pub fn repack(kind: WeightType, raw: &[u8], rows: usize, k: usize) -> Result<Pac
         return Ok(Packed { wq, scales: Vec::new() });
     }
     let blocks = rows * kb;
-    let mut out = Packed { wq: vec![0; blocks * kind.quant_words()], scales: vec![0; kind.scale_halves(blocks as u64) as usize] };
+    let mut out = Packed { wq: vec![0; blocks * kind.quant_words()], scales: vec![0; kind.scale_len(blocks as u64) as usize] };
     let (wq, scales) = (&mut out.wq, &mut out.scales);
     match kind {
         WeightType::F32 | WeightType::F16 | WeightType::Bf16 => {}
-        WeightType::Q8_0 => each(raw, wq, scales, |block: &[u8; 34], words: &mut [u32; 8], scale: &mut [u16; 1]| {
-            *scale = [half_at(block, 0)];
+        WeightType::Q8_0 => each(raw, wq, scales, |block: &[u8; 34], words: &mut [u32; 8], scale: &mut [u8; 2]| {
+            *scale = [block[0], block[1]];
             *words = words_at(block, 2);
         }),
-        WeightType::Q4_0 => each(raw, wq, scales, |block: &[u8; 18], words: &mut [u32; 4], scale: &mut [u16; 1]| {
-            *scale = [half_at(block, 0)];
+        WeightType::Q4_0 => each(raw, wq, scales, |block: &[u8; 18], words: &mut [u32; 4], scale: &mut [u8; 2]| {
+            *scale = [block[0], block[1]];
             *words = words_at(block, 2);
         }),
-        WeightType::Q5_0 => each(raw, wq, scales, |block: &[u8; 22], words: &mut [u32; 4], scale: &mut [u16; 4]| {
+        WeightType::Mxfp4 => each(raw, wq, scales, |block: &[u8; 17], words: &mut [u32; 4], scale: &mut [u8; 1]| {
+            *scale = [block[0]];
+            *words = words_at(block, 1).map(|word| u32::from_le_bytes(word.to_le_bytes().map(|pair| FLOATS[usize::from(pair)])));
+        }),
+        WeightType::Q1_0 => each(raw, wq, scales, |block: &[u8; 18], words: &mut [u32; 4], scale: &mut [u8; 2]| {
+            *scale = [block[0], block[1]];
+            *words = words_at(block, 2).map(fifth_bits);
+        }),
+        WeightType::Q2_0 => each(raw, wq, scales, |block: &[u8; 18], words: &mut [u32; 4], scale: &mut [u8; 2]| {
+            *scale = [block[0], block[1]];
+            // A word has sixteen numbers, of which each two bits of a number's number are exchanged.
+            *words = words_at(block, 2).map(|word| swap(swap(word, 6, 0x00cc_00cc), 12, 0x0000_f0f0));
+        }),
+        WeightType::Q4_1 => each(raw, wq, scales, |block: &[u8; 20], words: &mut [u32; 4], scale: &mut [u8; 4]| {
+            scale.copy_from_slice(&block[..4]);
+            *words = words_at(block, 4);
+        }),
+        WeightType::Q5_1 => each(raw, wq, scales, |block: &[u8; 24], words: &mut [u32; 4], scale: &mut [u8; 8]| {
+            let [halves, bits] = words_at(block, 0);
+            *scale = bytes([halves, fifth_bits(bits)]);
+            *words = words_at(block, 8);
+        }),
+        WeightType::Q2K => each(raw, wq, scales, |group: &[u8; 84], words: &mut [u32; 16], scales: &mut [u8; 20]| {
+            high_pairs(&group[16..], words);
+            scales[..16].copy_from_slice(&group[..16]);
+            scales[16..].copy_from_slice(&group[80..]);
+        }),
+        WeightType::Iq4Nl => each(raw, wq, scales, |block: &[u8; 18], words: &mut [u32; 4], scale: &mut [u8; 2]| {
+            *scale = [block[0], block[1]];
+            *words = words_at(block, 2);
+        }),
+        WeightType::Iq4Xs => each(raw, wq, scales, |group: &[u8; 136], words: &mut [u32; 32], scales: &mut [u8; 8]| {
+            scales.copy_from_slice(&group[..8]);
+            *words = words_at(group, 8);
+        }),
+        WeightType::Q3K => each(raw, wq, scales, |group: &[u8; 110], words: &mut [u32; 24], scales: &mut [u8; 20]| {
+            let (pairs, bits) = words.split_at_mut(16);
+            high_pairs(&group[32..], pairs);
+            // Where the third bit is not set a number is 4 smaller.
+            bits.copy_from_slice(&turned_bits(words_at(group, 0)).map(|word| !word));
+            for (i, scale) in scales[..16].iter_mut().enumerate() {
+                let six = group[96 + i % 8] >> (i / 8 * 4) & 15 | (group[104 + i % 4] >> (i / 4 * 2) & 3) << 4;
+                *scale = six.wrapping_sub(32);
+            }
+            scales[16..].copy_from_slice(&f16_bits(half_at(group, 108)).to_le_bytes());
+        }),
+        WeightType::Q5_0 => each(raw, wq, scales, |block: &[u8; 22], words: &mut [u32; 4], scale: &mut [u8; 8]| {
             let [bits] = words_at(block, 2);
-            *scale = units([f16_bits(half_at(block, 0)), fifth_bits(bits)]);
+            *scale = bytes([f16_bits(half_at(block, 0)), fifth_bits(bits)]);
             *words = words_at(block, 6);
         }),
-        WeightType::Q4K => each(raw, wq, scales, |group: &[u8; 144], words: &mut [u32; 32], scales: &mut [u16; 8]| {
+        WeightType::Q4K => each(raw, wq, scales, |group: &[u8; 144], words: &mut [u32; 32], scales: &mut [u8; 16]| {
             *scales = scales_k(group);
             nibbles_k(words_at::<32>(group, 16), words);
         }),
-        WeightType::Q5K => each(raw, wq, scales, |group: &[u8; 176], words: &mut [u32; 40], scales: &mut [u16; 8]| {
+        WeightType::Q5K => each(raw, wq, scales, |group: &[u8; 176], words: &mut [u32; 40], scales: &mut [u8; 16]| {
             *scales = scales_k(group);
             let (nibbles, fifth) = words.split_at_mut(32);
             nibbles_k(words_at::<32>(group, 48), nibbles);
             // Bit b of byte e is the fifth bit of element e of block b.
             fifth.copy_from_slice(&turned_bits(words_at(group, 16)));
         }),
-        WeightType::Q6K => each(raw, wq, scales, |group: &[u8; 210], words: &mut [u32; 48], scales: &mut [u16; 10]| {
+        WeightType::Q6K => each(raw, wq, scales, |group: &[u8; 210], words: &mut [u32; 48], scales: &mut [u8; 20]| {
             six_bits(group, words);
             let [a, b, c, d] = words_at(group, 192);
-            *scales = units([a, b, c, d, f16_bits(half_at(group, 208))]);
+            *scales = bytes([a, b, c, d, f16_bits(half_at(group, 208))]);
         }),
     }
     Ok(out)
 }
 
-/// Repacks each block or group of `B` bytes into `W` words and `S` units of scales.
-fn each<const B: usize, const W: usize, const S: usize>(raw: &[u8], wq: &mut [u32], scales: &mut [u16], one: impl Fn(&[u8; B], &mut [u32; W], &mut [u16; S])) {
+/// Repacks each block or group of `B` bytes into `W` words and `S` bytes of scales.
+fn each<const B: usize, const W: usize, const S: usize>(raw: &[u8], wq: &mut [u32], scales: &mut [u8], one: impl Fn(&[u8; B], &mut [u32; W], &mut [u8; S])) {
     let (raw, wq, scales) = (raw.as_chunks().0, wq.as_chunks_mut().0, scales.as_chunks_mut().0);
     for ((block, words), scales) in raw.iter().zip(wq).zip(scales) {
         one(block, words, scales);
@@ -86,10 +139,33 @@ fn half_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Words as 16-bit units, the low half first.
-fn units<const W: usize, const S: usize>(words: [u32; W]) -> [u16; S] {
-    std::array::from_fn(|i| (words[i / 2] >> (i % 2 * 16)) as u16)
+/// Words as bytes.
+fn bytes<const W: usize, const S: usize>(words: [u32; W]) -> [u8; S] {
+    std::array::from_fn(|i| words[i / 4].to_le_bytes()[i % 4])
 }
+
+/// Twice the values of 4-bit floats, in the order of files.
+pub(super) const FLOATS_IN_FILES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Two nibbles that number 4-bit floats as files do, as [`E2M1`] numbers them. Files tell two zeros apart, which are the same number.
+const FLOATS: [u8; 256] = {
+    let mut numbers = [0; 16];
+    let (mut file, mut kernel) = (0, 0);
+    while file < 16 {
+        if E2M1[kernel] == FLOATS_IN_FILES[file] {
+            numbers[file] = kernel as u8;
+            (file, kernel) = (file + 1, 0);
+        } else {
+            kernel += 1;
+        }
+    }
+    let (mut pairs, mut i) = ([0; 256], 0);
+    while i < 256 {
+        pairs[i] = numbers[i % 16] | numbers[i / 16] << 4;
+        i += 1;
+    }
+    pairs
+};
 
 /// A half as the bits of the f32 of the same value.
 fn f16_bits(half: u16) -> u32 {
@@ -149,7 +225,7 @@ fn split_nibbles(bytes: &[u32; 8]) -> [u32; 8] {
 }
 
 /// d, dmin and the twelve bytes of 6-bit scales and mins, as shaders/common/scales_k.wgsl reads them.
-fn scales_k(bytes: &[u8]) -> [u16; 8] {
+fn scales_k(block: &[u8]) -> [u8; 16] {
     /// The low nibbles of four bytes, next to each other.
     fn nibbles(x: u32) -> u32 {
         let x = x & 0x0f0f_0f0f;
@@ -163,8 +239,8 @@ fn scales_k(bytes: &[u8]) -> [u16; 8] {
         (x | x >> 12) & 0xff
     }
     // Groups 0 to 3 have a byte each; those of 4 to 7 have their upper two bits above them.
-    let [halves, scales, mins, rest] = words_at(bytes, 0);
-    units([
+    let [halves, scales, mins, rest] = words_at(block, 0);
+    bytes([
         halves,
         nibbles(scales) | nibbles(rest) << 16,
         nibbles(mins) | nibbles(rest >> 4) << 16,
@@ -183,9 +259,15 @@ fn six_bits(bytes: &[u8; 210], out: &mut [u32; 48]) {
             quarters[8 + 4 * odd..][..4].copy_from_slice(&blocks[4..]);
         }
     }
-    for (h, quarters) in high.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+    high_pairs(&bytes[128..], high);
+}
+
+/// 64 bytes of pairs of bits of 256 numbers, in two halves, the four quarters of each in one byte: 16 words as shaders/common/weight_q6_k.wgsl reads
+/// them.
+fn high_pairs(bytes: &[u8], out: &mut [u32]) {
+    for (h, quarters) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         for n in 0..2 {
-            let turned = turned_pairs(words_at(bytes, 128 + 32 * h + 16 * n));
+            let turned = turned_pairs(words_at(bytes, 32 * h + 16 * n));
             for (quarter, word) in turned.into_iter().enumerate() {
                 quarters[2 * quarter + n] = word;
             }
@@ -206,10 +288,10 @@ fn turned_pairs([mut a, mut b, mut c, mut d]: [u32; 4]) -> [u32; 4] {
 pub fn unpack(kind: WeightType, packed: &Packed, rows: usize, k: usize) -> Result<Vec<f32>> {
     let kb = k.div_ceil(BLOCK);
     let blocks = rows * kb;
-    if !k.is_multiple_of(kind.group()) || packed.wq.len() != blocks * kind.quant_words() || packed.scales.len() != kind.scale_halves(blocks as u64) as usize {
+    if !k.is_multiple_of(kind.group()) || packed.wq.len() != blocks * kind.quant_words() || packed.scales.len() != kind.scale_len(blocks as u64) as usize {
         return Err(Error::internal(format!("unpacking {rows} rows of {k} elements from {} words of {}", packed.wq.len(), kind.axis())));
     }
-    let ws: Vec<u32> = packed.scales.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair.get(1).copied().unwrap_or(0)) << 16).collect();
+    let ws = packed.scale_words();
     let mut out = Vec::with_capacity(rows * k);
     for b in 0..blocks {
         let len = (k - b % kb * BLOCK).min(BLOCK);
@@ -220,21 +302,12 @@ pub fn unpack(kind: WeightType, packed: &Packed, rows: usize, k: usize) -> Resul
 
 /// Bytes of a row of `k` elements in the checkpoint. Quantized types need `k` to be a multiple of [`WeightType::group`].
 pub fn row_bytes(kind: WeightType, k: usize) -> Result<usize> {
-    let block = match kind {
-        WeightType::F32 => return Ok(k * 4),
-        WeightType::F16 | WeightType::Bf16 => return Ok(k * 2),
-        WeightType::Q8_0 => 34,
-        WeightType::Q4_0 => 18,
-        WeightType::Q5_0 => 22,
-        WeightType::Q4K => 144,
-        WeightType::Q5K => 176,
-        WeightType::Q6K => 210,
-    };
     let group = kind.group();
     if !k.is_multiple_of(group) {
         return Err(Error::bad_model(format!("a {} row of {k} elements is not a multiple of {group}", kind.axis())));
     }
-    Ok(k / group * block)
+    let dtype = kind.dtype();
+    Ok(k / dtype.block_len() as usize * dtype.block_bytes() as usize)
 }
 
 /// Little-endian values as words, zero-padded to `len` words.

@@ -1,0 +1,97 @@
+use super::Call;
+use super::sampling::{params, params_of};
+use crate::State;
+use crate::numbers::{AFTER_END, FEW_ROWS, NOT_A_NUMBER, SLICES};
+
+/// Most rows of a step.
+const ROWS: usize = FEW_ROWS as usize;
+/// Most of the text's last tokens that a place is compared with.
+const LOOKED_AT: usize = 4;
+
+/// Where in `text` what its end may go on as came before: the latest place with as many of its last tokens as can be, at least two; the place of
+/// the last of them.
+pub fn place(text: &[u32]) -> Option<usize> {
+    let end = text.len();
+    let same = |e: usize| (0..LOOKED_AT.min(e + 1)).take_while(|k| text[e - k] == text[end - 1 - k]).count();
+    let mut best = (1, 0);
+    for e in (1..end.saturating_sub(1)).rev() {
+        let same = same(e);
+        if same > best.0 {
+            best = (same, e);
+        }
+        if same == LOOKED_AT {
+            break;
+        }
+    }
+    (best.0 > 1).then_some(best.1)
+}
+
+/// tokens = (the token that is read next, what came after the place where the text's end stood before); rows = how many they are.
+pub fn draft(call: &Call) {
+    let mut state = call.state();
+    let text = call.read("text");
+    let pos = state.pos as usize;
+    let mut tokens = call.write("tokens");
+    tokens[0] = state.token;
+    state.rows = 1;
+    if let Some(place) = place(&text[..=pos]).filter(|_| call.u32("T") > 1) {
+        state.rows = call.u32("T").min(state.limit.saturating_sub(state.step).max(1));
+        for i in 1..state.rows as usize {
+            tokens[i] = text[place + 1 + (i - 1) % (pos - place)];
+        }
+    }
+    call.write("state")[..State::BYTES / 4].copy_from_slice(&state.words());
+}
+
+/// Takes the choices of a step's rows as long as each is the draft that the next row has read.
+pub fn run(call: &Call) {
+    let params = params(call);
+    let mut state = call.state();
+    let (mut accepted, mut text, mut tokens) = (call.write("accepted"), call.write("text"), call.write("tokens"));
+    let slot = &mut accepted[(state.turn % params.ring_len.max(1)) as usize * (ROWS + 1)..][..ROWS + 1];
+    state.turn = state.turn.wrapping_add(1);
+    slot[..ROWS].fill(AFTER_END);
+    slot[ROWS] = 0;
+    // The largest key; of equals the lowest id.
+    let best = |cand: &[[u32; 2]]| cand.iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |best| best[1]);
+    let rows = (state.rows as usize).min(ROWS);
+    let cand = call.view::<[u32; 2]>("cand");
+    let choices = cand.chunks_exact(SLICES as usize).take(rows).map(best);
+    if state.done == 0 && state.apart != 0 {
+        for (t, token) in choices.enumerate() {
+            if state.rests(t) {
+                continue;
+            }
+            let [position, _, left, _] = &mut state.each[t];
+            (*position, *left) = (*position + 1, *left - 1);
+            slot[t] = if token == AFTER_END { NOT_A_NUMBER } else { token };
+            if token == AFTER_END || params_of(call, t).stops(token) {
+                *left = 0;
+            }
+            if token != AFTER_END {
+                tokens[t] = token;
+            }
+        }
+        state.done = u32::from((0..rows).all(|t| state.rests(t)));
+    } else if state.done == 0 {
+        slot[ROWS] = rows as u32 - 1;
+        for (t, token) in choices.enumerate() {
+            if token == AFTER_END {
+                slot[t] = NOT_A_NUMBER;
+                state.done = 1;
+                break;
+            }
+            slot[t] = token;
+            (state.token, state.pos, state.step) = (token, state.pos + 1, state.step.wrapping_add(1));
+            if let Some(at) = text.get_mut(state.pos as usize) {
+                *at = token;
+            }
+            state.done = u32::from(state.step >= state.limit || params.stops(token));
+            if state.done == 1 || t + 1 == rows || tokens[t + 1] != token {
+                break;
+            }
+        }
+        state.rows = 1;
+    }
+    call.write("state")[..State::BYTES / 4].copy_from_slice(&state.words());
+}

@@ -1,0 +1,204 @@
+//! Linear attention with a state for each head: the gated delta rule and Mamba-2's.
+
+use super::Call;
+use super::activate::sigmoid;
+use super::conv::Conv;
+use crate::numbers::CHUNK;
+
+/// The heads' sizes, and where their parts are among the channels.
+struct Heads {
+    heads: usize,
+    key_heads: usize,
+    each: usize,
+    key: usize,
+    value: usize,
+    q: usize,
+    k: usize,
+    v: usize,
+    delta: bool,
+}
+
+impl Heads {
+    fn of(call: &Call) -> Self {
+        Self {
+            heads: call.usize("HEADS"),
+            key_heads: call.usize("KEY_HEADS"),
+            each: call.usize("KEYS_EACH"),
+            key: call.usize("KEY"),
+            value: call.given("VALUE"),
+            q: call.usize("Q_AT"),
+            k: call.usize("K_AT"),
+            v: call.given("V_AT"),
+            delta: call.u32("DELTA") == 1,
+        }
+    }
+
+    /// Where a head's query, key and value begin.
+    fn at(&self, head: usize) -> [usize; 3] {
+        let shared = head / self.each % self.key_heads * self.key;
+        [self.q + shared, self.k + shared, self.v + head * self.value]
+    }
+}
+
+/// (g, s) of a head in a row.
+fn gates(call: &Call, row: usize, head: usize) -> [f64; 2] {
+    let (gates, heads, n) = (call.view::<f32>("gates"), call.view::<f32>("heads"), call.usize("HEADS"));
+    let a = f64::from(heads[head]);
+    let a = if call.u32("A_LOG") == 1 { -a.exp() } else { a };
+    let of = |at: &str| f64::from(gates[row * call.usize("GATES") + call.usize(at) + head]);
+    let step = (call.f64("STEPS") * of("A_AT") + f64::from(heads[n + head])).exp().ln_1p();
+    [a * step, if call.u32("DELTA") == 1 { sigmoid(of("B_AT")) } else { step }]
+}
+
+/// A channel's convolution in a row, and SiLU of it.
+fn convolved(call: &Call, conv: &Conv, kept: &[f32], row: usize, channel: usize) -> f64 {
+    let (x, cw) = (call.view::<f32>("x"), call.view::<f32>("cw"));
+    let (stride, first) = (call.usize("STRIDE"), call.usize("CONV_AT"));
+    let bias = if call.u32("BIAS") == 1 { f64::from(cw[call.usize("CHANNELS") * call.usize("TAPS") + channel]) } else { 0.0 };
+    let sum = bias + conv.sum(&cw, kept, row, channel, |row| f64::from(x[row * stride + first + channel]));
+    sum * sigmoid(sum)
+}
+
+fn unit(x: &mut [f64]) {
+    let r = (x.iter().map(|x| x * x).sum::<f64>() + 1e-6).sqrt().recip();
+    x.iter_mut().for_each(|x| *x *= r);
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// One row, from the projections to what a head gives.
+pub fn step(call: &Call) {
+    let (h, conv, slot) = (Heads::of(call), Conv::of(call), call.state().slot as usize);
+    let mut kept = call.view_mut::<f32>("conv");
+    let (mut s, mut y, of_heads) = (call.view_mut::<f32>("s"), call.view_mut::<f32>("y"), call.view::<f32>("heads"));
+    for head in 0..h.heads {
+        let read = |at: usize, n: usize| (at..at + n).map(|c| convolved(call, &conv, &kept, 0, c)).collect::<Vec<f64>>();
+        let [q, k, v] = h.at(head);
+        let (mut q, mut k, v) = (read(q, h.key), read(k, h.key), read(v, h.value));
+        if h.delta {
+            unit(&mut q);
+            unit(&mut k);
+        }
+        let [g, strength] = gates(call, 0, head);
+        for (column, v) in v.iter().enumerate() {
+            let s = &mut s[((slot * h.heads + head) * h.value + column) * h.key..][..h.key];
+            let mut wide: Vec<f64> = s.iter().map(|s| f64::from(*s) * g.exp()).collect();
+            let d = strength * (v - if h.delta { dot(&wide, &k) } else { 0.0 });
+            wide.iter_mut().zip(&k).for_each(|(s, k)| *s += d * k);
+            s.iter_mut().zip(&wide).for_each(|(s, wide)| *s = *wide as f32);
+            let direct = if h.delta { 0.0 } else { f64::from(of_heads[2 * h.heads + head]) * v };
+            y[head * h.value + column] = (call.f64("SCALE") * dot(&wide, &q) + direct) as f32;
+        }
+    }
+    let (x, first) = (call.view::<f32>("x"), call.usize("CONV_AT"));
+    (0..call.usize("CHANNELS")).for_each(|channel| conv.keep(&mut kept, 0, channel, x[first + channel]));
+}
+
+/// Every row's channels, queries and keys of length 1, and (g, s) of each head.
+pub fn conv(call: &Call) {
+    let (h, conv, channels) = (Heads::of(call), Conv::of(call), call.usize("CHANNELS"));
+    let kept = call.view::<f32>("conv");
+    let (mut y, mut strengths) = (call.view_mut::<f32>("y"), call.view_mut::<[f32; 2]>("strengths"));
+    for row in 0..call.state().rows.min(call.grid[1]) as usize {
+        let mut all: Vec<f64> = (0..channels).map(|c| convolved(call, &conv, &kept, row, c)).collect();
+        if h.delta {
+            for at in (0..h.key_heads).flat_map(|head| [h.q + head * h.key, h.k + head * h.key]) {
+                unit(&mut all[at..at + h.key]);
+            }
+        }
+        y[row * channels..][..channels].iter_mut().zip(&all).for_each(|(y, x)| *y = *x as f32);
+        for head in 0..h.heads {
+            strengths[row * h.heads + head] = gates(call, row, head).map(|x| x as f32);
+        }
+    }
+}
+
+const C: usize = CHUNK as usize;
+
+/// A head's rows of a chunk: queries, keys, (sum of g from the first row on, s), and how many there are.
+struct Rows {
+    q: Vec<Vec<f64>>,
+    k: Vec<Vec<f64>>,
+    v: Vec<Vec<f64>>,
+    sums: Vec<f64>,
+    strengths: Vec<f64>,
+}
+
+fn rows(call: &Call, h: &Heads, head: usize, chunk: usize) -> Rows {
+    let (x, strengths, channels) = (call.view::<f32>("x"), call.view::<[f32; 2]>("strengths"), call.usize("CHANNELS"));
+    let range = chunk * C..(call.state().rows as usize).min((chunk + 1) * C);
+    let [q, k, v] = h.at(head);
+    let read = |at: usize, n: usize| range.clone().map(|t| x[t * channels + at..][..n].iter().map(|x| f64::from(*x)).collect()).collect();
+    let of = |i: usize| range.clone().map(move |t| (t, i));
+    let gate = |(t, i): (usize, usize)| f64::from(strengths[t * h.heads + head][i]);
+    let sums = of(0).map(gate).scan(0.0, |sum, g| {
+        *sum += g;
+        Some(*sum)
+    });
+    Rows { q: read(q, h.key), k: read(k, h.key), v: read(v, h.value), sums: sums.collect(), strengths: of(1).map(gate).collect() }
+}
+
+/// (I + A)^-1 and M of each chunk and head.
+pub fn intra(call: &Call) {
+    let h = Heads::of(call);
+    let mut within = call.view_mut::<f32>("within");
+    for chunk in 0..(call.state().rows as usize).div_ceil(C).min(call.grid[1] as usize) {
+        for head in 0..h.heads {
+            let r = rows(call, &h, head, chunk);
+            let n = r.k.len();
+            let out = &mut within[(chunk * h.heads + head) * 2 * C * C..][..2 * C * C];
+            let (inverse, m) = out.split_at_mut(C * C);
+            m.fill(0.0);
+            for i in 0..n {
+                for j in 0..=i {
+                    m[i * C + j] = (call.f64("SCALE") * (r.sums[i] - r.sums[j]).exp() * dot(&r.q[i], &r.k[j])) as f32;
+                }
+            }
+            if !h.delta {
+                continue;
+            }
+            let mut wide = vec![0.0; C * C];
+            for i in 0..C {
+                for j in 0..=i {
+                    let a = |l: usize| if i < n { r.strengths[i] * (r.sums[i] - r.sums[l]).exp() * dot(&r.k[i], &r.k[l]) } else { 0.0 };
+                    wide[i * C + j] = f64::from(u8::from(i == j)) - (j..i).map(|l| a(l) * wide[l * C + j]).sum::<f64>();
+                }
+            }
+            inverse.iter_mut().zip(&wide).for_each(|(y, x)| *y = *x as f32);
+        }
+    }
+}
+
+/// Chunk after chunk.
+pub fn scan(call: &Call) {
+    let (h, slot) = (Heads::of(call), call.state().slot as usize);
+    let (within, of_heads) = (call.view::<f32>("within"), call.view::<f32>("heads"));
+    let (mut s, mut y) = (call.view_mut::<f32>("s"), call.view_mut::<f32>("y"));
+    for head in 0..h.heads {
+        let state = &mut s[(slot * h.heads + head) * h.value * h.key..][..h.value * h.key];
+        let mut columns: Vec<Vec<f64>> = state.chunks_exact(h.key).map(|column| column.iter().map(|s| f64::from(*s)).collect()).collect();
+        for chunk in 0..(call.state().rows as usize).div_ceil(C) {
+            let r = rows(call, &h, head, chunk);
+            let n = r.k.len();
+            let prepared = &within[(chunk * h.heads + head) * 2 * C * C..][..2 * C * C];
+            for (c, column) in columns.iter_mut().enumerate() {
+                let rest: Vec<f64> =
+                    (0..n).map(|i| r.strengths[i] * (r.v[i][c] - if h.delta { r.sums[i].exp() * dot(column, &r.k[i]) } else { 0.0 })).collect();
+                let times = |at: usize, i: usize, x: &[f64]| x.iter().enumerate().map(|(j, x)| f64::from(prepared[at + i * C + j]) * x).sum::<f64>();
+                let u: Vec<f64> = if h.delta { (0..n).map(|i| times(0, i, &rest)).collect() } else { rest };
+                for i in 0..n {
+                    let direct = if h.delta { 0.0 } else { f64::from(of_heads[2 * h.heads + head]) * r.v[i][c] };
+                    let sum = call.f64("SCALE") * r.sums[i].exp() * dot(column, &r.q[i]) + times(C * C, i, &u) + direct;
+                    y[((chunk * C + i) * h.heads + head) * h.value + c] = sum as f32;
+                }
+                let last = r.sums[n - 1];
+                column.iter_mut().enumerate().for_each(|(at, s)| {
+                    *s = last.exp() * *s + (0..n).map(|i| (last - r.sums[i]).exp() * u[i] * r.k[i][at]).sum::<f64>();
+                });
+            }
+        }
+        state.iter_mut().zip(columns.iter().flatten()).for_each(|(s, wide)| *s = *wide as f32);
+    }
+}

@@ -1,0 +1,3 @@
+//! Numbers that shaders and Rust share.
+
+include!(concat!(env!("OUT_DIR"), "/numbers.rs"));

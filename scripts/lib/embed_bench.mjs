@@ -1,0 +1,59 @@
+// npm run bench -- --embed: how many texts a second a model makes embeddings of.
+import { CodedError } from './headless.mjs';
+
+const TEXTS = [
+  [1024, 62],
+  [256, 126],
+  [1, 20],
+];
+
+/** Runs in the page: texts of so many frequent words of one token each, the same in every run. */
+async function measure({ model, lane, runs, texts: kinds }) {
+  try {
+    const { Engine } = await import('/pkg/index.js');
+    const engine = await Engine.load({ model, cache: false, ...(lane && { lane }) });
+    const words =
+      'time year people way day man life child world school state family student group country problem'.split(' ');
+    let seed = 1;
+    const word = () => {
+      seed = (seed * 1103515245 + 12345) % 2147483648;
+      return words[Math.floor((seed / 2147483648) * words.length)];
+    };
+    const rows = [];
+    for (const [count, length] of kinds) {
+      const texts = Array.from({ length: count }, () => Array.from({ length }, word).join(' '));
+      const times = [];
+      let tokens = 0;
+      // The first one also makes what the others find.
+      for (let run = 0; run <= runs; run += 1) {
+        const began = performance.now();
+        ({ tokens } = await engine.embed(texts));
+        if (run > 0) times.push(performance.now() - began);
+      }
+      rows.push({ texts: count, tokens, times });
+    }
+    return { value: { adapter: engine.info.adapter.name, lane: engine.info.lane, rows } };
+  } catch (error) {
+    return { failure: { code: error.code ?? 'INTERNAL', message: error.message } };
+  }
+}
+
+/** Measures on a blank page of the server. */
+export async function embedBench(page, options) {
+  const { value, failure } = await page.evaluate(measure, { ...options, texts: TEXTS });
+  if (failure) throw new CodedError(failure.code, failure.message);
+  for (const row of value.rows) {
+    row.median_ms = [...row.times].sort((a, b) => a - b)[Math.floor(row.times.length / 2)];
+    row.texts_s = (row.texts / row.median_ms) * 1000;
+    row.tok_s = (row.tokens / row.median_ms) * 1000;
+  }
+  return value;
+}
+
+export function printEmbed({ adapter, lane, rows }) {
+  process.stdout.write(`embeddings in lane ${lane} on ${adapter}, medians of ${rows[0].times.length}\n`);
+  for (const { texts, tokens, median_ms, texts_s, tok_s } of rows)
+    process.stdout.write(
+      `${texts} texts of ${Math.round(tokens / texts)} tokens: ${median_ms.toFixed(1)} ms, ${texts_s.toFixed(0)} texts/s, ${tok_s.toFixed(0)} tok/s\n`,
+    );
+}

@@ -1,0 +1,80 @@
+// y[t][f] = act(w[f] . x[t]) * (w[F + f] . x[t]) for up to {{ tile[1] }} rows of x: gates in the first F rows of w, up rows in the next F; 32 outputs of
+// each row a workgroup, whose blocks of w are read once for all of them.
+{% set most = tile[1] %}
+{% set half = rows // 2 %}
+{% include "common/state.wgsl" %}
+{% include "common/weight.wgsl" %}
+{% set through = "_memory" if reduce[:2] == "wg" else emulated | default("") %}
+{% include "common/lanes.wgsl" %}
+{% include "common/int8.wgsl" %}
+override KB: u32;     // blocks of a row, ceil(K / 32)
+override T: u32 = {{ most }}u;   // most rows of x
+override F: u32;      // outputs
+{% include "common/activations.wgsl" %}
+{% from "common/shuffles" ~ through ~ ".wgsl" import most as largest_of, sum with context %}
+@group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [T][ceil(F / 32)][8]
+@group(0) @binding(6) var<storage, read_write> ys: array<vec2<f32>>;   // [T][ceil(F / 32)]
+{% include "common/activation.wgsl" %}
+var<workgroup> outputs: array<vec4<f32>, {{ most * 8 }}>;   // [{{ most }}][8]
+
+@compute @workgroup_size({{ workgroup }})
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+    if (state.done != 0u) { return; }
+    let group = li / LANES;
+    let lane = li % LANES;
+    let first = (wid.x + wid.y * grid.x) * 32u;
+    if (first >= F) { return; }
+    let last = state.rows - 1u;
+{% for r in range(half) %}
+    let b{{ r }} = min(first + group * {{ half }}u + {{ r }}u, F - 1u) * KB;
+    let b{{ half + r }} = b{{ r }} + F * KB;
+{% endfor %}
+{% for t in range(most) %}
+    let x{{ t }} = min({{ t }}u, last) * KB;
+{% for r in range(rows) %}
+    var s{{ r }}_{{ t }} = 0.0;
+{% endfor %}
+{% endfor %}
+    for (var i = lane; i < KB; i += LANES) {
+{% for r in range(rows) %}
+        let w{{ r }} = load_w(b{{ r }} + i);
+{% endfor %}
+{% for t in range(most) %}
+        if (T > {{ t }}u) {
+            let xa = xq[(x{{ t }} + i) * 2u];
+            let xb = xq[(x{{ t }} + i) * 2u + 1u];
+            let xd = xs[x{{ t }} + i];
+{% for r in range(rows) %}
+            s{{ r }}_{{ t }} += dot_w(w{{ r }}, xa, xb, xd);
+{% endfor %}
+        }
+{% endfor %}
+    }
+{% for t in range(most) %}
+    if (T > {{ t }}u) {
+{% for r in range(rows) %}
+        s{{ r }}_{{ t }} = lane_sum(s{{ r }}_{{ t }}, li);
+{% endfor %}
+        if (lane == 0u) {
+{% for r in range(half) %}
+            let f{{ r }} = group * {{ half }}u + {{ r }}u;
+            outputs[{{ t * 8 }}u + f{{ r }} / 4u][f{{ r }} % 4u] = select(0.0, activation(s{{ r }}_{{ t }}) * lifted(s{{ half + r }}_{{ t }}), first + f{{ r }} < F);
+{% endfor %}
+        }
+    }
+{% endfor %}
+    workgroupBarrier();
+    // Eight invocations take a row, four outputs each; all do, as shuffles want everybody.
+    let t = li / 8u;
+    let v = outputs[li % {{ most * 8 }}u];
+    let block = t * ((F + 31u) / 32u) + first / 32u;
+    var largest = largest4(v);
+{{ largest_of("largest", 8) }}
+    let d = largest / 127.0;
+    let packed = quantize4(v, d);
+    var total = total4(packed);
+{{ sum("total", 8, "i32") }}
+    if (t > last || t >= T) { return; }
+    yq[block * 8u + li % 8u] = packed;
+    if (li % 8u == 0u) { ys[block] = vec2<f32>(d, d * f32(total)); }
+}

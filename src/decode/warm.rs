@@ -1,0 +1,36 @@
+//! Work for a GPU that is about to be wanted: one that idles lowers its clock, and the first tokens of an answer would pay for it.
+
+use bytemuck::bytes_of;
+
+use super::session::{Encoded, Session};
+use crate::base::{Cancel, now_ms};
+use crate::error::Result;
+use crate::kernels::State;
+use crate::layout::Control;
+use crate::plan::{Pass, Stage};
+
+/// How long the GPU works between two looks at whether it is wanted, ms: an answer waits for it at most so long.
+const SLICE_MS: f64 = 4.0;
+
+impl Session {
+    /// Keeps the GPU at work for about `ms`, or until cancelled, by reading the head's weights. Between generations only: activations and the
+    /// loop's state are scratch afterwards, what sequences remember is not touched.
+    pub async fn warm(&mut self, ms: f64, cancel: &Cancel) -> Result<()> {
+        let started = now_ms();
+        if !self.writes() {
+            return Ok(());
+        }
+        self.put(Control::Decode, bytes_of(&State { rows: 1, limit: u32::MAX, ..State::default() }))?;
+        let head: Vec<&Encoded> = self.steps(Pass::Decode).iter().filter(|step| step.stage == Stage::Head).collect();
+        let mut passes = 1;
+        while now_ms() - started < ms && !cancel.is_cancelled() {
+            let took = self.round(&head, 1, passes).await? - self.gpu.latency_ms();
+            if took < SLICE_MS / 2.0 {
+                passes *= 2;
+            } else if took > SLICE_MS * 2.0 {
+                passes = (passes / 2).max(1);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,362 @@
+//! Several answers of one engine at a time. Those that ask for no more than plain sampling take their steps together; all others have turns between
+//! these. A newcomer's prompt is read pass by pass, with steps of the others between two passes. Whoever waits beyond
+//! [`LoadOptions::concurrency`](super::LoadOptions) stands at the desk.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use super::answer::Answer;
+use super::output::Listens;
+use super::recover::Losses;
+use super::{Engine, Generation, Request};
+use crate::base::{Cancel, now_ms};
+use crate::decode::{MOST_TOGETHER, Member, Outcome, Progress, Stretch};
+use crate::error::{Error, ErrorKind, Result};
+use crate::state::{FIRST, SequenceId};
+
+/// How long a turn lasts where others wait for theirs, ms.
+const TURN_MS: f64 = 100.0;
+/// The same where somebody's prompt is being read.
+const TURN_OF_READER_MS: f64 = 4.0;
+/// A prompt that shares at least so much with a text that is being written begins as its copy.
+const WORTH_A_COPY: usize = 32;
+
+/// A request, and who waits for what comes of it.
+pub struct Asked<'a> {
+    /// What is asked.
+    pub request: Request,
+    /// Hears of each piece.
+    pub on_event: Listens<'a>,
+    /// Ends it with what there is.
+    pub cancel: Cancel,
+    /// Gets the whole.
+    pub done: Box<dyn FnOnce(Result<Generation>) + 'a>,
+}
+
+/// Where requests are left for an engine at work: first come, first served.
+#[derive(Default)]
+pub struct Desk<'a> {
+    waiting: RefCell<VecDeque<Asked<'a>>>,
+}
+
+impl<'a> Desk<'a> {
+    /// Leaves a request.
+    pub fn ask(&self, asked: Asked<'a>) {
+        self.waiting.borrow_mut().push_back(asked);
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
+    /// Whether the first of them may begin beside those that are answered.
+    fn may_begin(&self, active: &[Active<'_>]) -> bool {
+        // A conversation is one text: its answers come one after the other.
+        let free = |asked: &Asked<'_>| asked.request.conversation == 0 || active.iter().all(|one| one.conversation != asked.request.conversation);
+        self.waiting.borrow().front().is_some_and(free)
+    }
+
+    fn take(&self) -> Option<Asked<'a>> {
+        self.waiting.borrow_mut().pop_front()
+    }
+}
+
+/// An answer under way, and who waits for it.
+struct Active<'a> {
+    conversation: u32,
+    answer: Answer<'a>,
+    done: Box<dyn FnOnce(Result<Generation>) + 'a>,
+    /// Whether it has a sequence, and whether there is a token.
+    placed: bool,
+    begun: bool,
+    failure: Option<Error>,
+}
+
+/// The sequences that answers are written in.
+fn busy(active: &[Active<'_>]) -> Vec<SequenceId> {
+    active.iter().filter(|one| one.placed).map(|one| one.answer.sequence).collect()
+}
+
+/// Whose turn it is.
+enum Turn {
+    /// One goes on by itself.
+    One(usize),
+    /// One reads a pass of its prompt.
+    Reads(usize),
+    /// These take steps together.
+    Together(Vec<usize>),
+}
+
+impl Engine {
+    /// How many answers there are at one time.
+    pub fn concurrency(&self) -> usize {
+        (self.options.concurrency.unwrap_or(1) as usize).clamp(1, MOST_TOGETHER)
+    }
+
+    /// Answers whatever is asked at a desk, several at a time, until nobody waits any more. `looked` may look at the engine whenever an answer has ended.
+    pub async fn serve<'a>(&mut self, desk: &Desk<'a>, looked: &dyn Fn(&Self)) {
+        let mut active: Vec<Active<'a>> = Vec::new();
+        let mut turns = 0;
+        let mut others_first = false;
+        loop {
+            self.admit(desk, &mut active).await;
+            if active.is_empty() {
+                return;
+            }
+            self.place(&mut active);
+            let turn = self.turn(&active, turns, others_first);
+            turns += 1;
+            // Whoever has read a pass, or begun, lets the others take steps before the next does.
+            others_first = matches!(&turn, Turn::Reads(_)) || matches!(&turn, Turn::One(i) if !active[*i].begun);
+            self.take_turn(desk, &mut active, turn).await;
+            let mut i = 0;
+            while i < active.len() {
+                let one = &mut active[i];
+                one.begun |= !one.answer.outcome.tokens.is_empty();
+                one.answer.complete |= one.answer.cancel.is_cancelled();
+                if !one.answer.complete && one.failure.is_none() {
+                    i += 1;
+                    continue;
+                }
+                let Active { answer, done, failure, placed, .. } = active.remove(i);
+                let sequence = answer.sequence;
+                let ended = match failure {
+                    Some(failure) => Err(failure),
+                    None => self.end(answer).await,
+                };
+                if placed {
+                    self.leave(sequence);
+                }
+                looked(self);
+                done(ended);
+            }
+        }
+    }
+
+    /// Takes requests from the desk as long as there is room.
+    async fn admit<'a>(&mut self, desk: &Desk<'a>, active: &mut Vec<Active<'a>>) {
+        while active.len() < self.concurrency() && desk.may_begin(active) {
+            let Some(Asked { request, on_event, cancel, done }) = desk.take() else { return };
+            let conversation = request.conversation;
+            // Logits are read at once.
+            let placed = request.logits || request.logits_from.is_some();
+            let sequence = if placed { self.sequence_for(&request, &busy(active)) } else { Ok(FIRST) };
+            let begun = match sequence {
+                Ok(sequence) => self.begin(Cow::Owned(request), on_event, &cancel, sequence).await,
+                Err(e) => Err(e),
+            };
+            match begun {
+                Ok(answer) => active.push(Active { conversation, answer, done, placed, begun: false, failure: None }),
+                Err(e) => done(Err(e)),
+            }
+            if active.len() > 1 {
+                active.iter_mut().for_each(|one| one.answer.in_company = true);
+            }
+        }
+    }
+
+    /// Gives the next that begins its sequence: those before it have read their prompts, of which it may be a copy.
+    fn place(&mut self, active: &mut [Active<'_>]) {
+        let busy = busy(active);
+        let Some(next) = active.iter_mut().find(|one| !one.begun).filter(|one| !one.placed) else { return };
+        match self.sequence_for(&next.answer.request, &busy) {
+            Ok(sequence) => (next.answer.sequence, next.placed) = (sequence, true),
+            Err(e) => next.failure = Some(e),
+        }
+    }
+
+    fn turn(&self, active: &[Active<'_>], turns: usize, others_first: bool) -> Turn {
+        let ready: Vec<usize> = (0..active.len()).filter(|i| active[*i].begun).collect();
+        if let Some(reader) = (0..active.len()).find(|i| !active[*i].begun).filter(|_| !others_first || ready.is_empty()) {
+            let answer = &active[reader].answer;
+            let in_passes = !ready.is_empty() && self.session.reads_in_passes(answer.sequence, &answer.prompt, answer.afresh);
+            return if in_passes { Turn::Reads(reader) } else { Turn::One(reader) };
+        }
+        // Whose keys are rotated as those of the first that may stand beside others.
+        let beside = |i: &usize| active[*i].answer.resumed && active[*i].answer.may_stand_beside();
+        let long = |i: usize| self.session.is_long(active[i].answer.prompt.len() as u32);
+        let first = ready.iter().copied().find(beside).filter(|_| self.steps_together());
+        // Those with adapters, whichever, and those without have plans of their own, and take turns.
+        let alike = |a: usize, b: usize| long(a) == long(b) && active[a].answer.adapted() == active[b].answer.adapted();
+        let together: Vec<usize> = ready.iter().copied().filter(|i| beside(i) && first.is_some_and(|first| alike(first, *i))).collect();
+        let others: Vec<usize> = ready.into_iter().filter(|i| together.len() < 2 || !together.contains(i)).collect();
+        let turns = turns % (others.len() + usize::from(together.len() > 1)).max(1);
+        others.get(turns).map_or(Turn::Together(together), |i| Turn::One(*i))
+    }
+
+    /// Whether answers take steps together rather than turns: the CPU's steps of several rows cost as much as their rows.
+    fn steps_together(&self) -> bool {
+        let caps = self.session.gpu().caps();
+        self.session.keeps_company() && self.options.together.unwrap_or(!caps.software)
+    }
+
+    async fn take_turn<'a>(&mut self, desk: &Desk<'a>, active: &mut [Active<'a>], turn: Turn) {
+        if active.iter().any(|one| one.failure.is_some()) {
+            return;
+        }
+        let began = now_ms();
+        let reading = active.iter().any(|one| !one.begun);
+        let patience = if reading { TURN_OF_READER_MS } else { TURN_MS };
+        let room = active.len() < self.concurrency();
+        let cancels: Vec<Cancel> = active.iter().map(|one| one.answer.cancel.clone()).collect();
+        let all = match &turn {
+            Turn::Together(members) => members.len() == active.len(),
+            _ => active.len() == 1,
+        };
+        // Whoever has just begun lets the others go on.
+        let first_token = matches!(&turn, Turn::One(i) if !active[*i].begun) && active.len() > 1;
+        let arrivals = Cell::new(desk.waiting());
+        let pause = || {
+            // Somebody whose conversation is being answered waits for that, and does not interrupt it.
+            let came = room && desk.waiting() > arrivals.get();
+            first_token || came || (!all && now_ms() - began > patience) || (!all && cancels.iter().any(Cancel::is_cancelled))
+        };
+        match turn {
+            Turn::One(i) => {
+                let one = &mut active[i];
+                if let Err(e) = self.go_on(&mut one.answer, &pause).await {
+                    one.failure = Some(e);
+                }
+            }
+            Turn::Reads(i) => {
+                let one = &mut active[i];
+                if let Err(e) = self.read_pass(&mut one.answer).await {
+                    one.failure = Some(e);
+                }
+            }
+            Turn::Together(members) => self.go_on_together(active, &members, &pause).await,
+        }
+    }
+
+    /// Reads a pass of an answer's prompt.
+    async fn read_pass(&mut self, answer: &mut Answer<'_>) -> Result<()> {
+        let began = now_ms();
+        let read = self.session.read_pass_of(answer.sequence, &answer.prompt, answer.afresh, &answer.cancel).await;
+        answer.reading_ms += now_ms() - began;
+        match read {
+            Ok((known, read)) => {
+                answer.afresh = false;
+                answer.out.progress_of_prompt(read, answer.prompt.len() - known);
+                answer.out.read += read;
+                Ok(())
+            }
+            Err(e) if e.kind() == ErrorKind::Aborted => Ok(()),
+            Err(e) => {
+                let Answer { losses, out, cancel, .. } = answer;
+                match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
+                    Err(e) if e.kind() == ErrorKind::Aborted => Ok(()),
+                    recovered => recovered,
+                }
+            }
+        }
+    }
+
+    async fn go_on_together(&mut self, active: &mut [Active<'_>], members: &[usize], pause: &dyn Fn() -> bool) {
+        let limits: Vec<u32> = members.iter().map(|i| self.limit(&active[*i].answer)).collect();
+        let mut rows: Vec<Member<'_>> = Vec::new();
+        for (i, one) in active.iter_mut().enumerate() {
+            let Some(at) = members.iter().position(|member| *member == i) else { continue };
+            let Answer { sequence, prompt, sampling, cancel, out, .. } = &mut one.answer;
+            rows.push(Member {
+                sequence: *sequence,
+                text: prompt,
+                sampling: *sampling,
+                limit: limits[at],
+                cancel,
+                on_tokens: Box::new(|ids| out.hear(Progress::Tokens { ids, logprobs: &[] })),
+            });
+        }
+        let stretch = self.session.together(&mut rows, self.options.chunk, pause).await;
+        drop(rows);
+        let Stretch { parts, failure } = stretch.unwrap_or_else(|e| Stretch { parts: Vec::new(), failure: Some(e) });
+        let nothing = std::iter::repeat_with(|| Ok(Outcome::default()));
+        for ((i, limit), part) in members.iter().zip(limits).zip(parts.into_iter().chain(nothing)) {
+            let one = &mut active[*i];
+            match part {
+                Ok(part) if part.tokens.is_empty() => {}
+                Ok(part) => self.took(&mut one.answer, part, limit),
+                Err(e) => one.failure = Some(e),
+            }
+        }
+        let Some(failure) = failure.filter(|e| e.kind() != ErrorKind::Aborted) else { return };
+        // A device that is lost is replaced, once for all.
+        let mut losses = Losses::default();
+        let survived = {
+            let tell = |progress: crate::base::Progress| members.iter().for_each(|i| active[*i].answer.out.progress(progress.clone()));
+            self.survive(failure, &mut losses, &tell, &Cancel::new()).await
+        };
+        for i in members {
+            let one = &mut active[*i];
+            match &survived {
+                Ok(()) => {
+                    one.answer.losses.count += losses.count;
+                    one.answer.losses.ms += losses.ms;
+                }
+                Err(e) if !one.answer.complete => one.failure = Some(Error::new(e.kind(), e.message())),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The sequence that a conversation is at the moment. The first is that of whoever asks without a conversation: their latest.
+    pub(super) fn sequence_of(&self, conversation: u32) -> SequenceId {
+        if conversation == 0 { self.latest } else { SequenceId(conversation) }
+    }
+
+    /// The sequence that a request is answered in. Whoever asks without a conversation gets one of those that nobody uses, which knows most of the prompt,
+    /// or another one, as long as there are not as many as answers at one time.
+    pub(super) fn sequence_for(&mut self, request: &Request, busy: &[SequenceId]) -> Result<SequenceId> {
+        let voice = self.voice(request)?;
+        if request.conversation != 0 {
+            self.session.states_mut().speak(SequenceId(request.conversation), voice)?;
+            return Ok(SequenceId(request.conversation));
+        }
+        let prompt = if self.nameless.len() + busy.len() > 1 { self.prompt_tokens(request).unwrap_or_default() } else { Vec::new() };
+        let shares = |engine: &Self, id: SequenceId| {
+            let states = engine.session.states();
+            // What was read with another adapter is of no use.
+            let history = states.history(id).ok().filter(|_| states.voice(id).is_ok_and(|of| of == voice.as_ref()));
+            history.map_or(0, |history| history.iter().zip(&prompt).take_while(|(a, b)| a == b).count())
+        };
+        let best = |engine: &Self, ids: &[SequenceId]| ids.iter().copied().max_by_key(|id| (shares(engine, *id), *id == engine.latest));
+        let idle: Vec<SequenceId> = self.nameless.iter().copied().filter(|id| !busy.contains(id)).collect();
+        let (free, copied) = (best(self, &idle), best(self, busy));
+        let known = free.map_or(0, |id| shares(self, id));
+        let copied = copied.filter(|id| request.reuse && shares(self, *id) >= known + WORTH_A_COPY);
+        let chosen = match (free, copied) {
+            (Some(free), None) => free,
+            (free, Some(from)) => {
+                let copy = self.session.states_mut().fork(from)?;
+                free.into_iter().for_each(|free| self.forget_nameless(free));
+                copy
+            }
+            (None, None) => self.session.states_mut().begin_another(),
+        };
+        if !self.nameless.contains(&chosen) {
+            self.nameless.push(chosen);
+        }
+        self.latest = chosen;
+        self.session.states_mut().speak(chosen, voice)?;
+        Ok(chosen)
+    }
+
+    /// An answer in that sequence has ended. There are no more nameless ones than answers at one time.
+    fn leave(&mut self, sequence: SequenceId) {
+        if self.nameless.len() > self.concurrency() && self.nameless.contains(&sequence) && sequence != self.latest {
+            self.forget_nameless(sequence);
+        }
+    }
+
+    pub(super) fn forget_nameless(&mut self, sequence: SequenceId) {
+        self.session.states_mut().release(sequence);
+        self.nameless.retain(|id| *id != sequence);
+        if self.latest == sequence {
+            self.latest = FIRST;
+        }
+        if !self.nameless.contains(&self.latest) {
+            self.nameless.push(self.latest);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Which lane a model runs in where nobody asks for one: by what the device's arithmetic is worth and how long a product of the model takes, measured
+//! when it is first loaded.
+
+use super::LoadOptions;
+use crate::base::now_ms;
+use crate::blocks::WeightType;
+use crate::error::Result;
+use crate::gpu::{Buffer, Gpu, thousandths};
+use crate::kernels::{BindingKind, Caps, State, Variant};
+use crate::model::Model;
+use crate::plan::tuning::{Known, LaneChoice, LaneTime};
+use crate::plan::{Extent, Grid, Lane, Overrides, Selector};
+
+/// How much faster than int8 another lane's product must be.
+const MARGIN: f64 = 0.9;
+/// Rows of a prompt for each token of an answer.
+const PROMPT: f64 = 4.0;
+/// Rows of activations that stand for a prompt, and most rows of weights that are measured.
+const ROWS: u32 = 64;
+const MOST_ROWS: usize = 4096;
+/// A measurement lasts at least so long, ms.
+const LEAST_MS: f64 = 4.0;
+
+/// The product that decides about a model: its largest in a layer.
+struct Product {
+    kind: WeightType,
+    k: usize,
+    n: usize,
+}
+
+impl Product {
+    fn of(model: &dyn Model) -> Option<Self> {
+        let parts = model.matrices().into_iter().filter(|m| m.name.starts_with("blk.")).flat_map(|m| m.parts.iter().map(move |part| (m, part)));
+        let (matrix, part) = parts.filter(|(_, part)| part.kind.quantized()).max_by_key(|(m, part)| part.rows * m.k)?;
+        Some(Self { kind: part.kind, k: matrix.k, n: part.rows.min(MOST_ROWS) })
+    }
+
+    /// By which it is remembered.
+    fn name(&self) -> String {
+        format!("{} K={} N={}", self.kind.axis(), self.k, self.n)
+    }
+
+    fn kb(&self) -> usize {
+        self.k.div_ceil(32)
+    }
+}
+
+/// What is known without measuring, or what there is instead.
+fn unmeasured(caps: &Caps, why: &str) -> LaneChoice {
+    if caps.backend == "cpu" {
+        return LaneChoice { lane: Lane::Fast, reason: "the CPU's products are int8".into(), rates: None, times: Vec::new() };
+    }
+    let (lane, what) =
+        if caps.vendor.eq_ignore_ascii_case("apple") { (Lane::Float, "no Apple GPU has int8 products") } else { (Lane::Fast, "most GPUs have int8 products") };
+    LaneChoice { lane, reason: format!("{why}: {what}"), rates: None, times: Vec::new() }
+}
+
+/// What an earlier load of such a model has decided on this device, or what there is where nothing was measured.
+pub(super) fn known(model: &dyn Model, known: &Known, caps: &Caps) -> LaneChoice {
+    match Product::of(model) {
+        Some(product) => known.lanes.get(&product.name()).cloned().unwrap_or_else(|| unmeasured(caps, "not measured yet")),
+        None => LaneChoice { lane: Lane::Fast, reason: "no product of this model has int8 weights".into(), rates: None, times: Vec::new() },
+    }
+}
+
+/// The lane of a model on a device, with the product that decided. What was decided before stays, since saved conversations are of a lane.
+pub(super) async fn choose(model: &dyn Model, options: &LoadOptions, gpu: &Gpu) -> Result<(String, LaneChoice)> {
+    let caps = gpu.caps();
+    let earlier = options.tuning.of(caps);
+    let Some(product) = Product::of(model) else { return Ok((String::new(), known(model, &earlier, caps))) };
+    let name = product.name();
+    if let Some(choice) = earlier.lanes.get(&name) {
+        return Ok((name, choice.clone()));
+    }
+    if !options.self_test.unwrap_or(!caps.software) {
+        return Ok((name, unmeasured(caps, if caps.software { "not measured on a GPU in software" } else { "not measured" })));
+    }
+    let measured = measure(&product, gpu).await;
+    gpu.check()?;
+    // A device that refuses to be measured may still compute: then the self-test has the last word.
+    let choice = measured.unwrap_or_else(|e| unmeasured(caps, &format!("it could not be measured ({})", e.message())));
+    Ok((name, choice))
+}
+
+async fn measure(product: &Product, gpu: &Gpu) -> Result<LaneChoice> {
+    let rates = gpu.rates().await?;
+    let percent = (100.0 * rates.dot4 / rates.f32).round();
+    if rates.int8() {
+        let reason = format!("int8 products are instructions here: {percent} % of the rate of f32, each for four");
+        return Ok(LaneChoice { lane: Lane::Fast, reason, rates: Some(rates), times: Vec::new() });
+    }
+    let other = if rates.halves() { Lane::F16 } else { Lane::Float };
+    let mut times = Vec::new();
+    for lane in [Lane::Fast, other] {
+        times.push(LaneTime { lane, decode_us: time(product, gpu, lane, 1).await?, prompt_us: time(product, gpu, lane, ROWS).await? / f64::from(ROWS) });
+    }
+    let all = |t: &LaneTime| t.decode_us + PROMPT * t.prompt_us;
+    let faster = all(&times[1]) < MARGIN * all(&times[0]);
+    let lane = if faster { other } else { Lane::Fast };
+    let reason = format!(
+        "int8 products may be emulated here ({percent} % of the rate of f32), and {} of this model {} faster in lane {}",
+        product.name(),
+        if faster { "is" } else { "is not" },
+        other.name()
+    );
+    Ok(LaneChoice { lane, reason, rates: Some(rates), times })
+}
+
+/// Microseconds of a product with so many rows of activations.
+async fn time(product: &Product, gpu: &Gpu, lane: Lane, rows: u32) -> Result<f64> {
+    let select = Selector::new(gpu.caps(), lane, None, &[])?;
+    let act = match lane {
+        Lane::Fast => "q8",
+        Lane::F16 => "f16",
+        _ => "f32",
+    };
+    let mut axes = vec![("weight", product.kind.axis()), ("act", act)];
+    let mut overrides: Overrides = vec![("KB", product.kb() as f64), ("N", product.n as f64), ("ROW0", 0.0), ("ADD", 0.0)];
+    let (variant, grid) = if rows == 1 {
+        let variant = select.choose("matvec", &axes)?.variant;
+        overrides.push(("SPLIT", 1.0));
+        (variant, Grid::folded((product.n as u32).div_ceil(variant.tile[0])))
+    } else {
+        axes.push(("span", "n64"));
+        let variant = select.choose("matmul", &axes)?.variant;
+        overrides.push(("NSTRIDE", product.n as f64));
+        (variant, Grid::of(Extent::Fixed((product.n as u32).div_ceil(variant.tile[0])), Extent::Rows { per: variant.tile[1] }))
+    };
+    let buffers = buffers(product, gpu, variant, rows)?;
+    let bound = gpu.bind("lane", variant, &overrides, &buffers)?;
+    let mut dispatches = 1;
+    loop {
+        let mut shortest = f64::INFINITY;
+        for _ in 0..3 {
+            let mut encoder = gpu.encoder("lane");
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                for _ in 0..dispatches {
+                    gpu.dispatch(&mut pass, &bound, grid.at(rows));
+                }
+            }
+            let began = now_ms();
+            gpu.submit(encoder);
+            gpu.idle().await?;
+            shortest = shortest.min(now_ms() - began);
+        }
+        let ms = (shortest - gpu.latency_ms()).max(0.0);
+        if ms >= LEAST_MS || dispatches >= 4096 {
+            return Ok(thousandths(ms * 1000.0 / f64::from(dispatches)));
+        }
+        dispatches *= if ms < LEAST_MS / 4.0 { 4 } else { 2 };
+    }
+}
+
+/// What a product is bound to: zeros.
+fn buffers(product: &Product, gpu: &Gpu, variant: &'static Variant, rows: u32) -> Result<Vec<(&'static str, Buffer)>> {
+    let blocks = (product.n * product.kb()) as u64;
+    let (scales, words) = (product.kind.scale_bytes(blocks), u64::from(rows) * product.kb() as u64);
+    let state = State { rows, ..State::default() };
+    let of = |binding: &crate::kernels::Binding| {
+        let bytes = match binding.name {
+            "wq" => product.kind.bytes(blocks) - scales,
+            "ws" => scales,
+            "y" => u64::from(rows) * product.n as u64 * 4,
+            "bias" => product.n as u64 * 4,
+            // Activations, in any form.
+            _ => words * 128,
+        };
+        Ok((
+            binding.name,
+            match binding.kind {
+                BindingKind::Uniform => gpu.buffer_with("lane.state", bytemuck::bytes_of(&state), wgpu::BufferUsages::UNIFORM)?,
+                _ => gpu.buffer("lane", bytes.next_multiple_of(16), wgpu::BufferUsages::STORAGE)?,
+            },
+        ))
+    };
+    variant.bindings.iter().map(of).collect()
+}

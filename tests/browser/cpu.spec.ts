@@ -1,0 +1,106 @@
+// What computes where there is no GPU, or none but in software: the CPU, by a module that is fetched for it, and never in silence.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
+import { BOX, expect, openBlank, test, TINY, type Page, type Site } from './support.ts';
+
+/** Runs a script in the engine's Worker first. */
+function inWorker(site: Site, script: string): void {
+  const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
+  site.routes.set(
+    '/pkg/worker.js',
+    (_, response) => void response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(`${script};\n${worker}`),
+  );
+}
+
+/** Loads, answers, and says what computed; of what was asked for, too. */
+const answer = (page: Page, device: 'auto' | 'gpu' | 'cpu', model = TINY) =>
+  page.evaluate(
+    async ([device, model]) => {
+      const { Engine } = globalThis;
+      const engine = await Engine.load({ model, device, lane: 'exact', cache: false, tune: false });
+      const { tokens } = await engine.generate(
+        { tokens: [57, 56, 78] },
+        { maxTokens: 24, temperature: 0, ignoreEos: true },
+      );
+      const { adapter, warnings, lane } = engine.info;
+      engine.dispose();
+      return { tokens: Array.from(tokens), adapter, warnings, lane };
+    },
+    [device, model] as const,
+  );
+
+test('auto takes the CPU where the GPU is in software, says so, and answers what the GPU does', async ({
+  blank,
+  site,
+}) => {
+  const [auto, gpu] = [await answer(blank, 'auto'), await answer(blank, 'gpu')];
+  expect(auto.adapter).toMatchObject({
+    backend: 'cpu',
+    software: true,
+    instead: expect.stringContaining('swiftshader'),
+  });
+  expect(auto.adapter.name).toMatch(/^CPU \(relaxed SIMD, 1 thread\)$/);
+  expect(auto.warnings.join(' ')).toContain('slower than the CPU itself');
+  expect(gpu.adapter).toMatchObject({ backend: 'webgpu', software: true });
+  expect(gpu.adapter.instead).toBeUndefined();
+  expect(auto.tokens).toEqual(gpu.tokens);
+  expect(site.hits.filter((path) => path.includes('millrace_cpu'))).toEqual(['/pkg/millrace_cpu_relaxed.wasm']);
+});
+
+test('without WebGPU auto takes the CPU, and where a GPU was asked for that is an error', async ({ page, site }) => {
+  await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
+  inWorker(site, "Object.defineProperty(WorkerNavigator.prototype, 'gpu', { value: undefined })");
+  await openBlank(page, site);
+  const [auto, gpu] = await page.evaluate(async () => {
+    configure({ device: 'auto' });
+    const auto = await Engine.supported();
+    configure({ device: 'gpu' });
+    return [auto, await Engine.supported()] as const;
+  });
+  expect([auto, gpu]).toMatchObject([
+    { supported: true, code: 'NO_WEBGPU', adapter: null },
+    { supported: false, code: 'NO_WEBGPU' },
+  ]);
+  const { adapter, warnings } = await answer(page, 'auto');
+  expect(adapter).toMatchObject({ backend: 'cpu', instead: expect.stringContaining('WebGPU') });
+  expect(warnings.join(' ')).toContain('CPU');
+  expect(await page.evaluate((model) => failure(Engine.load({ model, device: 'gpu' })), TINY)).toMatchObject({
+    code: 'NO_WEBGPU',
+  });
+});
+
+test('without relaxed SIMD another module is taken, of the same answers', async ({ blank, site }) => {
+  const relaxed = await answer(blank, 'cpu');
+  inWorker(site, 'WebAssembly.validate = () => false');
+  const plain = await answer(blank, 'cpu');
+  expect(plain.adapter.name).toBe('CPU (SIMD, 1 thread)');
+  expect(plain.tokens).toEqual(relaxed.tokens);
+  expect(relaxed.adapter.instead).toBeUndefined();
+});
+
+test('a module that is not served says what to do, and is asked for again', async ({ blank, site }) => {
+  site.routes.set('/pkg/millrace_cpu_relaxed.wasm', (_, response) => void response.writeHead(404).end());
+  const load = () => blank.evaluate((model) => failure(Engine.load({ model, device: 'cpu' })), TINY);
+  expect(await load()).toMatchObject({
+    message: expect.stringMatching(/millrace_cpu_relaxed\.wasm: serve it beside millrace_bg\.wasm/),
+  });
+  site.routes.clear();
+  expect(await load()).toBeNull();
+});
+
+test('the model in the box talks at a speed that one can read along', async ({ blank }) => {
+  const said = await blank.evaluate(async (model) => {
+    const began = performance.now();
+    const engine = await Engine.load({ model, device: 'auto', cache: false });
+    const loaded = performance.now() - began;
+    const messages = [{ role: 'user' as const, content: 'What is 17 + 25?' }];
+    await engine.generate(messages, { temperature: 0 });
+    const { text, timings, tokens } = await engine.generate(messages, { temperature: 0, reuse: false });
+    return { text, timings, tokens: tokens.length, loaded, lane: engine.info.lane };
+  }, BOX);
+  test.info().annotations.push({ type: 'measured', description: JSON.stringify(said) });
+  expect(said.text).toContain('42');
+  // A GPU in software makes one a second; the rest is for machines that are busy with other things.
+  expect(said.timings.decode_tok_s).toBeGreaterThan(20);
+});

@@ -1,0 +1,349 @@
+//! Several answers of one engine at a time: each has the text that it would have had alone, whoever comes, goes and writes beside it.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+
+use millrace::Result;
+use millrace::base::Cancel;
+use millrace::engine::{Asked, Desk, Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
+use millrace::layout::Kv;
+use millrace::plan::Lane;
+use millrace::source::disk::open_path;
+use pollster::block_on;
+
+fn load(fixture: &str, options: &LoadOptions) -> Engine {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
+    let file = ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
+    block_on(Engine::load(&open_path(&file).expect("the fixture"), options, &|_| {}, &Cancel::new())).unwrap_or_else(|e| panic!("{fixture}: {e}"))
+}
+
+/// An engine of several answers, whose steps are together although its GPU is software.
+fn several(concurrency: u32) -> LoadOptions {
+    LoadOptions { lane: Lane::Exact, concurrency: Some(concurrency), together: Some(true), ..LoadOptions::default() }
+}
+
+fn alone() -> LoadOptions {
+    LoadOptions { lane: Lane::Exact, ..LoadOptions::default() }
+}
+
+/// Prompt number `n` of those that a test asks, greedy or sampled.
+fn ask(n: u32, tokens: u32) -> Request {
+    let prompt = (0..3 + n * 7 % 40).map(|i| 3 + (i * i * (n + 1) + 5 * n) % 60).collect();
+    Request {
+        ignore_eos: true,
+        reuse: false,
+        max_tokens: Some(tokens),
+        seed: Some(u64::from(n)),
+        temperature: [0.0, 0.8, 1.3][n as usize % 3],
+        top_k: [0, 5, 0][n as usize / 3 % 3],
+        top_p: [1.0, 0.9][n as usize / 2 % 2],
+        ..Request::new(Prompt::Tokens(prompt))
+    }
+}
+
+/// What came of each request: those that are there from the beginning, and those that come when the one with that number has had so many pieces.
+struct Party<'a> {
+    desk: Desk<'a>,
+    ended: RefCell<Vec<(usize, Result<Generation>)>>,
+    pieces: RefCell<Vec<u32>>,
+    /// Tokens by the request that they are of, in the order in which they came.
+    heard: RefCell<Vec<usize>>,
+}
+
+impl<'a> Party<'a> {
+    fn new(n: usize) -> Rc<Self> {
+        Rc::new(Self { desk: Desk::default(), ended: RefCell::default(), pieces: RefCell::new(vec![0; n]), heard: RefCell::default() })
+    }
+
+    /// Leaves a request at the desk; `plan` hears of each of its pieces.
+    fn ask(self: &Rc<Self>, n: usize, request: Request, cancel: &Cancel, plan: impl Fn(u32) + 'a) {
+        let (hears, ends) = (self.clone(), self.clone());
+        let on_event = move |event: Event<'_>| {
+            if let Event::Delta(delta) = event {
+                hears.heard.borrow_mut().extend(delta.tokens.iter().map(|_| n));
+                let pieces = {
+                    let mut pieces = hears.pieces.borrow_mut();
+                    pieces[n] += 1;
+                    pieces[n]
+                };
+                plan(pieces);
+            }
+        };
+        let done = move |ended| ends.ended.borrow_mut().push((n, ended));
+        self.desk.ask(Asked { request, on_event: Box::new(on_event), cancel: cancel.clone(), done: Box::new(done) });
+    }
+}
+
+fn serve(engine: &mut Engine, party: &Rc<Party<'_>>) -> Vec<Result<Generation>> {
+    block_on(engine.serve(&party.desk, &|_| ()));
+    let mut ended = party.ended.take();
+    ended.sort_by_key(|one| one.0);
+    ended.into_iter().map(|one| one.1).collect()
+}
+
+/// All at once.
+fn together(engine: &mut Engine, requests: &[Request]) -> Vec<Generation> {
+    let party = Party::new(requests.len());
+    requests.iter().enumerate().for_each(|(n, request)| party.ask(n, request.clone(), &Cancel::new(), |_| ()));
+    serve(engine, &party).into_iter().map(|one| one.expect("an answer")).collect()
+}
+
+fn one(engine: &mut Engine, request: &Request) -> Generation {
+    block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).expect("an answer")
+}
+
+/// Of each kind of layer that steps of several rows know, and of each that takes turns instead.
+#[test]
+fn company_changes_no_text_of_any_kind_of_layer() {
+    let fixtures = [
+        "gguf-q4_0",
+        "gguf-q4_k_m",
+        "hf-window/model",
+        "gemma2-gguf",
+        "gemma3-gguf",
+        "gpt2-gguf",
+        "granitemoe-gguf",
+        "qwen3moe-gguf",
+        "stablelm-gguf",
+        "lfm2-gguf",
+    ];
+    for fixture in fixtures {
+        let requests: Vec<Request> = (0..5).map(|n| ask(n, 12 + 5 * n)).collect();
+        let mut engine = load(fixture, &alone());
+        let expected: Vec<_> = requests.iter().map(|request| one(&mut engine, request).tokens).collect();
+        let mut engine = load(fixture, &several(5));
+        for (n, (answer, expected)) in together(&mut engine, &requests).iter().zip(&expected).enumerate() {
+            assert_eq!(&answer.tokens, expected, "{fixture}, answer {n}");
+            assert_eq!(answer.finish_reason, FinishReason::Length);
+        }
+    }
+}
+
+/// Forty prompts that come at random, of which some are left in the middle, some have a stop text, and some cannot stand beside others.
+#[test]
+fn forty_prompts_have_their_own_texts_in_random_company() {
+    const ALL: usize = 40;
+    let mut quiet = load("gguf-q4_0", &alone());
+    let random = |n: usize| (n * 7919 + 13) % 101;
+    let mut requests: Vec<Request> = (0..ALL as u32).map(|n| ask(n, 6 + random(n as usize) as u32 % 40)).collect();
+    for (n, request) in requests.iter_mut().enumerate() {
+        match n % 10 {
+            3 => request.presence_penalty = 0.7,
+            6 => request.logprobs = Some(2),
+            8 => {
+                let text = one(&mut quiet, request).text;
+                let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |at| at.0);
+                request.stop = text[middle..].chars().take(2).collect::<String>().split_terminator('\0').map(str::to_owned).collect();
+            }
+            _ => {}
+        }
+    }
+    let expected: Vec<Generation> = requests.iter().map(|request| one(&mut quiet, request)).collect();
+    for concurrency in [8, 3] {
+        let mut engine = load("gguf-q4_0", &several(concurrency));
+        let party = Party::new(ALL);
+        let left: Vec<bool> = (0..ALL).map(|n| n % 7 == 5).collect();
+        let cancels: Vec<Cancel> = (0..ALL).map(|_| Cancel::new()).collect();
+        let next = Rc::new(Cell::new(0));
+        let requests = Rc::new(requests.clone());
+        // Two come at the beginning; whoever has had as many pieces as chance wants brings another.
+        fn come<'a>(party: &Rc<Party<'a>>, requests: &Rc<Vec<Request>>, next: &Rc<Cell<usize>>, cancels: &Rc<Vec<Cancel>>, left: &Rc<Vec<bool>>) {
+            let n = next.get();
+            if n >= requests.len() {
+                return;
+            }
+            next.set(n + 1);
+            let (again, all, of_next, flags, leaves) = (party.clone(), requests.clone(), next.clone(), cancels.clone(), left.clone());
+            party.ask(n, requests[n].clone(), &cancels[n], move |pieces| {
+                if leaves[n] && pieces == 2 {
+                    flags[n].cancel();
+                }
+                if pieces as usize == 1 + n % 3 || pieces == 6 {
+                    come(&again, &all, &of_next, &flags, &leaves);
+                }
+            });
+        }
+        let (cancels, left) = (Rc::new(cancels), Rc::new(left));
+        come(&party, &requests, &next, &cancels, &left);
+        come(&party, &requests, &next, &cancels, &left);
+        let mut ended = Vec::new();
+        while party.desk.waiting() > 0 || next.get() < ALL {
+            if party.desk.waiting() == 0 {
+                come(&party, &requests, &next, &cancels, &left);
+            }
+            block_on(engine.serve(&party.desk, &|_| ()));
+            ended.extend(party.ended.take());
+        }
+        assert_eq!(ended.len(), ALL, "everybody is answered");
+        for (n, answer) in ended {
+            let (answer, expected) = (answer.expect("an answer"), &expected[n]);
+            if left[n] && answer.finish_reason == FinishReason::Abort {
+                let (said, whole) = (&answer.tokens, &expected.tokens);
+                assert!(whole.starts_with(said) && said.len() < whole.len(), "answer {n} of {concurrency}: {said:?} of {whole:?}");
+            } else {
+                assert_eq!(answer.text, expected.text, "answer {n} of {concurrency}");
+                // A text that ends one is found where chunks end: what comes behind it does not count.
+                let least = answer.tokens.len().min(expected.tokens.len());
+                assert_eq!(answer.tokens[..least], expected.tokens[..least], "answer {n} of {concurrency}");
+                assert!(n % 10 == 8 || answer.tokens.len() == expected.tokens.len(), "answer {n} of {concurrency}");
+                assert_eq!(answer.logprobs.is_some(), expected.logprobs.is_some());
+            }
+        }
+    }
+}
+
+/// Caches of each type, of different lengths, that grow on the way and end with the context.
+#[test]
+fn caches_grow_in_company() {
+    for kv in [Kv::F32, Kv::F16, Kv::Q8] {
+        let small = |options: LoadOptions| LoadOptions { context: Some(192), cache_start: Some(64), kv: Some(kv), ..options };
+        let requests: Vec<Request> = [(0, None), (4, Some(20)), (9, None)].map(|(n, most)| Request { max_tokens: most, ..ask(n, 1) }).to_vec();
+        let mut engine = load("gguf-q8_0", &small(alone()));
+        let expected: Vec<_> = requests.iter().map(|request| one(&mut engine, request).tokens).collect();
+        let mut engine = load("gguf-q8_0", &small(several(3)));
+        let answers = together(&mut engine, &requests);
+        assert_eq!(answers.iter().map(|answer| &answer.tokens).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>(), "{kv:?}");
+        assert_eq!(answers[0].tokens.len(), 192 - 3);
+    }
+}
+
+/// Prompts longer than a pass are read between the steps of others, who go on meanwhile.
+#[test]
+fn long_prompts_keep_nobody_waiting() {
+    let passes = |options: LoadOptions| LoadOptions { prefill_rows: Some(32), context: Some(512), chunk: Some(2), ..options };
+    let long = |n: u32| Request { prompt: Prompt::Tokens((0..330).map(|i| 3 + (i * i + n) % 50).collect()), ..ask(n, 10) };
+    let mut engine = load("gguf-q4_0", &passes(alone()));
+    let requests = [ask(1, 150), ask(2, 150), long(3)];
+    let expected = requests.clone().map(|request| one(&mut engine, &request).tokens);
+    let mut engine = load("gguf-q4_0", &passes(several(3)));
+    let party = Party::new(3);
+    let (later, request) = (party.clone(), requests[2].clone());
+    party.ask(0, requests[0].clone(), &Cancel::new(), move |pieces| {
+        if pieces == 3 {
+            later.ask(2, request.clone(), &Cancel::new(), |_| ());
+        }
+    });
+    party.ask(1, requests[1].clone(), &Cancel::new(), |_| ());
+    let answers: Vec<_> = serve(&mut engine, &party).into_iter().map(|one| one.expect("an answer").tokens).collect();
+    assert_eq!(answers, expected);
+    let heard = party.heard.borrow();
+    let first = heard.iter().position(|n| *n == 2).expect("it is answered");
+    let last = heard.iter().rposition(|n| *n == 2).expect("it is answered");
+    let after = heard[last..].iter().filter(|n| **n < 2).count();
+    // Ten passes, with steps of both others between two of them; and it comes before they have ended.
+    assert!(heard[..first].iter().filter(|n| **n == 0).count() > 10, "they went on");
+    assert!(after > 0, "it did not wait for them");
+}
+
+#[test]
+fn copies_of_a_prompt_are_read_once_and_conversations_stay_apart() {
+    let mut engine = load("gguf-q8_0", &several(4));
+    let prompt: Vec<u32> = (0..120).map(|i| 3 + i * i % 50).collect();
+    let request = |seed| Request { reuse: true, temperature: 1.0, seed: Some(seed), prompt: Prompt::Tokens(prompt.clone()), ..ask(0, 20) };
+    let answers = together(&mut engine, &(0..4).map(request).collect::<Vec<_>>());
+    assert_eq!(answers.iter().map(|answer| answer.cached_tokens).collect::<Vec<_>>(), [0, 119, 119, 119]);
+    let mut lonely = load("gguf-q8_0", &alone());
+    for (seed, answer) in answers.iter().enumerate() {
+        assert_eq!(answer.tokens, one(&mut lonely, &request(seed as u64)).tokens, "{seed}");
+    }
+    // Forks answer side by side; two requests of one conversation one after the other.
+    let [left, right] = [(); 2].map(|()| engine.fork(0).expect("a fork"));
+    let more = |conversation, seed| Request { conversation, ..request(seed) };
+    let forks = together(&mut engine, &[more(left, 1), more(left, 2), more(right, 3)]);
+    assert_eq!(forks.iter().map(|fork| &fork.tokens).collect::<Vec<_>>(), answers[1..].iter().map(|answer| &answer.tokens).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_error_of_one_is_nobody_elses() {
+    let mut engine = load("gguf-q8_0", &several(3));
+    let party = Party::new(3);
+    party.ask(0, ask(1, 20), &Cancel::new(), |_| ());
+    party.ask(1, Request { prompt: Prompt::Tokens(vec![1; 5000]), ..ask(2, 20) }, &Cancel::new(), |_| ());
+    party.ask(2, ask(3, 20), &Cancel::new(), |_| ());
+    let answers = serve(&mut engine, &party);
+    let error = answers[1].as_ref().expect_err("there is no room for it");
+    assert_eq!(error.code(), "CONTEXT_FULL");
+    let mut lonely = load("gguf-q8_0", &alone());
+    for n in [0, 2] {
+        assert_eq!(answers[n].as_ref().expect("an answer").tokens, one(&mut lonely, &ask(1 + n as u32, 20)).tokens);
+    }
+}
+
+/// Where the device goes, all go on with the next one, where they were.
+#[test]
+fn a_lost_device_changes_no_text() {
+    let requests: Vec<Request> = (1..4).map(|n| ask(n, 40)).collect();
+    let mut quiet = load("gguf-q8_0", &alone());
+    let expected: Vec<_> = requests.iter().map(|request| one(&mut quiet, request).tokens).collect();
+    let mut engine = load("gguf-q8_0", &LoadOptions { chunk: Some(2), ..several(3) });
+    let party = Party::new(3);
+    for (n, request) in requests.iter().enumerate() {
+        let device = engine.device();
+        party.ask(n, request.clone(), &Cancel::new(), move |pieces| {
+            if n == 2 && pieces == 4 {
+                device.lose();
+            }
+        });
+    }
+    let answers: Vec<_> = serve(&mut engine, &party).into_iter().map(|one| one.expect("an answer")).collect();
+    assert_eq!(answers.iter().map(|answer| &answer.tokens).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+    assert!(answers[2].recoveries == 1, "{}", answers[2].recoveries);
+}
+
+/// Who is in costs nothing a token: no more submissions, readbacks and objects than one answer.
+#[test]
+fn company_costs_the_loop_nothing() {
+    let mut engine = load("gguf-q8_0", &LoadOptions { chunk: Some(16), ..several(4) });
+    let requests: Vec<Request> = (0..4).map(|n| ask(n, 64)).collect();
+    together(&mut engine, &requests);
+    let counters = together(&mut engine, &requests)[0].counters;
+    assert_eq!(counters.created, 0, "{counters:?}");
+    assert!(counters.submits <= 40 && counters.readbacks <= 10, "{counters:?}");
+}
+
+/// Ten minutes (or MILLRACE_SOAK_S) of arrivals at random: nothing is left behind, and nobody waits for ever.
+#[test]
+#[ignore = "takes ten minutes: npm run test:long"]
+fn arrivals_at_random_leave_nothing_behind() {
+    let seconds = std::env::var("MILLRACE_SOAK_S").ok().and_then(|s| s.parse().ok()).unwrap_or(600);
+    let mut engine = load("gguf-q4_0", &several(6));
+    let mut quiet = load("gguf-q4_0", &alone());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let (mut n, mut memory, mut longest) = (0_u32, Vec::new(), 0);
+    while std::time::Instant::now() < until {
+        let requests: Vec<Request> = (0..20)
+            .map(|i| {
+                n = n.wrapping_mul(747_796_405).wrapping_add(2_891_336_453 + i);
+                Request { reuse: n % 3 == 0, presence_penalty: [0.0, 0.5][(n % 7 == 0) as usize], ..ask(n / 64 % 300, 1 + n / 8 % 60) }
+            })
+            .collect();
+        let party = Party::new(requests.len());
+        let cancels: Vec<Cancel> = requests.iter().map(|_| Cancel::new()).collect();
+        for (i, request) in requests.iter().enumerate() {
+            let flag = cancels[i].clone();
+            party.ask(i, request.clone(), &cancels[i], move |pieces| {
+                if i % 5 == 4 && pieces == 3 {
+                    flag.cancel();
+                }
+            });
+        }
+        let answers = serve(&mut engine, &party);
+        assert_eq!(answers.len(), requests.len());
+        // How many tokens of others came between two of one answer.
+        let heard = party.heard.take();
+        for i in 0..requests.len() {
+            let places: Vec<usize> = heard.iter().enumerate().filter(|(_, of)| **of == i).map(|(at, _)| at).collect();
+            longest = longest.max(places.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0));
+        }
+        let chosen = n as usize % requests.len();
+        let (answer, request) = (answers[chosen].as_ref().expect("an answer"), &requests[chosen]);
+        if !request.reuse && answer.finish_reason == FinishReason::Length {
+            assert_eq!(answer.tokens, one(&mut quiet, request).tokens);
+        }
+        memory.push(engine.info().memory.total);
+    }
+    let (begin, end) = (memory.iter().take(memory.len() / 2).max(), memory.iter().skip(memory.len() / 2).max());
+    assert!(end <= begin, "memory grows: {memory:?}");
+    assert!(longest < 6 * 60 * 6, "{longest} tokens of others came between two");
+}

@@ -1,0 +1,2 @@
+// What reads PDF files, in a Worker: pdf.js as it is.
+import 'pdfjs-dist/legacy/build/pdf.worker.mjs';

