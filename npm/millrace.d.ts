@@ -187,7 +187,11 @@ export interface KernelReport {
 }
 
 /** Runs every kernel variant whose whole name, `matvec=q4_0-q8-sg32`, contains a word of `filter` against its twin. */
-export function kernelCheck(filter: string, quick: boolean, onRow: (row: KernelRow) => void): Promise<KernelReport>;
+export function kernelCheck(
+  filter: string,
+  cases: 'all' | 'quick' | 'cover',
+  onRow: (row: KernelRow) => void,
+): Promise<KernelReport>;
 
 /**
  * Puts templates of shaders, [name, text] each, in the place of the build's, and resolves to the names of the variants that `filter` lets

@@ -52,11 +52,15 @@ async function ownTarget() {
 export async function setupTest() {
   const { env, bind } = await setupBuild();
   await bind;
-  const browser = await setupBrowser();
+  return { wasm: env, browser: await setupBrowser(), native: await vulkan() };
+}
+
+/** What tests of the crate's own need to run in a browser: its driver, and wasm-bindgen's test runner. Returns the driver's path. */
+export async function setupWasmTests(browser) {
   const driver = await chromedriver();
   await wasmBindgen();
   writeWebdriver(browser);
-  return { wasm: env, browser, driver, native: await vulkan() };
+  return driver;
 }
 
 /** A browser to drive: one that is installed, or on Debian its package. Returns its path. */

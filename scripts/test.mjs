@@ -1,14 +1,16 @@
 // npm test: everything that CI runs. Each runner's own output is shown; the last line is `N passed, N failed`.
 //   npm test -- NAME…   only these runners, e.g. `npm test -- browser`; further arguments after `--` go to the runner
+//   npm test -- --minutes N   begins nothing that is not expected to end within N minutes, and names what was left out
 //   npm run test:long   also what takes longer
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { build, tsc } from './build.mjs';
-import { main, root, run, say } from './lib/env.mjs';
+import { Failure, main, root, run, say } from './lib/env.mjs';
 import { prepare } from './package.mjs';
 import { checkSize } from './lib/size.mjs';
+import { childSeconds, Times } from './lib/times.mjs';
 import { safari } from './safari.mjs';
-import { cargoTool, setupFirefox, setupTest } from './setup.mjs';
+import { cargoTool, setupFirefox, setupTest, setupWasmTests } from './setup.mjs';
 import { askLowLevel } from './wasm-pack.mjs';
 
 const reports = join(root, 'test-results');
@@ -60,7 +62,8 @@ const RUNNERS = {
       ],
       native,
     ),
-  wasm: async ({ ready, wasm, driver, more }) => {
+  wasm: async ({ ready, wasm, browser, more }) => {
+    const driver = await setupWasmTests(browser);
     await ready('wasm');
     return cargoTests(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, ...more], {
       ...wasm,
@@ -70,23 +73,23 @@ const RUNNERS = {
       WASM_BINDGEN_TEST_TIMEOUT: '600',
     });
   },
-  browser: async ({ ready, long, more }) => {
-    await ready('dev');
-    return playwright('browser', [], more, long);
+  browser: async (context) => {
+    await context.ready('dev');
+    return playwright('browser', [], context);
   },
-  firefox: async ({ ready, long, more }) => {
-    await ready('release');
+  firefox: async (context) => {
+    await context.ready('release');
     await setupFirefox();
-    return playwright('firefox', ['--config', join(root, 'tests', 'firefox')], more, long);
+    return playwright('firefox', ['--config', join(root, 'tests', 'firefox')], context);
   },
   safari: async ({ ready }) => {
     await ready('release');
     return safari();
   },
   size: async ({ ready }) => checkSize(await ready('release')),
-  package: async ({ ready, long, more }) => {
-    await ready('examples');
-    return playwright('package', ['--config', join(root, 'tests', 'package')], more, long);
+  package: async (context) => {
+    await context.ready('examples');
+    return playwright('package', ['--config', join(root, 'tests', 'package')], context);
   },
   deny: async () => check(await cargoTool('cargo-deny', '0.20.2'), ['--all-features', '--locked', 'check']),
   'wasm-pack': async (context) => {
@@ -98,8 +101,8 @@ const RUNNERS = {
   oracle: ({ native }) => oracle(native),
 };
 
-/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, and PyTorch. */
-const LONG = ['deny', 'wasm-pack', 'oracle'];
+/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, PyTorch, and what the browser's tests show through the package. */
+const LONG = ['wasm', 'deny', 'wasm-pack', 'oracle'];
 /** What runs only where it is named: a browser that only a Mac has. */
 const NAMED = ['safari'];
 
@@ -131,38 +134,73 @@ function buildFor(runners, context) {
   return (name) => builds[name];
 }
 
+/** Seconds that stay for what comes after a runner whose files are chosen by time: its end, and the closing lines. */
+const RESERVE = 30;
+
 main(async () => {
   const args = process.argv.slice(2);
   const end = args.indexOf('--');
   const more = end < 0 ? [] : args.splice(end).slice(1);
-  const long = args.includes('--long');
-  const chosen = args.filter((name) => name !== '--long');
-  const unknown = chosen.find((name) => !(name in RUNNERS));
-  if (unknown) throw new Error(`there is no runner "${unknown}"; there are ${Object.keys(RUNNERS).join(', ')}`);
+  const long = take(args, '--long');
+  const minutes = take(args, '--minutes', 1);
+  if (minutes !== false && !(Number(minutes) > 0)) throw new Failure(`--minutes takes a number, not "${minutes}"`);
+  const unknown = args.find((name) => !(name in RUNNERS));
+  if (unknown) throw new Failure(`there is no runner "${unknown}"; there are ${Object.keys(RUNNERS).join(', ')}`);
 
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
+  const began = Date.now();
+  const times = new Times();
+  const left = () => (minutes === false ? Infinity : Number(minutes) * 60 - (Date.now() - began) / 1000 - RESERVE);
   const runners =
-    chosen.length > 0
-      ? chosen
+    args.length > 0
+      ? args
       : Object.keys(RUNNERS).filter((name) => !NAMED.includes(name) && (long || !LONG.includes(name)));
-  const context = { ...(await setupTest()), long, more };
+  const context = { ...(await setupTest()), long, more, times, left };
   context.ready = buildFor(runners, context);
   const total = { passed: 0, failed: 0 };
-  const lines = [];
+  const [lines, slowest, flaky, leftOut] = [[], [], [], []];
   for (const name of runners) {
+    if (times.seconds(name) > left() && !CHOOSES_FILES.includes(name)) {
+      leftOut.push({ name, tests: times.tests(name) });
+      continue;
+    }
     say(`running ${name}`);
-    const began = Date.now();
-    const { passed, failed, skipped = 0 } = await RUNNERS[name](context);
+    const [started, cpu] = [Date.now(), childSeconds()];
+    const result = await RUNNERS[name](context);
+    const { passed, failed, skipped = 0 } = result;
     total.passed += passed;
     total.failed += failed;
+    slowest.push(...(result.slowest ?? []));
+    flaky.push(...(result.flaky ?? []));
+    leftOut.push(...(result.leftOut ?? []));
+    const seconds = (Date.now() - started) / 1000;
+    if (more.length === 0 && !long && failed === 0 && !result.leftOut?.length) times.note(name, seconds, passed);
     lines.push(
-      `${name.padEnd(9)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round((Date.now() - began) / 1000)} s)`,
+      `${name.padEnd(9)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round(seconds)} s, ${Math.round(childSeconds() - cpu)} s of processor)`,
     );
   }
-  process.stdout.write(`\n${lines.join('\n')}\n${total.passed} passed, ${total.failed} failed\n`);
+  const out = (text) => process.stdout.write(`${text}\n`);
+  slowest.sort((a, b) => b.seconds - a.seconds);
+  if (slowest.length > 0) out('\nslowest:');
+  for (const { title, seconds } of slowest.slice(0, 20)) out(`${seconds.toFixed(1).padStart(7)} s  ${title}`);
+  out(`\n${lines.join('\n')}`);
+  if (leftOut.length > 0) {
+    const tests = leftOut.reduce((sum, one) => sum + one.tests, 0);
+    out(`left out for time, ${tests} tests: ${leftOut.map(({ name }) => name).join(', ')}`);
+  }
+  for (const title of flaky) out(`flaky, passed when run again: ${title}`);
+  out(`${total.passed} passed, ${total.failed} failed`);
   process.exitCode = total.failed > 0 ? 1 : 0;
 });
+
+/** Takes an option, and as many words as it has, out of the arguments: its value, true where it has none, false where it is not there. */
+function take(args, name, words = 0) {
+  const at = args.indexOf(name);
+  if (at < 0) return false;
+  const [, value] = args.splice(at, 1 + words);
+  return words === 0 ? true : (value ?? '');
+}
 
 function both(a, b) {
   return { passed: a.passed + b.passed, failed: a.failed + b.failed };
@@ -209,15 +247,50 @@ async function oracle(env) {
   return total;
 }
 
+/** Runners that leave out single files where time is short. */
+const CHOOSES_FILES = ['browser', 'package'];
+
+/** The test files of a runner of Playwright's. */
+function filesOf(name) {
+  const folder = join(root, 'tests', name);
+  return readdirSync(folder, { recursive: true })
+    .filter((file) => file.endsWith('.spec.ts'))
+    .map((file) => relative(root, join(folder, file)).replaceAll('\\', '/'))
+    .sort();
+}
+
+/** Of a runner's files those that are expected to end in time, the quickest ones first, and those that are left out. */
+function inTime(name, { times, left }) {
+  const files = filesOf(name);
+  if (left() === Infinity) return { files, leftOut: [] };
+  const chosen = new Set();
+  let room = left();
+  for (const file of files.toSorted((a, b) => times.seconds(a) - times.seconds(b))) {
+    if (times.seconds(file) > room) break;
+    room -= times.seconds(file);
+    chosen.add(file);
+  }
+  return {
+    files: files.filter((file) => chosen.has(file)),
+    leftOut: files.filter((file) => !chosen.has(file)).map((file) => ({ name: file, tests: times.tests(file) })),
+  };
+}
+
 /** Playwright's tests of one runner. */
-async function playwright(name, options, more, long) {
+async function playwright(name, options, context) {
+  const { long, more, times } = context;
   const report = join(reports, `${name}.json`);
+  const { files, leftOut } = inTime(name, context);
+  if (files.length === 0) return { passed: 0, failed: 0, leftOut };
   const args = [
     join(root, 'node_modules', '@playwright', 'test', 'cli.js'),
     'test',
     ...options,
     '--reporter=list,json,html',
+    // What failed is run once more: where it passes then it is told of by name, and is to be mended. The long tests take it as failed.
+    `--retries=${long ? 0 : 1}`,
     ...more,
+    ...(leftOut.length > 0 ? files : []),
   ];
   const { code } = await run(process.execPath, args, {
     env: {
@@ -229,12 +302,36 @@ async function playwright(name, options, more, long) {
     check: false,
   });
   let sum = { passed: 0, failed: 0, skipped: 0 };
+  const [slowest, flaky] = [[], []];
   try {
-    const { stats } = JSON.parse(readFileSync(report, 'utf8'));
-    sum = { passed: stats.expected, failed: stats.unexpected + stats.flaky, skipped: stats.skipped };
-  } catch {
-    say('Playwright has left no report');
+    const { stats, suites, config } = JSON.parse(readFileSync(report, 'utf8'));
+    sum = { passed: stats.expected + stats.flaky, failed: stats.unexpected, skipped: stats.skipped };
+    for (const suite of suites) {
+      const tests = testsOf(suite);
+      slowest.push(...tests);
+      flaky.push(...tests.filter(({ status }) => status === 'flaky').map(({ title }) => title));
+      const seconds = tests.reduce((sum, test) => sum + test.seconds, 0) / config.workers;
+      const file = relative(root, join(config.rootDir, suite.file)).replaceAll('\\', '/');
+      if (more.length === 0 && !long) times.note(file, seconds, tests.length);
+    }
+  } catch (error) {
+    say(`Playwright has left no report: ${error.message}`);
   }
   if (code !== 0 && sum.failed === 0) sum.failed = 1;
-  return sum;
+  return { ...sum, slowest, flaky, leftOut };
+}
+
+/** The tests of a suite in Playwright's report that ran: `{ title, status, seconds }`. */
+function testsOf(suite, before = []) {
+  const path = [...before, suite.title];
+  const own = (suite.specs ?? []).flatMap(({ title, tests }) =>
+    tests
+      .filter(({ status }) => status !== 'skipped')
+      .map(({ projectName, status, results }) => ({
+        title: `${projectName ? `[${projectName}] ` : ''}${[...path, title].join(' › ')}`,
+        status,
+        seconds: results.reduce((sum, { duration }) => sum + duration, 0) / 1000,
+      })),
+  );
+  return [...own, ...(suite.suites ?? []).flatMap((inner) => testsOf(inner, path))];
 }

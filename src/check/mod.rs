@@ -5,6 +5,8 @@ mod accept;
 mod activate;
 mod attention;
 mod compare;
+#[cfg(feature = "lab")]
+mod cover;
 mod delta;
 mod device;
 mod embed;
@@ -25,6 +27,8 @@ use std::cell::RefCell;
 use serde::Serialize;
 
 pub use compare::{Compare, Compared};
+#[cfg(feature = "lab")]
+pub use cover::Cover;
 use random::Random;
 
 use crate::cpu;

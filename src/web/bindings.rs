@@ -486,20 +486,36 @@ fn named(variant: &Variant, filter: &str) -> bool {
     filter.trim().is_empty() || filter.split_whitespace().any(|word| name.contains(word))
 }
 
-/// Runs every kernel variant whose whole name contains a word of `filter` against its twin in this browser, with one case a variant where
-/// `quick`; `on_row` gets each case's result. Builds with the feature `lab` emulate subgroups where they are too small, of each kernel once where
-/// `quick`.
+/// Runs every kernel variant whose whole name contains a word of `filter` against its twin in this browser; `on_row` gets each case's result. `cases`:
+/// `all`; `quick`, one a variant; `cover`, one of each of so many variants that every value of each axis is among them. Builds with the feature `lab`
+/// emulate subgroups where they are too small, of each kernel once where `quick`; only they have `cover`.
 #[wasm_bindgen(js_name = kernelCheck, unchecked_return_type = "Promise<KernelReport>")]
-pub fn kernel_check(filter: String, quick: bool, on_row: Function) -> Promise {
+pub fn kernel_check(filter: String, cases: String, on_row: Function) -> Promise {
     promise(async move {
-        let (selection, emulated) = if quick { (check::Selection::One, Emulated::One) } else { (check::Selection::All, Emulated::All) };
+        let (selection, emulated) = match cases.as_str() {
+            "quick" => (check::Selection::One, Emulated::One),
+            #[cfg(feature = "lab")]
+            "cover" => (check::Selection::One, Emulated::All),
+            "all" => (check::Selection::All, Emulated::All),
+            _ => return Err(Error::bad_option(format!("cases \"{cases}\" are none of all, quick and, in builds for shaders, cover"))),
+        };
         let gpu = Gpu::open(&GpuOptions { emulated, ..GpuOptions::default() }).await?;
         let row = |row: &check::Row| {
             if let Ok(value) = to_value(row) {
                 tell(&on_row, &value);
             }
         };
-        let report = check::check(&gpu, |variant| named(variant, &filter), selection, row).await;
+        #[cfg(feature = "lab")]
+        let chosen = (cases == "cover").then(|| {
+            // What this device cannot run is told as such and stands for nothing.
+            let here: Vec<_> = kernels::all().iter().filter(|v| named(v, &filter)).collect();
+            let (runs, lacks): (Vec<_>, Vec<_>) = here.into_iter().partition(|v| v.lacks(gpu.caps()).is_none());
+            [check::Cover::Values.of(&runs), lacks].concat()
+        });
+        #[cfg(not(feature = "lab"))]
+        let chosen: Option<Vec<&Variant>> = None;
+        let asked = |variant: &Variant| named(variant, &filter) && chosen.as_ref().is_none_or(|chosen| chosen.contains(&variant));
+        let report = check::check(&gpu, asked, selection, row).await;
         gpu.destroy();
         to_value(&report?)
     })

@@ -1,14 +1,15 @@
 //! Every kernel and variant against its twin on the native GPU. A missing adapter is a failure, not a reason to skip. Variants for subgroups
 //! larger than the device's run with emulated ones.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use millrace::check::{self, Row, Selection, Status, check};
+use millrace::check::{self, Cover, Row, Selection, Status, check};
 use millrace::gpu::{DeviceChoice, Gpu, GpuOptions};
-use millrace::kernels::{self, Caps, Emulated, Variant, lab};
+use millrace::kernels::{self, Emulated, Variant, lab};
 
 use super::common;
 
@@ -25,11 +26,11 @@ struct Ran {
 impl Ran {
     fn run(&mut self, gpu: &Gpu, filter: impl Fn(&Variant) -> bool, selection: Selection) {
         let began = Instant::now();
+        // Kernel -> seconds.
+        let took: RefCell<BTreeMap<&str, f64>> = RefCell::default();
         let report = pollster::block_on(check(gpu, filter, selection, |row: &Row| {
             let (name, message) = (format!("{}={}", row.kernel, row.variant), row.message.clone().unwrap_or_default());
-            if row.ms > 2000.0 {
-                eprintln!("{name} {}: {:.0} ms", row.case, row.ms);
-            }
+            *took.borrow_mut().entry(row.kernel).or_insert(0.0) += row.ms / 1000.0;
             match row.status {
                 Status::Pass => drop(self.variants.insert(name)),
                 Status::Fail => self.failed.push(format!("{name} {}: {message}", row.case)),
@@ -37,7 +38,9 @@ impl Ran {
             }
         }))
         .expect("every kernel has cases");
-        eprintln!("{report:?} in {:.0} s", began.elapsed().as_secs_f64());
+        let mut took: Vec<_> = took.into_inner().into_iter().collect();
+        took.sort_by(|a, b| b.1.total_cmp(&a.1));
+        eprintln!("{report:?} in {:.0} s, most for {:.0?}", began.elapsed().as_secs_f64(), &took[..took.len().min(12)]);
     }
 }
 
@@ -50,44 +53,49 @@ fn table() -> BTreeMap<String, BTreeMap<String, usize>> {
     serde_json::from_slice(&common::bytes("kernels_left_out.json")).unwrap()
 }
 
-/// Every variant that needs no emulated subgroups, and of those that do one of each kernel and number of lanes; the others have a test of their own, as
-/// have those that reduce without subgroups.
-fn all_cases(gpu: &Gpu) -> impl Fn(&Variant) -> bool {
-    let few = Caps { emulated: Emulated::One, ..gpu.caps().clone() };
-    move |v| !without(v) && !rare(v) && (!gpu.caps().emulates(v) || few.emulates(v))
-}
-
 /// Whether a variant reduces without subgroups.
 fn without(v: &Variant) -> bool {
     v.axis("reduce").is_some() && !v.subgroups
 }
 
-/// Types that differ from tested ones in how a block is decoded alone: one case does, with eight lanes to a row and without subgroups.
-fn alike(v: &Variant) -> bool {
-    if v.kernel == "experts_matmul" {
-        // Its loop is matmul's.
-        return v.axis("weight").is_some_and(|weight| !["f32", "q4_0"].contains(&weight));
-    }
-    v.axis("weight").is_some_and(|weight| ["q2_0", "q4_1", "q5_1", "q2_k", "q3_k", "iq4_nl", "iq4_xs"].contains(&weight))
+/// Types that stand for those that are decoded alike: floats, blocks with a scale, blocks of blocks with a least value. All cases run with these.
+fn stands_for_others(v: &Variant) -> bool {
+    v.axis("weight").is_none_or(|weight| ["f32", "q4_0", "q4_k"].contains(&weight))
 }
 
-/// The others' numbers of lanes, and tiles of experts' rows: `npm run test:long` runs them in the browser.
-fn rare(v: &Variant) -> bool {
-    let usual = v.axis("weight").is_some_and(|weight| ["q4_k", "q6_k", "mxfp4"].contains(&weight));
-    alike(v)
-        && (v.axis("reduce").is_some_and(|reduce| ["sg32", "wg32"].contains(&reduce))
-            || (v.kernel == "experts_matmul" && v.axis("span") != Some("r32") && !usual))
+/// The variants of a test that are tried with all cases, and those with one. Of types that others stand for, as many as have every value of every axis with
+/// every value of each other axis: what a driver compiles is what costs. `npm run test:long` runs everything with all cases.
+fn tried(variants: &[&'static Variant]) -> [Vec<&'static Variant>; 2] {
+    let (all, rest): (Vec<_>, Vec<_>) = variants.iter().partition(|v| stands_for_others(v));
+    [all, Cover::Pairs.of(&rest)]
+}
+
+/// The variants that run natively of themselves, or with emulated subgroups.
+fn with_subgroups(gpu: &Gpu, emulated: bool) -> Vec<&'static Variant> {
+    kernels::all().iter().filter(|v| !without(v) && gpu.caps().emulates(v) == emulated).collect()
+}
+
+fn names(variants: &[&Variant]) -> BTreeSet<String> {
+    variants.iter().map(ToString::to_string).collect()
+}
+
+impl Ran {
+    /// Fails with what failed.
+    fn passed(&self, gpu: &Gpu) {
+        assert!(self.failed.is_empty(), "{} on {}:\n{}", self.failed.len(), gpu.caps().name, self.failed.join("\n"));
+    }
 }
 
 #[test]
 fn every_kernel_agrees_with_its_twin() {
     let gpu = open(&GpuOptions { emulated: Emulated::All, ..GpuOptions::default() });
+    let (lacks, here): (Vec<_>, Vec<_>) = with_subgroups(&gpu, false).into_iter().partition(|v| v.lacks(gpu.caps()).is_some());
+    let [all, one] = tried(&here);
     let mut ran = Ran::default();
-    ran.run(&gpu, |v| all_cases(&gpu)(v) && !alike(v), Selection::All);
-    ran.run(&gpu, |v| all_cases(&gpu)(v) && alike(v), Selection::One);
-    assert!(ran.failed.is_empty(), "{} on {}:\n{}", ran.failed.len(), gpu.caps().name, ran.failed.join("\n"));
-    let expected = kernels::all().iter().filter(|v| all_cases(&gpu)(v)).count();
-    assert_eq!(ran.variants.len() + ran.left_out.values().sum::<usize>(), expected, "every variant has passed or is left out for a reason");
+    ran.run(&gpu, |v| all.contains(&v) || lacks.contains(&v), Selection::All);
+    ran.run(&gpu, |v| one.contains(&v), Selection::One);
+    ran.passed(&gpu);
+    assert_eq!(ran.variants, names(&[all, one].concat()));
     let allowed = &table()["llvmpipe"];
     if gpu.caps().software {
         assert_eq!(ran.left_out, *allowed, "tests/data/kernels_left_out.json says what may be left out, and why");
@@ -98,19 +106,33 @@ fn every_kernel_agrees_with_its_twin() {
     }
 }
 
-/// What large GPUs run and small subgroups cannot, with emulated ones: one case each, as a sibling of the same lanes runs all of them.
+/// What large GPUs run and small subgroups cannot, with emulated ones.
 #[test]
 fn kernels_for_larger_subgroups_agree_with_emulated_ones() {
     let gpu = open(&GpuOptions { emulated: Emulated::All, ..GpuOptions::default() });
-    let mut ran = Ran::default();
-    ran.run(&gpu, |v| !all_cases(&gpu)(v) && !without(v) && !rare(v), Selection::One);
-    assert!(ran.failed.is_empty(), "{} on {}:\n{}", ran.failed.len(), gpu.caps().name, ran.failed.join("\n"));
-    assert_eq!(ran.left_out, BTreeMap::new());
-    let emulated = |v: &&Variant| gpu.caps().emulates(v);
-    let expected: BTreeSet<String> = kernels::all().iter().filter(emulated).filter(|v| !all_cases(&gpu)(v) && !rare(v)).map(ToString::to_string).collect();
-    assert_eq!(ran.variants, expected);
+    let emulated = with_subgroups(&gpu, true);
     if gpu.caps().software {
-        assert_eq!(kernels::all().iter().filter(emulated).count(), table()["variants"]["emulated on llvmpipe"]);
+        assert_eq!(emulated.len(), table()["variants"]["emulated on llvmpipe"]);
+    }
+    let chosen = tried(&emulated).concat();
+    let mut ran = Ran::default();
+    ran.run(&gpu, |v| chosen.contains(&v), Selection::One);
+    ran.passed(&gpu);
+    assert_eq!(ran.left_out, BTreeMap::new());
+    assert_eq!(ran.variants, names(&chosen));
+}
+
+/// Everything: all cases of all variants, on a device with subgroups, emulated where they are too small, and on one without.
+#[test]
+#[ignore = "an hour: npm run test:long"]
+fn all_variants_agree_in_all_cases() {
+    for subgroups in [true, false] {
+        let gpu = open(&GpuOptions { emulated: Emulated::All, subgroups, ..GpuOptions::default() });
+        let here: Vec<_> = kernels::all().iter().filter(|v| (subgroups || without(v)) && v.lacks(gpu.caps()).is_none()).collect();
+        let mut ran = Ran::default();
+        ran.run(&gpu, |v| here.contains(&v), Selection::All);
+        ran.passed(&gpu);
+        assert_eq!(ran.variants, names(&here));
     }
 }
 
@@ -122,20 +144,19 @@ fn every_kernel_agrees_with_its_twin_on_the_cpu() {
     let mut ran = Ran::default();
     ran.run(&gpu, runs, Selection::All);
     assert!(ran.failed.is_empty(), "{} on {}:\n{}", ran.failed.len(), gpu.caps().name, ran.failed.join("\n"));
-    let expected: BTreeSet<String> = kernels::all().iter().filter(|v| runs(v)).map(ToString::to_string).collect();
-    assert_eq!(ran.variants, expected);
+    assert_eq!(ran.variants, names(&kernels::all().iter().filter(|v| runs(v)).collect::<Vec<_>>()));
 }
 
 /// The variants that reduce without subgroups run on devices without the feature: no other variant may be needed there.
 #[test]
 fn kernels_without_subgroups_agree_on_a_device_without_them() {
     let gpu = open(&GpuOptions { subgroups: false, ..GpuOptions::default() });
+    // Their bodies are those of the variants that run with all cases elsewhere: one case shows that they compile and add up without the feature.
+    let chosen = tried(&kernels::all().iter().filter(|v| without(v)).collect::<Vec<_>>()).concat();
     let mut ran = Ran::default();
-    ran.run(&gpu, |v| without(v) && !alike(v), Selection::All);
-    ran.run(&gpu, |v| without(v) && alike(v) && !rare(v), Selection::One);
-    assert!(ran.failed.is_empty(), "{} on {}:\n{}", ran.failed.len(), gpu.caps().name, ran.failed.join("\n"));
-    let expected: BTreeSet<String> = kernels::all().iter().filter(|v| without(v) && !rare(v)).map(ToString::to_string).collect();
-    assert_eq!(ran.variants, expected);
+    ran.run(&gpu, |v| chosen.contains(&v), Selection::One);
+    ran.passed(&gpu);
+    assert_eq!(ran.variants, names(&chosen));
 }
 
 /// The templates of shaders/, by name.

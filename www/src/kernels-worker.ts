@@ -8,7 +8,8 @@ declare const self: DedicatedWorkerGlobalScope;
 /** What to compare; with `templates`, [name, text] each, of these shaders what has changed since the last time. */
 export interface Asked {
   filter: string;
-  quick: boolean;
+  /** All of each variant; one of each; one of as many variants as have every value of each axis between them. */
+  cases: 'all' | 'quick' | 'cover';
   templates?: [string, string][];
 }
 
@@ -25,7 +26,7 @@ self.addEventListener('message', async ({ data }: MessageEvent<Asked>) => {
       if (compared && changed.length === 0) return self.postMessage({ report: {} });
       if (compared) filter = changed.join(' ');
     }
-    const report = await wasm.kernelCheck(filter, data.quick, (row) => self.postMessage({ row }));
+    const report = await wasm.kernelCheck(filter, data.cases, (row) => self.postMessage({ row }));
     compared = true;
     self.postMessage({ report });
   } catch (error) {

@@ -1,5 +1,6 @@
 // The kernel page: every shader variant in this browser, first compared with its twin, then timed. `?filter=NAME` limits it to variants with that
-// in their names (`matvec=q4_0-q8-sg32`), `?quick` to one case a variant, `?all` says that all cases are meant; any of them begins at once.
+// in their names (`matvec=q4_0-q8-sg32`), `?quick` to one case a variant, `?all` says that all cases are meant, `?cover` only as many variants,
+// one case of each, as have every value of every axis between them; any of them begins at once.
 // `&shape=NAME&quant=NAME&prompt=TOKENS` times the variants of that shape's decode step when the comparison has ended. `?shaders` renders the
 // shaders from the server's shaders/ instead, and compares what an edit has changed as soon as it is saved.
 import type { BenchOptions, KernelBenchRow, KernelReport, KernelRow } from 'millrace/wasm';
@@ -119,9 +120,10 @@ async function run(query: URLSearchParams): Promise<void> {
   try {
     needsGpu();
     const filter = query.get('filter') ?? '';
+    const cases = (['quick', 'cover'] as const).find((name) => query.has(name)) ?? 'all';
     watch.busy('Comparing kernels with their twins');
-    if (query.has('shaders')) return await follow(filter, query.has('quick'));
-    await check({ filter, quick: query.has('quick') });
+    if (query.has('shaders')) return await follow(filter, cases);
+    await check({ filter, cases });
     end();
     results.done = true;
     summarize();
@@ -183,7 +185,7 @@ function end(): void {
 }
 
 /** Compares variants whose shaders are the server's, and again what has changed, until it is cancelled. */
-async function follow(filter: string, quick: boolean): Promise<void> {
+async function follow(filter: string, cases: Asked['cases']): Promise<void> {
   let tag = '';
   following = true;
   while (following) {
@@ -195,7 +197,7 @@ async function follow(filter: string, quick: boolean): Promise<void> {
       clear();
       const began = performance.now();
       try {
-        await check({ filter, quick, templates: (await response.json()) as [string, string][] });
+        await check({ filter, cases, templates: (await response.json()) as [string, string][] });
         const seconds = ((performance.now() - began) / 1000).toFixed(1);
         watch.done(`${summary()}, in ${seconds} s; waiting for shaders/ to change`, count.fail === 0);
       } catch (error) {

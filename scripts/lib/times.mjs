@@ -1,0 +1,58 @@
+// How long runners and test files took: what `npm test -- --minutes N` plans by.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { cache, root } from './env.mjs';
+
+/** Wall seconds and numbers of tests on two quick cores, with everything to compile: what a machine that has not run them yet is taken to need. */
+const COMMITTED = join(root, 'tests', 'times.json');
+/** The same of this machine's last runs. */
+const MEASURED = join(cache, 'times.json');
+
+/** Processor seconds of all children that have ended, and of theirs; 0 where the system does not say. */
+export function childSeconds() {
+  try {
+    // After the name, which may have spaces: user and system time of children are the 14th and 15th fields, in hundredths of a second.
+    const fields = readFileSync('/proc/self/stat', 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    return (Number(fields[13]) + Number(fields[14])) / 100;
+  } catch {
+    return 0;
+  }
+}
+
+function read(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    return {};
+  }
+}
+
+/** What is known of each name, a runner's or a test file's: `{ seconds, tests }`. */
+export class Times {
+  #committed = read(COMMITTED);
+  #measured = read(MEASURED);
+  /** How much slower this machine is than the committed figures, as seen so far. */
+  #slower = 1;
+
+  /** Notes what a runner or file took. */
+  note(name, seconds, tests) {
+    const { seconds: usual } = this.#committed[name] ?? {};
+    // What is over in a moment says nothing about a machine.
+    if (usual > 20) this.#slower = Math.max(this.#slower, seconds / usual);
+    this.#measured[name] = { seconds: Math.round(seconds * 10) / 10, tests };
+    mkdirSync(dirname(MEASURED), { recursive: true });
+    writeFileSync(MEASURED, `${JSON.stringify(this.#measured, null, 1)}\n`);
+  }
+
+  /** Seconds that it is expected to take: as this machine has measured it, or as committed, on a machine as slow as this one has been so far. */
+  seconds(name) {
+    return this.#measured[name]?.seconds ?? (this.#committed[name]?.seconds ?? 0) * this.#slower;
+  }
+
+  /** How many tests it has. */
+  tests(name) {
+    return this.#measured[name]?.tests ?? this.#committed[name]?.tests ?? 0;
+  }
+}
