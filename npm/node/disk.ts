@@ -1,5 +1,6 @@
 // The part of a browser's private file system that the engine uses, over a folder of this machine: the store on top of it, with its journal, its
 // hashes and what goes on where a download was interrupted, is the same as in a page.
+import { randomUUID } from 'node:crypto';
 import {
   closeSync,
   fstatSync,
@@ -33,7 +34,8 @@ function failed(error: unknown): Error {
   return name ? new DOMException(message, name) : (error as Error);
 }
 
-function attempt<T>(work: () => T): T {
+/** What the system refuses, as a browser's storage says it. */
+export function attempt<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -171,13 +173,19 @@ export class FileHandle {
   /** Whole or not at all: what is written takes the file's place when it is closed. */
   async createWritable(): Promise<{ write(text: string): Promise<void>; close(): Promise<void> }> {
     const written: string[] = [];
-    const beside = `${this.#path}.${process.pid}.new`;
+    // Another process or thread may be writing the same file.
+    const beside = `${this.#path}.${randomUUID()}.new`;
     return {
       write: async (text) => void written.push(text),
       close: async () =>
         attempt(() => {
-          writeFileSync(beside, written.join(''));
-          renameSync(beside, this.#path);
+          try {
+            writeFileSync(beside, written.join(''));
+            renameSync(beside, this.#path);
+          } catch (error) {
+            rmSync(beside, { force: true });
+            throw error;
+          }
         }),
     };
   }

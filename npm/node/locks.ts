@@ -1,6 +1,9 @@
-// Web Locks between processes: a lock is a file that names the process which has it. One of a process that is gone counts for nothing.
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// Web Locks between processes and between threads of one: a lock is a file whose name has the process that holds it. One of a process that is gone counts
+// for nothing. A file is whole from the moment it has its name, so that neither a full disk nor a kill leaves one that nobody can read.
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { attempt } from './disk.ts';
 
 type Mode = 'exclusive' | 'shared';
 interface Options {
@@ -17,7 +20,11 @@ type Callback<T> = (lock: Held | null) => T | Promise<T>;
 /** How often it is looked whether another process has let go, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 
-let counted = 0;
+const LOCK = '.lock';
+/** A folder with one file, named after the process that looks at the locks or changes them: no other process does meanwhile. */
+const GATE = '.gate.d';
+/** What is being made, under a name of its own until it is whole. */
+const UNFINISHED = '.new';
 
 /** `navigator.locks` over a folder. */
 export class DiskLocks {
@@ -50,21 +57,66 @@ export class DiskLocks {
   }
 
   /**
-   * Takes a lock and returns what gives it back; null where somebody has it. Two never look at the same time: undefined where another process
+   * Takes a lock and returns what gives it back; null where another has it. Two never look at the same time: undefined where another process or thread
    * does.
    */
   #take(name: string, mode: Mode): (() => void) | null | undefined {
-    mkdirSync(this.#folder, { recursive: true });
-    const gate = join(this.#folder, '.gate');
-    if (!claim(gate)) return undefined;
+    return attempt(() => {
+      mkdirSync(this.#folder, { recursive: true });
+      const leave = this.#enter();
+      if (!leave) return undefined;
+      try {
+        const others = this.#held().filter((one) => one.name === name);
+        if (others.some((one) => mode === 'exclusive' || one.mode === 'exclusive')) return null;
+        const path = join(this.#folder, `${owner()}${LOCK}`);
+        this.#put(path, (unfinished) => writeFileSync(unfinished, JSON.stringify({ name, mode })));
+        return () => rmSync(path, { force: true });
+      } finally {
+        leave();
+      }
+    });
+  }
+
+  /** Makes the gate this one's and returns what gives it back; null where another has it. */
+  #enter(): (() => void) | null {
+    const gate = join(this.#folder, GATE);
+    const me = owner();
+    const write = (unfinished: string): void => {
+      mkdirSync(unfinished);
+      writeFileSync(join(unfinished, me), '');
+    };
+    // Nothing can be moved onto a folder that has a file: of several that try, one succeeds.
+    if (!this.#put(gate, write, TAKEN)) {
+      let users: string[] = [];
+      try {
+        users = readdirSync(gate);
+      } catch {
+        // Given back meanwhile.
+      }
+      // By its own name: another's gate, made meanwhile, has another file.
+      for (const user of users.filter((user) => !lives(user))) rmSync(join(gate, user), { force: true });
+      removeEmpty(gate);
+      return null;
+    }
+    return () => {
+      rmSync(join(gate, me), { force: true });
+      removeEmpty(gate);
+    };
+  }
+
+  /** Makes a file or folder, which is there whole or not at all: false where moving it to its place fails with one of `taken`. */
+  #put(path: string, write: (unfinished: string) => void, taken: string[] = []): boolean {
+    const unfinished = join(this.#folder, `${owner()}${UNFINISHED}`);
+    let moving = false;
     try {
-      const others = this.#held().filter((one) => one.name === name);
-      if (others.some((one) => mode === 'exclusive' || one.mode === 'exclusive')) return null;
-      const path = join(this.#folder, `${process.pid}-${counted++}.lock`);
-      writeFileSync(path, JSON.stringify({ name, mode }));
-      return () => rmSync(path, { force: true });
-    } finally {
-      rmSync(gate, { force: true });
+      write(unfinished);
+      moving = true;
+      renameSync(unfinished, path);
+      return true;
+    } catch (error) {
+      rmSync(unfinished, { force: true, recursive: true });
+      if (moving && taken.includes(codeOf(error))) return false;
+      throw error;
     }
   }
 
@@ -73,16 +125,19 @@ export class DiskLocks {
     const held: Held[] = [];
     let files: string[];
     try {
-      files = readdirSync(this.#folder).filter((file) => file.endsWith('.lock'));
+      files = readdirSync(this.#folder);
     } catch {
       return [];
     }
     for (const file of files) {
+      if (file === GATE) continue;
       const path = join(this.#folder, file);
-      if (!lives(Number.parseInt(file, 10))) {
-        rmSync(path, { force: true });
+      // What a process that was killed had begun goes as well.
+      if (!lives(file)) {
+        rmSync(path, { force: true, recursive: true });
         continue;
       }
+      if (!file.endsWith(LOCK)) continue;
       try {
         held.push(JSON.parse(readFileSync(path, 'utf8')) as Held);
       } catch {
@@ -93,29 +148,54 @@ export class DiskLocks {
   }
 }
 
-/** Makes a file that only one process can make, and that dies with it. */
-function claim(path: string): boolean {
+/** What moving a folder onto one that is not empty fails with, on the one system or the other. */
+const TAKEN = ['ENOTEMPTY', 'EEXIST', 'EPERM', 'EACCES'];
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? '';
+}
+
+/** Removes a folder where nothing is in it: another may have put its file there meanwhile. */
+function removeEmpty(folder: string): void {
   try {
-    writeFileSync(path, String(process.pid), { flag: 'wx' });
-    return true;
+    rmdirSync(folder);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    try {
-      const owner = Number(readFileSync(path, 'utf8'));
-      if (owner > 0 && !lives(owner)) rmSync(path, { force: true });
-    } catch {
-      // Gone meanwhile.
-    }
-    return false;
+    if (!['ENOENT', ...TAKEN].includes(codeOf(error))) throw error;
   }
 }
 
-function lives(pid: number): boolean {
+/** A name that no other has: of this process, since when it runs, and of this one of its locks. */
+function owner(): string {
+  return `${process.pid}-${began(process.pid)}-${randomUUID()}`;
+}
+
+/**
+ * When a process began, in ticks since the system did; 0 where the system does not say. Numbers of processes come again: in a container the first
+ * program always has the same.
+ */
+function began(pid: number): string {
+  try {
+    // The 22nd field; the second is a name in brackets, which may have spaces.
+    return (
+      readFileSync(`/proc/${pid}/stat`, 'utf8')
+        .replace(/^.*\) /s, '')
+        .split(' ')[19] ?? '0'
+    );
+  } catch {
+    return '0';
+  }
+}
+
+/** Whether the process in a file's name lives. */
+function lives(name: string): boolean {
+  const [pid = Number.NaN, since] = name.split('-').map(Number);
+  if (!(pid > 0)) return false;
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
-    // Somebody else's process lives as well.
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+    // Another user's process lives as well.
+    if (codeOf(error) !== 'EPERM') return false;
   }
+  const now = Number(began(pid));
+  return !since || now === 0 || now === since;
 }

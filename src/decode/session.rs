@@ -196,39 +196,59 @@ impl Session {
         Ok(session)
     }
 
-    /// Plans for `sizes`, makes the buffers that are not weights, compiles and binds.
+    /// Plans for `sizes`, makes the buffers that are not weights, compiles and binds. After a failure all is as it was.
     fn lay_out(&mut self, sizes: Sizes) -> Result<()> {
+        let before = (self.layout.clone(), self.buffers.clone(), self.sizes);
         self.layout.truncate(self.weights);
         self.buffers.truncate(self.weights);
         self.sizes = sizes;
-        self.plan()?;
+        if let Err(e) = self.plan() {
+            (self.layout, self.buffers, self.sizes) = before;
+            return Err(e);
+        }
         self.put_rotations()?;
         self.states.attach(&self.layout, |id| &self.buffers[id.0 as usize]);
         Ok(())
     }
 
-    /// Plans, makes the layout's buffers that are not there yet, compiles and binds what was compiled before, and at least prefill and decode.
+    /// Plans, makes the layout's buffers that are not there yet, compiles and binds what was compiled before, and at least prefill and decode. After a
+    /// failure all is as it was.
     fn plan(&mut self) -> Result<()> {
-        self.edition = next_edition();
-        self.plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked)?;
+        let before = (self.layout.clone(), self.buffers.clone());
+        match self.planned() {
+            Ok([(plans, encoded), (adapted_plans, encoded_adapted)]) => {
+                self.edition = next_edition();
+                (self.plans, self.encoded, self.adapted_plans, self.encoded_adapted) = (plans, encoded, adapted_plans, encoded_adapted);
+                Ok(())
+            }
+            Err(e) => {
+                (self.layout, self.buffers) = before;
+                Err(e)
+            }
+        }
+    }
+
+    /// Plans and what is compiled of them, without adapters and with them.
+    fn planned(&mut self) -> Result<[(Plans, Compiled); 2]> {
+        let plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked)?;
         let adapters = self.adapters.plan.as_ref();
-        self.adapted_plans = match adapters {
+        let adapted_plans = match adapters {
             Some(_) => plans_with(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked, adapters)?,
             None => Plans::default(),
         };
         self.make_buffers()?;
-        let has = |compiled: &Compiled, pass: Pass| matches!(pass, Pass::Prefill | Pass::Decode) || compiled[pass as usize].is_some();
-        for pass in Pass::ALL.into_iter().filter(|pass| has(&self.encoded, *pass)).collect::<Vec<_>>() {
-            let encoded = self.encode(&self.plans[pass])?;
-            self.encoded[pass as usize] = Some(encoded);
-        }
-        if self.adapters.plan.is_some() {
-            for pass in Pass::ALL.into_iter().filter(|pass| has(&self.encoded_adapted, *pass)).collect::<Vec<_>>() {
-                let encoded = self.encode(&self.adapted_plans[pass])?;
-                self.encoded_adapted[pass as usize] = Some(encoded);
+        let compile = |plans: &Plans, before: &Compiled| -> Result<Compiled> {
+            let mut compiled = Compiled::default();
+            for pass in Pass::ALL {
+                if matches!(pass, Pass::Prefill | Pass::Decode) || before[pass as usize].is_some() {
+                    compiled[pass as usize] = Some(self.encode(&plans[pass])?);
+                }
             }
-        }
-        Ok(())
+            Ok(compiled)
+        };
+        let encoded = compile(&plans, &self.encoded)?;
+        let encoded_adapted = if self.adapters.plan.is_some() { compile(&adapted_plans, &self.encoded_adapted)? } else { Compiled::default() };
+        Ok([(plans, encoded), (adapted_plans, encoded_adapted)])
     }
 
     /// Makes the layout's buffers that are not there yet, and those again that have become larger: only what is written again before it is read does.
@@ -255,10 +275,13 @@ impl Session {
         if before == asked {
             return Ok(());
         }
+        if let Err(e) = self.plan() {
+            self.asked = before;
+            return Err(e);
+        }
         if before.grammar != asked.grammar {
             self.resident = None;
         }
-        self.plan()?;
         if !self.self_tested {
             return Ok(());
         }

@@ -67,6 +67,14 @@ impl Device {
             gpu.lose();
         }
     }
+
+    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. For tests.
+    #[cfg(feature = "lab")]
+    pub fn refuse_buffers(&self, after: Option<u32>) {
+        if let Some(gpu) = self.gpu() {
+            gpu.refuse_buffers(after);
+        }
+    }
 }
 
 /// Who hears of an engine's device.

@@ -102,6 +102,9 @@ pub struct Gpu {
     faults: Arc<Mutex<Faults>>,
     lost: Lost,
     pub(super) broken: Vec<(String, String)>,
+    /// After so many more buffers every further one is refused: for tests.
+    #[cfg(feature = "lab")]
+    pub(super) refuses: Cell<Option<u32>>,
     pub(super) pipelines: RefCell<HashMap<PipelineKey, (wgpu::ComputePipeline, wgpu::BindGroupLayout)>>,
 }
 
@@ -147,6 +150,8 @@ impl Gpu {
             faults: Arc::new(Mutex::new(Faults { tell: Some(tell), ..Faults::default() })),
             lost: Lost(lost.shared()),
             broken: options.broken.clone(),
+            #[cfg(feature = "lab")]
+            refuses: Cell::default(),
             pipelines: RefCell::default(),
         })
     }
@@ -207,6 +212,8 @@ impl Gpu {
             faults,
             lost,
             broken: options.broken.clone(),
+            #[cfg(feature = "lab")]
+            refuses: Cell::default(),
             pipelines: RefCell::default(),
         };
         #[cfg(target_arch = "wasm32")]
@@ -282,6 +289,12 @@ impl Gpu {
                 note_loss(&self.faults, Loss { reason: LossReason::Destroyed, message: String::new() });
             }
         }
+    }
+
+    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. For tests.
+    #[cfg(feature = "lab")]
+    pub fn refuse_buffers(&self, after: Option<u32>) {
+        self.refuses.set(after);
     }
 
     /// How the device was lost, if it was.

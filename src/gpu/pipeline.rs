@@ -69,6 +69,13 @@ impl Gpu {
         if size > self.caps().max_buffer {
             return Err(Error::out_of_memory(format!("buffer {label} needs {size} bytes, the GPU allows {} in one buffer", self.caps().max_buffer)));
         }
+        #[cfg(feature = "lab")]
+        if let Some(left) = self.refuses.get() {
+            self.refuses.set(Some(left.saturating_sub(1)));
+            if left == 0 {
+                return Err(Error::out_of_memory(format!("buffer {label} of {size} bytes was refused")));
+            }
+        }
         let raw = match &self.on {
             On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })),
             On::Cpu(processor) => Raw::Cpu(processor.memory(label, size)?),

@@ -13,52 +13,65 @@ use crate::error::{Error, Result};
 #[cfg(target_arch = "wasm32")]
 const NOTICE_MS: f64 = 1000.0;
 
-/// A mapping under way.
+/// A mapping under way. Who drops it gives the staging buffer back, whatever has become of it: one that stays mapped takes no further copy.
 pub struct Pending {
-    /// What tells of a GPU's mapping; the CPU's memory needs none.
+    /// The buffer of a GPU that is mapped, or will be; the CPU's memory needs no mapping.
+    mapping: Option<wgpu::Buffer>,
+    /// What tells of the mapping; nothing where it is known to be there.
     receiver: Option<oneshot::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>>,
     submission: Submission,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let Some(buffer) = self.mapping.take() else { return };
+        let failed = self.receiver.as_mut().is_some_and(|receiver| matches!(receiver.try_recv(), Ok(Some(Err(_))) | Err(_)));
+        if !failed {
+            buffer.unmap();
+        }
+    }
 }
 
 impl Gpu {
     /// Starts mapping the first `bytes` bytes of a staging buffer that `submission` writes.
     pub fn map(&self, staging: &Buffer, bytes: u64, submission: Submission) -> Pending {
         self.counters().readback(bytes);
-        let Raw::Gpu(raw) = staging.raw() else { return Pending { receiver: None, submission } };
+        let Raw::Gpu(raw) = staging.raw() else { return Pending { mapping: None, receiver: None, submission } };
         let (sender, receiver) = oneshot::channel();
         raw.map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
             // The receiver is gone only where the caller gave up waiting.
             let _ = sender.send(result);
         });
-        Pending { receiver: Some(receiver), submission }
+        Pending { mapping: Some(raw.clone()), receiver: Some(receiver), submission }
     }
 
     /// Waits for the mapping, copies the bytes out and unmaps.
-    pub async fn take(&self, staging: &Buffer, bytes: u64, pending: Pending) -> Result<Vec<u8>> {
-        let (raw, receiver) = match (staging.raw(), pending.receiver) {
-            (Raw::Gpu(raw), Some(receiver)) => (raw, receiver),
-            (Raw::Cpu(memory), _) => return self.take_of_cpu(memory, bytes, pending.submission).await,
+    pub async fn take(&self, staging: &Buffer, bytes: u64, mut pending: Pending) -> Result<Vec<u8>> {
+        let receiver = match (staging.raw(), &mut pending.receiver) {
+            (Raw::Gpu(_), Some(receiver)) => receiver,
+            (Raw::Cpu(memory), _) => return self.take_of_cpu(memory, bytes, pending.submission.clone()).await,
             (Raw::Gpu(_), None) => return Err(Error::internal("a readback of another device")),
         };
         #[cfg(not(target_arch = "wasm32"))]
-        self.wait(Some(pending.submission))?;
+        self.wait(Some(pending.submission.clone()))?;
         // Nobody need answer for a device that is gone.
         let mapped = match self.until(select(receiver, self.lost())).await {
             Either::Left((mapped, _)) => mapped,
-            Either::Right(_) => return Err(self.failure("a readback was given up").await),
+            Either::Right(_) => {
+                pending.mapping = None;
+                return Err(self.failure("a readback was given up").await);
+            }
         };
-        if !matches!(mapped, Ok(Ok(()))) {
+        pending.receiver = None;
+        let Some(raw) = pending.mapping.as_ref().filter(|_| matches!(mapped, Ok(Ok(())))) else {
+            pending.mapping = None;
             return Err(self.failure("a readback failed").await);
-        }
-        self.check()?;
-        let view = match raw.get_mapped_range(0..bytes) {
-            Ok(view) => view,
-            Err(e) => return Err(self.failure(&format!("a readback failed: {e}")).await),
         };
-        let data = view.to_vec();
-        drop(view);
-        raw.unmap();
-        Ok(data)
+        self.check()?;
+        match raw.get_mapped_range(0..bytes) {
+            Ok(view) => Ok(view.to_vec()),
+            Err(e) => Err(self.failure(&format!("a readback failed: {e}")).await),
+        }
     }
 
     /// Has the CPU do what it was given, and copies the bytes out.

@@ -8,7 +8,7 @@ use crate::layout::StateShape;
 /// Recurrent states of one sequence at one position. Nobody writes to it while somebody may want to go back to it; forks share it.
 #[derive(Clone)]
 pub(crate) struct Checkpoint {
-    /// Tokens that had been read.
+    /// Tokens that had been read; beyond all texts where it holds nothing.
     pub position: u32,
     /// All parts, one after another.
     buffer: Buffer,
@@ -31,7 +31,12 @@ impl Checkpoint {
     /// Room for one.
     pub fn new(gpu: &Gpu, parts: &[Part]) -> Result<Self> {
         let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        Ok(Self { position: 0, buffer: gpu.buffer("checkpoint", bytes(parts), usage)? })
+        Ok(Self { position: u32::MAX, buffer: gpu.buffer("checkpoint", bytes(parts), usage)? })
+    }
+
+    /// What it holds is of no use any more.
+    pub fn forget(&mut self) {
+        self.position = u32::MAX;
     }
 
     /// Takes the states of the sequence in `slot` as they are when `encoder` runs.

@@ -277,6 +277,8 @@ impl States {
         if !self.recurrent() {
             return Ok(());
         }
+        // What earlier generations have marked is of other texts.
+        self.get_mut(id)?.marks.iter_mut().for_each(Checkpoint::forget);
         // One at the end of each chunk under way, and one at the end of the last that was read.
         while self.get(id)?.marks.len() < ahead + 1 {
             let room = Checkpoint::new(&self.gpu, &self.parts)?;

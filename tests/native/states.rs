@@ -8,6 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
+use millrace::ErrorKind;
 use millrace::base::Cancel;
 use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::layout::Kv;
@@ -240,6 +241,52 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
             assert!(back <= chunk as usize, "{back} tokens of chunks of {chunk} are read again");
         }
     }
+}
+
+/// What an earlier answer has marked is of its own text: an answer that ends before its first chunk's end goes back to its own beginning.
+#[test]
+fn marks_of_an_earlier_answer_are_not_gone_back_to() {
+    let second = [&ids(20, 3)[..], &ids(20, 7)].concat();
+    let whole = fresh(&second, 14);
+    let texts: Vec<&str> = whole.logprobs.as_ref().unwrap().iter().map(|token| token.token.text.as_str()).collect();
+    let place = (8..13).find(|i| texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]))).unwrap();
+    let mut engine = load(&exact(Some(16)));
+    for first in 22..48 {
+        run(&mut engine, &ask(&ids(first, 3), 17));
+        let part = run(&mut engine, &Request { stop: vec![texts[place].to_owned()], ..ask(&second, 14) });
+        assert_eq!((part.finish_reason, &part.tokens[..]), (FinishReason::Stop, &whole.tokens[..part.tokens.len()]));
+        let next = [&second[..], &part.tokens, &ids(5, 4)].concat();
+        assert_fresh(&run(&mut engine, &ask(&next, 12)), &next, &format!("after an answer to {first} tokens"));
+    }
+}
+
+/// A GPU whose memory is full refuses a buffer of a growing cache, or of what penalties need: the answer is an error, and all else goes on as before.
+#[test]
+fn what_was_refused_memory_is_as_if_it_had_not_been_asked_for() {
+    let (prompt, longer) = (ids(30, 5), ids(50, 6));
+    let penalty = |n: u32| Request { repetition_penalty: 1.2, ..ask(&prompt, n) };
+    let penalized = run(&mut load(&exact(Some(8))), &penalty(10));
+    let mut engine = load(&exact(Some(8)));
+    // Each buffer in turn, until none is refused any more.
+    let refuse = |engine: &mut Engine, request: &Request| {
+        for n in 0.. {
+            engine.device().refuse_buffers(Some(n));
+            let result = block_on(engine.generate(request, &mut |_| {}, &Cancel::new()));
+            engine.device().refuse_buffers(None);
+            match result {
+                Err(e) => assert_eq!(e.kind(), ErrorKind::OutOfMemory, "{e}"),
+                Ok(result) => return (n, result),
+            }
+            assert_fresh(&run(engine, &ask(&prompt, 10)), &prompt, &format!("after buffer {n} was refused"));
+        }
+        unreachable!()
+    };
+    let (buffers, result) = refuse(&mut engine, &penalty(10));
+    assert!(buffers > 0, "penalties need buffers");
+    assert_eq!(result.tokens, penalized.tokens);
+    let (buffers, result) = refuse(&mut engine, &ask(&longer, 40));
+    assert!(buffers > 5, "{buffers} buffers of a cache that grows");
+    assert_fresh(&result, &longer, "grown at last");
 }
 
 /// A stop text within a chunk: what comes after it is no part of the answer, nor of what is remembered.
