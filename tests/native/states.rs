@@ -243,23 +243,6 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
     }
 }
 
-/// What an earlier answer has marked is of its own text: an answer that ends before its first chunk's end goes back to its own beginning.
-#[test]
-fn marks_of_an_earlier_answer_are_not_gone_back_to() {
-    let second = [&ids(20, 3)[..], &ids(20, 7)].concat();
-    let whole = fresh(&second, 14);
-    let texts: Vec<&str> = whole.logprobs.as_ref().unwrap().iter().map(|token| token.token.text.as_str()).collect();
-    let place = (8..13).find(|i| texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]))).unwrap();
-    let mut engine = load(&exact(Some(16)));
-    for first in 22..48 {
-        run(&mut engine, &ask(&ids(first, 3), 17));
-        let part = run(&mut engine, &Request { stop: vec![texts[place].to_owned()], ..ask(&second, 14) });
-        assert_eq!((part.finish_reason, &part.tokens[..]), (FinishReason::Stop, &whole.tokens[..part.tokens.len()]));
-        let next = [&second[..], &part.tokens, &ids(5, 4)].concat();
-        assert_fresh(&run(&mut engine, &ask(&next, 12)), &next, &format!("after an answer to {first} tokens"));
-    }
-}
-
 /// A GPU whose memory is full refuses a buffer of a growing cache, or of what penalties need: the answer is an error, and all else goes on as before.
 #[test]
 fn what_was_refused_memory_is_as_if_it_had_not_been_asked_for() {
