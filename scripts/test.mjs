@@ -191,7 +191,8 @@ main(async () => {
   }
   for (const title of flaky) out(`flaky, passed when run again: ${title}`);
   out(`${total.passed} passed, ${total.failed} failed`);
-  process.exitCode = total.failed > 0 ? 1 : 0;
+  // Where nothing has run, nothing has passed.
+  process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
 });
 
 /** Takes an option, and as many words as it has, out of the arguments: its value, true where it has none, false where it is not there. */
