@@ -3,6 +3,12 @@ import { browserFlags, findBrowser } from './scripts/lib/browser.mjs';
 
 const executablePath = (await findBrowser()) ?? undefined;
 
+/** What is about the GPU, or drives it: compiled shaders, its loss, its limits, what is counted there. */
+const GPU =
+  /(adapters|api|bench|configure|device_lost|embed|errors|grammar|hostile|loop|own_worker|parity|queue|sampling|slow_poll|supported)\.spec\.ts$/;
+const ONLY_GPU =
+  /(kernels|adapters|bench|configure|device_lost|embed|errors|hostile|loop|own_worker|parity|sampling|slow_poll|supported)\.spec\.ts$/;
+
 export default defineConfig<object, { device: 'auto' | 'gpu' | 'cpu' }>({
   testDir: 'tests/browser',
   outputDir: 'test-results',
@@ -16,9 +22,9 @@ export default defineConfig<object, { device: 'auto' | 'gpu' | 'cpu' }>({
   // first, since it takes the longest and one worker.
   projects: [
     { name: 'kernels', testMatch: 'kernels.spec.ts' },
-    { name: 'pages', testIgnore: 'kernels.spec.ts' },
-    // What is above the device, again.
-    { name: 'cpu', testMatch: /(api|grammar|queue|tools)\.spec\.ts/, use: { device: 'cpu' } },
+    { name: 'gpu', testMatch: GPU },
+    // What is above the device needs none; three of the files that drive one run on both.
+    { name: 'cpu', testIgnore: ONLY_GPU, use: { device: 'cpu' } },
   ],
   reporter: [['list']],
   use: {

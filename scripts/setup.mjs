@@ -210,7 +210,13 @@ export async function vulkan() {
       "no software Vulkan driver: install Mesa's lavapipe (mesa-vulkan-drivers, or vulkan-swrast), or set VK_DRIVER_FILES to a driver of yours",
     );
   // Without a runtime directory Mesa complains on stderr each time that a device is opened.
-  return { XDG_RUNTIME_DIR: process.env.XDG_RUNTIME_DIR ?? tmpdir(), VK_DRIVER_FILES: icd, VK_ICD_FILENAMES: icd };
+  return {
+    XDG_RUNTIME_DIR: process.env.XDG_RUNTIME_DIR ?? tmpdir(),
+    VK_DRIVER_FILES: icd,
+    VK_ICD_FILENAMES: icd,
+    // Shaders run where they are submitted: as many tests as cores run beside one another, and need no further threads.
+    LP_NUM_THREADS: process.env.LP_NUM_THREADS ?? '0',
+  };
 }
 
 async function isDebian() {

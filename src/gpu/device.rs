@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_channel::oneshot;
 use futures_util::FutureExt as _;
@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use super::commands::Raw;
 use super::counters::Counters;
 use super::loss::{Loss, LossReason, Lost};
-use super::pipeline::{Buffer, PipelineKey};
+use super::pipeline::{Buffer, Compiled, PipelineKey};
 use super::platform;
 use super::processor::Processor;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,6 +49,15 @@ pub(super) struct Faults {
     pub(super) lost: Option<Loss>,
     /// Tells whoever waits for the loss. Gone once it has, and once the device is destroyed by us: that is no loss.
     tell: Option<oneshot::Sender<Loss>>,
+}
+
+impl Faults {
+    /// Nothing has happened yet, and how a loss is told.
+    pub(super) fn begin(faults: &Mutex<Self>) -> Lost {
+        let (tell, lost) = oneshot::channel();
+        *faults.lock().unwrap_or_else(PoisonError::into_inner) = Self { tell: Some(tell), ..Self::default() };
+        Lost(lost.shared())
+    }
 }
 
 /// What computes.
@@ -98,14 +107,16 @@ pub struct Gpu {
     pub(super) caps: Caps,
     /// Whether waits are shortened by empty submissions.
     pub(super) pumps: Cell<bool>,
-    counters: Rc<Counters>,
-    faults: Arc<Mutex<Faults>>,
-    lost: Lost,
+    pub(super) counters: Rc<Counters>,
+    pub(super) faults: Arc<Mutex<Faults>>,
+    pub(super) lost: Lost,
     pub(super) broken: Vec<(String, String)>,
     /// After so many more buffers every further one is refused: for tests.
     #[cfg(feature = "lab")]
     pub(super) refuses: Cell<Option<u32>>,
-    pub(super) pipelines: RefCell<HashMap<PipelineKey, (wgpu::ComputePipeline, wgpu::BindGroupLayout)>>,
+    pub(super) pipelines: RefCell<HashMap<PipelineKey, Compiled>>,
+    /// What stays for the loads after this one, in tests.
+    pub(super) share: super::pool::Share,
 }
 
 /// Features that are used where the adapter has them, with WebGPU's names.
@@ -140,24 +151,29 @@ impl Gpu {
     /// The CPU. `why`: why it is not a GPU, where that was not asked for.
     async fn open_cpu(options: &GpuOptions, why: Option<String>) -> Result<Self> {
         let processor = Processor::open().await?;
-        let (tell, lost) = oneshot::channel();
+        let faults = Arc::default();
+        let lost = Faults::begin(&faults);
         let caps = Caps { instead: why, ..processor.caps(options.max_binding) };
         Ok(Self {
             on: On::Cpu(processor),
             caps,
             pumps: Cell::default(),
             counters: Rc::default(),
-            faults: Arc::new(Mutex::new(Faults { tell: Some(tell), ..Faults::default() })),
-            lost: Lost(lost.shared()),
+            faults,
+            lost,
             broken: options.broken.clone(),
             #[cfg(feature = "lab")]
             refuses: Cell::default(),
             pipelines: RefCell::default(),
+            share: super::pool::Share::default(),
         })
     }
 
     /// Opens a GPU. [`ErrorKind::NoWebGpu`] where the browser has none, [`ErrorKind::NoAdapter`] where no adapter fits.
     async fn open_gpu(options: &GpuOptions) -> Result<Self> {
+        if let Some(gpu) = super::pool::take(options) {
+            return Ok(gpu);
+        }
         let adapter = platform::find_adapter(options).await?;
         let mut features = wgpu::Features::empty();
         for (feature, name) in OPTIONAL {
@@ -190,8 +206,8 @@ impl Gpu {
             .await
             .map_err(|e| Error::new(ErrorKind::NoAdapter, format!("the GPU adapter gave no device: {e}")).with_source(e))?;
 
-        let (tell, lost) = oneshot::channel();
-        let faults = Arc::new(Mutex::new(Faults { tell: Some(tell), ..Faults::default() }));
+        let faults = Arc::new(Mutex::default());
+        let lost = Faults::begin(&faults);
         let shared = faults.clone();
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             if let Ok(mut faults) = shared.lock() {
@@ -203,7 +219,6 @@ impl Gpu {
             note_loss(&shared, Loss { reason: reason.into(), message });
         });
         let caps = platform::describe(&adapter, &device, features, max_binding);
-        let lost = Lost(lost.shared());
         let mut gpu = Self {
             on: On::Gpu(device, queue),
             caps,
@@ -215,6 +230,7 @@ impl Gpu {
             #[cfg(feature = "lab")]
             refuses: Cell::default(),
             pipelines: RefCell::default(),
+            share: super::pool::Share::of(options),
         };
         #[cfg(target_arch = "wasm32")]
         gpu.require_adapter(options)?;
@@ -266,6 +282,7 @@ impl Gpu {
 
     /// Destroys the device and all its buffers, as its owner: that is no loss.
     pub fn destroy(&self) {
+        self.share.end();
         if let Ok(mut faults) = self.faults.lock() {
             faults.tell = None;
         }
@@ -277,6 +294,7 @@ impl Gpu {
 
     /// Destroys the device as somebody else would, or a fault: for tests.
     pub fn lose(&self) {
+        self.share.end();
         match &self.on {
             On::Gpu(device, _) => {
                 device.destroy();
@@ -311,6 +329,9 @@ impl Gpu {
 /// Whoever gives up a load, or loads again, must not wait for the browser to notice that nobody has the device any more.
 impl Drop for Gpu {
     fn drop(&mut self) {
+        if super::pool::keep(self) {
+            return;
+        }
         self.destroy();
     }
 }

@@ -11,6 +11,8 @@ mod loss;
 mod native;
 mod pipeline;
 mod poll;
+#[cfg_attr(not(all(feature = "lab", not(target_arch = "wasm32"))), path = "no_pool.rs")]
+mod pool;
 mod probe;
 mod processor;
 mod rates;

@@ -62,6 +62,9 @@ pub(super) struct PipelineKey {
     overrides: Vec<(&'static str, u64)>,
 }
 
+/// A compiled pipeline, and the layout of its bind groups.
+pub(super) type Compiled = (wgpu::ComputePipeline, wgpu::BindGroupLayout);
+
 impl Gpu {
     /// A buffer of at least `bytes` bytes, zeroed. Fails where the device cannot hold one that large.
     pub fn buffer(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<Buffer> {
@@ -154,12 +157,7 @@ impl Gpu {
         }
     }
 
-    fn pipeline(
-        &self,
-        device: &wgpu::Device,
-        variant: &'static Variant,
-        overrides: &[(&'static str, f64)],
-    ) -> Result<(wgpu::ComputePipeline, wgpu::BindGroupLayout)> {
+    fn pipeline(&self, device: &wgpu::Device, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<Compiled> {
         self.can_run(variant, overrides)?;
         let mut sorted: Vec<_> = overrides.iter().map(|(n, v)| (*n, v.to_bits())).collect();
         sorted.sort_unstable();
@@ -167,7 +165,22 @@ impl Gpu {
         if let Some(made) = self.pipelines.borrow().get(&key) {
             return Ok(made.clone());
         }
+        let made = self.compile(device, variant, overrides, &key)?;
+        self.counters().pipeline();
+        self.pipelines.borrow_mut().insert(key, made.clone());
+        Ok(made)
+    }
+
+    /// A pipeline of the variant, new.
+    fn compile(&self, device: &wgpu::Device, variant: &'static Variant, overrides: &[(&'static str, f64)], key: &PipelineKey) -> Result<Compiled> {
         let label = format!("{}/{}", variant.kernel, variant.name);
+        let mut source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
+        if self.is_broken(variant) {
+            source = source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1);
+        }
+        if let Some(made) = self.share.find(key, &source) {
+            return Ok(made);
+        }
         let entries: Vec<_> = variant
             .bindings
             .iter()
@@ -189,11 +202,8 @@ impl Gpu {
         let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
         let pipeline_layout =
             device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 });
-        let mut source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
-        if self.is_broken(variant) {
-            source = source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1);
-        }
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.into()) });
+        let module =
+            device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.as_str().into()) });
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&label),
             layout: Some(&pipeline_layout),
@@ -202,8 +212,7 @@ impl Gpu {
             compilation_options: wgpu::PipelineCompilationOptions { constants: overrides, ..Default::default() },
             cache: None,
         });
-        self.counters().pipeline();
-        self.pipelines.borrow_mut().insert(key, (pipeline.clone(), layout.clone()));
+        self.share.add(key, &source, (pipeline.clone(), layout.clone()));
         Ok((pipeline, layout))
     }
 

@@ -22,7 +22,7 @@ pub(crate) use caps::MATRICES;
 pub use caps::{Caps, Emulated};
 pub use millrace_twins::{State, splits};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
@@ -306,7 +306,10 @@ pub fn all() -> &'static [Variant] {
 
 /// The variants of a kernel; none where there is no such kernel.
 pub fn variants(kernel: &str) -> impl Iterator<Item = &'static Variant> {
-    all().iter().filter(move |v| v.kernel == kernel)
+    // They stand side by side.
+    static OF: OnceLock<HashMap<&str, &[Variant]>> = OnceLock::new();
+    let of = OF.get_or_init(|| all().chunk_by(|a, b| a.kernel == b.kernel).map(|variants| (variants[0].kernel, variants)).collect());
+    of.get(kernel).copied().unwrap_or_default().iter()
 }
 
 /// The variant with exactly these axis values.

@@ -116,8 +116,8 @@ fn a_generation_is_profiled_at_its_end() {
 #[test]
 fn lanes_agree_with_the_exact_one_on_the_model_in_the_box() {
     for lane in [Lane::Fast, Lane::Float, Lane::F16] {
-        let q = compare(&builtin(), lane, 200);
-        assert_eq!((q.positions, q.lane), (200, lane.name()));
+        let q = compare(&builtin(), lane, 100);
+        assert_eq!((q.positions, q.lane), (100, lane.name()));
         assert!(q.top1 >= 0.98, "{q:?}");
         assert!(q.kl_mean < 1e-3 && q.kl_mean > 0.0, "{q:?}");
     }

@@ -1,0 +1,135 @@
+//! Devices that stay open between the loads of a test process: what one load has compiled is there for the next. A device is lent to one [`Gpu`] at a
+//! time, and no more once it was destroyed, was lost, or refused a command.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::device::{Faults, Gpu, GpuOptions, On};
+use super::pipeline::{Compiled, PipelineKey};
+use crate::kernels::{Caps, Emulated};
+
+/// A device that is open and in no [`Gpu`].
+struct Idle {
+    /// The options it was opened with.
+    options: String,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    caps: Caps,
+    pumps: bool,
+    /// Written by the device's callbacks.
+    faults: Arc<Mutex<Faults>>,
+    compiled: Pipelines,
+}
+
+/// Pipelines by what they are made of: a shader's text can be another in a later test.
+type Pipelines = HashMap<(PipelineKey, u64), Kept>;
+
+struct Kept {
+    made: Compiled,
+    /// Loads that it was for.
+    uses: u32,
+}
+
+/// Devices that are kept, those that were used last. A software GPU's pipeline takes about a megabyte.
+const DEVICES: usize = 4;
+/// Pipelines that are kept of one device. Where there are more, half as many stay, those of the most loads.
+const PIPELINES: usize = 800;
+
+static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
+
+/// What a [`Gpu`] keeps for the loads after it.
+#[derive(Default)]
+pub(super) struct Share {
+    /// The options it was opened with; `None` where the device is not to be lent again.
+    options: RefCell<Option<String>>,
+    /// Of this load and of those before it.
+    compiled: RefCell<Pipelines>,
+}
+
+impl Share {
+    /// Of a device that has just been opened. One that emulates subgroups is for tests of kernels: each compiles others.
+    pub(super) fn of(options: &GpuOptions) -> Self {
+        Self { options: RefCell::new((options.emulated == Emulated::Nothing).then(|| format!("{options:?}"))), ..Self::default() }
+    }
+
+    /// The pipeline that was made of this text.
+    pub(super) fn find(&self, key: &PipelineKey, source: &str) -> Option<Compiled> {
+        let mut compiled = self.compiled.borrow_mut();
+        let kept = compiled.get_mut(&(key.clone(), hash(source)))?;
+        kept.uses += 1;
+        Some(kept.made.clone())
+    }
+
+    /// Keeps a pipeline.
+    pub(super) fn add(&self, key: &PipelineKey, source: &str, made: Compiled) {
+        self.compiled.borrow_mut().insert((key.clone(), hash(source)), Kept { made, uses: 1 });
+    }
+
+    /// The device is not lent again.
+    pub(super) fn end(&self) {
+        self.options.take();
+    }
+}
+
+/// No more than are kept.
+fn most_used(compiled: Pipelines) -> Pipelines {
+    if compiled.len() <= PIPELINES {
+        return compiled;
+    }
+    let mut all: Vec<_> = compiled.into_iter().collect();
+    all.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.uses));
+    all.truncate(PIPELINES / 2);
+    all.into_iter().collect()
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An idle device that was opened with these options.
+pub(super) fn take(options: &GpuOptions) -> Option<Gpu> {
+    let share = Share::of(options);
+    let name = share.options.borrow().clone()?;
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = idle.iter().position(|device| device.options == name)?;
+    let Idle { device, queue, caps, pumps, faults, compiled, .. } = idle.remove(at);
+    share.compiled.replace(compiled);
+    let lost = Faults::begin(&faults);
+    Some(Gpu {
+        on: On::Gpu(device, queue),
+        caps,
+        pumps: Cell::new(pumps),
+        counters: Rc::default(),
+        faults,
+        lost,
+        broken: options.broken.clone(),
+        refuses: Cell::default(),
+        pipelines: RefCell::default(),
+        share,
+    })
+}
+
+/// Keeps the device of a [`Gpu`] that is dropped, where it can be lent again; whether it did.
+pub(super) fn keep(gpu: &Gpu) -> bool {
+    let (Some(options), On::Gpu(device, queue), Ok(())) = (gpu.share.options.take(), &gpu.on, gpu.check()) else { return false };
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    if idle.len() >= DEVICES {
+        // The one that has waited longest; it closes as it is dropped.
+        idle.remove(0);
+    }
+    idle.push(Idle {
+        options,
+        device: device.clone(),
+        queue: queue.clone(),
+        caps: gpu.caps.clone(),
+        pumps: gpu.pumps.get(),
+        faults: gpu.faults.clone(),
+        compiled: most_used(gpu.share.compiled.take()),
+    });
+    true
+}
