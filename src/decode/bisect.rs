@@ -40,7 +40,7 @@ impl Session {
         if rows == 0 || rows > self.sizes().rows || rows + 1 > self.context() {
             return Err(Error::bad_option(format!("a prompt of {rows} tokens; give 1 to {}", self.sizes().rows.min(self.context() - 1))));
         }
-        self.ensure(rows + 1)?;
+        self.ensure(rows + 1).await?;
         let slot = self.states.vacate()? as u32;
         self.states.release(FIRST);
         let last = prompt[prompt.len() - 1];

@@ -101,8 +101,18 @@ impl Session {
                     break;
                 }
                 let steps = policy.next().min(longest - recorded);
+                let chunk = Chunk { at: recorded, steps, pass };
+                // Who has no room goes; the others go on in another stretch.
+                for (seat, member) in seats.iter_mut().zip(members.iter()) {
+                    if let Err(e) = self.make_room(member, chunk).await {
+                        (seat.failure, seat.ended, going) = (Some(e), true, false);
+                    }
+                }
+                if !going {
+                    break;
+                }
                 let recording = now_ms();
-                match self.record_together(members, Chunk { at: recorded, steps, pass }, staging, needs) {
+                match self.record(chunk, staging, needs, false, None) {
                     Ok(flight) => flights.push_back(flight),
                     Err(e) => {
                         failure = Some(e);
@@ -157,7 +167,7 @@ impl Session {
     async fn seat(&mut self, members: &[Member<'_>], pass: Pass) -> Result<State> {
         for member in members {
             // Whoever has a slot is not moved by those who need one.
-            self.enter(member.sequence)?;
+            self.enter(member.sequence).await?;
         }
         for member in members {
             let n = member.text.len().saturating_sub(1);
@@ -170,7 +180,7 @@ impl Session {
             if member.text.is_empty() || !known || self.states.is_long(member.sequence)? != self.long {
                 return Err(Error::internal(format!("{} rows: a sequence that is not where its text is", pass.name())));
             }
-            let slot = self.enter(member.sequence)?;
+            let slot = self.enter(member.sequence).await?;
             self.states.cut(member.sequence, read as u32)?;
             *each = [read as u32, slot, member.limit, 0];
         }
@@ -179,14 +189,11 @@ impl Session {
         Ok(state)
     }
 
-    /// Records a chunk's steps, for which there is room afterwards in all states that go on.
-    fn record_together(&mut self, members: &[Member<'_>], chunk: Chunk, staging: usize, needs: Needs) -> Result<Flight> {
-        for member in members {
-            let reaches = member.text.len() as u32 + (chunk.at + chunk.steps).min(member.limit) - 1;
-            self.ensure(reaches)?;
-            self.states.may_write(member.sequence, reaches)?;
-        }
-        self.record(chunk, staging, needs, false, None)
+    /// Makes room for what a chunk's steps write to a member's state.
+    async fn make_room(&mut self, member: &Member<'_>, chunk: Chunk) -> Result<()> {
+        let reaches = member.text.len() as u32 + (chunk.at + chunk.steps).min(member.limit) - 1;
+        self.ensure(reaches).await?;
+        self.states.may_write(member.sequence, reaches)
     }
 }
 

@@ -275,7 +275,11 @@ impl Session {
         }
         let before = self.gpu.counters().snapshot();
         let sequence = run.sequence;
-        let slot = self.enter(sequence)?;
+        // Where there is no room for the prompt, nothing is forgotten.
+        if let Ok(prompt) = u32::try_from(run.prompt.len()) {
+            self.ensure(prompt).await?;
+        }
+        let slot = self.enter(sequence).await?;
         let held = (self.states.history(sequence)?.clone(), self.states.is_long(sequence)?);
         self.interrupted = None;
         let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(sequence, run.prompt)? };
@@ -317,7 +321,7 @@ impl Session {
             self.put(Control::Walk, cast_slice(&constraint.words()))?;
         }
         if needs.drafts {
-            self.ensure(prompt)?;
+            self.ensure(prompt).await?;
             self.put(Control::Text, cast_slice(run.prompt))?;
         }
         let mut speculation = needs.drafts.then(|| Speculation::new(run.prompt, always));
@@ -353,7 +357,7 @@ impl Session {
                 let chunk = Chunk { at: recorded, steps, pass };
                 let reaches = (most + chunk.most()).min(run.limit);
                 // The step that samples token n reads position prompt - 1 + n; room is made before the chunk, never within.
-                if let Err(e) = self.ensure(prompt + reaches - 1) {
+                if let Err(e) = self.ensure(prompt + reaches - 1).await {
                     failure.get_or_insert(e);
                     going = false;
                     break;

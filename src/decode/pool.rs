@@ -83,9 +83,9 @@ impl Session {
             }
         }
         let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or(0) as u32;
-        self.ensure(longest.max(self.sizes().rows.min(context)))?;
+        self.ensure(longest.max(self.sizes().rows.min(context))).await?;
         if self.model().config().reads_whole() && longest > self.sizes().rows {
-            self.widen(longest)?;
+            self.widen(longest).await?;
         }
         let slot = self.states.vacate()? as u32;
         let passes = self.passes_of(texts);

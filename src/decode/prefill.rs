@@ -39,13 +39,13 @@ impl Session {
         if end > self.context() {
             return Err(context_full(end, self.context()));
         }
-        self.ensure(end)?;
+        self.ensure(end).await?;
         let vocab = self.model().config().vocab as u32;
         if let Some(bad) = tokens.iter().find(|t| **t >= vocab) {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
         }
         cancel.check()?;
-        let slot = self.enter(sequence)?;
+        let slot = self.enter(sequence).await?;
         // Whoever reads on from what the sequence remembers has seen to it that it is rotated as the whole is.
         if from == 0 {
             self.states.set_long(sequence, self.is_long(end))?;
@@ -159,8 +159,8 @@ impl Session {
 
     /// Feeds a sequence's next token, at position `pos`, through the decode step and returns its logits: for scoring given text.
     pub async fn feed(&mut self, sequence: SequenceId, token: u32, pos: u32) -> Result<Vec<f32>> {
-        self.ensure(pos + 1)?;
-        let slot = self.enter(sequence)?;
+        self.ensure(pos + 1).await?;
+        let slot = self.enter(sequence).await?;
         self.states.cut(sequence, pos)?;
         self.step_over(slot, token, pos, Stage::Head)?;
         self.states.read_steps(sequence, &[token])?;

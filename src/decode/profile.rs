@@ -113,7 +113,7 @@ impl Session {
         progress: &dyn Fn(u32, u32),
         cancel: &Cancel,
     ) -> Result<Vec<KernelRow>> {
-        self.ensure(position + 1)?;
+        self.ensure(position + 1).await?;
         let slot = self.states.vacate()? as u32;
         self.put(Control::Decode, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
         // (operation, its choice, steps)
@@ -158,7 +158,7 @@ impl Session {
 
     /// Measures every kernel of a decode step at `position`. It works in a slot that is nobody's: whoever had it takes its state along.
     pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
-        self.ensure(position + 1)?;
+        self.ensure(position + 1).await?;
         let slot = self.states.vacate()? as u32;
         self.put(Control::Decode, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
         // Greedy decoding does without them.
@@ -178,7 +178,7 @@ impl Session {
     pub async fn profile_prefill(&mut self, end: u32, rows: u32) -> Result<Vec<PrefillRow>> {
         let rows = rows.min(self.sizes().rows).min(end);
         let pos = end - rows;
-        self.ensure(end)?;
+        self.ensure(end).await?;
         let slot = self.states.vacate()? as u32;
         let state = State { pos, rows, slot, ..State::default() };
         self.put(Control::Prefill, bytes_of(&state))?;
@@ -190,7 +190,7 @@ impl Session {
 
     /// Measures whole passes of few rows that end at `end`; none where they are not compiled yet. It works in a slot that is nobody's: whoever had it takes its state along.
     pub async fn profile_few(&mut self, end: u32) -> Result<Vec<RowsTime>> {
-        self.ensure(end)?;
+        self.ensure(end).await?;
         let slot = self.states.vacate()? as u32;
         let mut times = Vec::new();
         for rows in [1, 2, 4, 8].into_iter().filter(|rows| *rows <= end && self.has(Pass::Few)) {
@@ -206,7 +206,7 @@ impl Session {
     /// takes its state along.
     pub async fn profile_steps(&mut self, position: u32) -> Result<Vec<RowsTime>> {
         self.prepare_steps().await?;
-        self.ensure(position + FEW)?;
+        self.ensure(position + FEW).await?;
         let slot = self.states.vacate()? as u32;
         // Greedy ones; what ends a step would move it on.
         let timed = |stage| matches!(stage, Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose);

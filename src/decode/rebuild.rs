@@ -45,13 +45,23 @@ impl Session {
         self.rotate_long(lost.long)
     }
 
+    /// After an answer for which the GPU had no memory. Where it told of that late, a copy of any state made meanwhile may be missing: all are made again
+    /// from their tokens.
+    pub(crate) async fn go_on_without(&mut self) {
+        // What goes wrong for want of a buffer has gone wrong by then, and is told of with it.
+        let _ = self.gpu.idle().await;
+        if self.gpu.forgive() {
+            self.states.lose_all();
+        }
+    }
+
     /// Makes the state hold the first `n` of its tokens where they were lost; of the others nothing is known afterwards.
     pub(super) async fn rebuild(&mut self, sequence: SequenceId, n: usize, cancel: &Cancel) -> Result<()> {
         if !self.states.is_lost(sequence)? {
             return Ok(());
         }
-        self.ensure(n as u32)?;
-        let slot = self.enter(sequence)?;
+        self.ensure(n as u32).await?;
+        let slot = self.enter(sequence).await?;
         let mut tokens = self.states.history(sequence)?.clone();
         let lost = tokens.clone();
         tokens.truncate(n);

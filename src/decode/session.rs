@@ -85,6 +85,16 @@ pub struct Session {
     pub(super) interrupted: Option<Outcome>,
 }
 
+/// What a session can compute with from some moment on.
+struct Laid {
+    layout: Layout,
+    buffers: Vec<Buffer>,
+    sizes: Sizes,
+    asked: Asked,
+    /// Without adapters and with them.
+    plans: [(Plans, Compiled); 2],
+}
+
 /// How the self-test went.
 #[derive(Default)]
 pub struct SelfTest {
@@ -198,34 +208,51 @@ impl Session {
 
     /// Plans for `sizes`, makes the buffers that are not weights, compiles and binds. After a failure all is as it was.
     fn lay_out(&mut self, sizes: Sizes) -> Result<()> {
-        let before = (self.layout.clone(), self.buffers.clone(), self.sizes);
-        self.layout.truncate(self.weights);
-        self.buffers.truncate(self.weights);
-        self.sizes = sizes;
-        if let Err(e) = self.plan() {
-            (self.layout, self.buffers, self.sizes) = before;
-            return Err(e);
-        }
+        let laid = self.lay(self.weights, sizes, self.asked)?;
+        self.move_to(laid)
+    }
+
+    /// Computes with another layout from now on, to which all states move.
+    fn move_to(&mut self, laid: Laid) -> Result<()> {
+        self.adopt(laid);
         self.put_rotations()?;
         self.states.attach(&self.layout, |id| &self.buffers[id.0 as usize]);
         Ok(())
     }
 
-    /// Plans, makes the layout's buffers that are not there yet, compiles and binds what was compiled before, and at least prefill and decode. After a
-    /// failure all is as it was.
+    /// Plans again, with the buffers that are there. After a failure all is as it was.
     fn plan(&mut self) -> Result<()> {
-        let before = (self.layout.clone(), self.buffers.clone());
-        match self.planned() {
-            Ok([(plans, encoded), (adapted_plans, encoded_adapted)]) => {
-                self.edition = next_edition();
-                (self.plans, self.encoded, self.adapted_plans, self.encoded_adapted) = (plans, encoded, adapted_plans, encoded_adapted);
-                Ok(())
-            }
-            Err(e) => {
-                (self.layout, self.buffers) = before;
-                Err(e)
-            }
-        }
+        let laid = self.lay(self.buffers.len(), self.sizes, self.asked)?;
+        self.adopt(laid);
+        Ok(())
+    }
+
+    /// Plans, with the first `kept` of the buffers that are there, makes the others, compiles and binds what was compiled before, and at least prefill and
+    /// decode. Nothing of that is used yet.
+    fn lay(&mut self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Laid> {
+        let before = (self.layout.clone(), self.buffers.clone(), self.sizes, self.asked);
+        self.layout.truncate(kept);
+        self.buffers.truncate(kept);
+        (self.sizes, self.asked) = (sizes, asked);
+        let planned = self.planned();
+        let (layout, buffers) = (std::mem::replace(&mut self.layout, before.0), std::mem::replace(&mut self.buffers, before.1));
+        (self.sizes, self.asked) = (before.2, before.3);
+        planned.map(|plans| Laid { layout, buffers, sizes, asked, plans })
+    }
+
+    /// As [`Session::lay`], of a GPU that tells a moment later that it has no memory for it.
+    async fn lay_where_there_is_room(&mut self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Laid> {
+        let gpu = self.gpu.clone();
+        let allocation = gpu.allocate();
+        let laid = self.lay(kept, sizes, asked);
+        allocation.end(&gpu).await?;
+        laid
+    }
+
+    fn adopt(&mut self, Laid { layout, buffers, sizes, asked, plans: [(plans, encoded), (adapted_plans, encoded_adapted)] }: Laid) {
+        self.edition = next_edition();
+        (self.layout, self.buffers, self.sizes, self.asked) = (layout, buffers, sizes, asked);
+        (self.plans, self.encoded, self.adapted_plans, self.encoded_adapted) = (plans, encoded, adapted_plans, encoded_adapted);
     }
 
     /// Plans and what is compiled of them, without adapters and with them.
@@ -271,14 +298,12 @@ impl Session {
 
     /// Compiles what a decode step needs for this, if it is not there yet, and tests it where the other kernels were tested.
     async fn prepare(&mut self, asked: Asked, what: &str) -> Result<()> {
-        let before = std::mem::replace(&mut self.asked, asked);
+        let before = self.asked;
         if before == asked {
             return Ok(());
         }
-        if let Err(e) = self.plan() {
-            self.asked = before;
-            return Err(e);
-        }
+        let laid = self.lay_where_there_is_room(self.buffers.len(), self.sizes, asked).await?;
+        self.adopt(laid);
         if before.grammar != asked.grammar {
             self.resident = None;
         }
@@ -346,8 +371,8 @@ impl Session {
     }
 
     /// Gives a sequence its slot, and has positions be rotated as its are.
-    pub(super) fn enter(&mut self, sequence: SequenceId) -> Result<u32> {
-        self.ensure(self.states.history(sequence)?.len() as u32)?;
+    pub(super) async fn enter(&mut self, sequence: SequenceId) -> Result<u32> {
+        self.ensure(self.states.history(sequence)?.len() as u32).await?;
         let slot = self.states.enter(sequence)?;
         self.voice_of(&[sequence])?;
         self.rotate_long(self.states.is_long(sequence)?)?;
@@ -554,7 +579,7 @@ impl Session {
     /// Takes a saved conversation back.
     pub async fn restore(&mut self, model: &str, files: &Files) -> Result<SequenceId> {
         let saved = Saved::read(files, &self.settings(model), self.model().config().vocab as u32).await?;
-        self.ensure(saved.tokens().max(1))?;
+        self.ensure(saved.tokens().max(1)).await?;
         self.states.restore(saved, files, self.sizes.rows).await
     }
 
@@ -621,8 +646,12 @@ impl Session {
         Ok(self.buffer_of(self.id_of(name)?))
     }
 
-    /// Makes room for `positions` positions: doubles the states as often as needed and copies them on the GPU.
-    pub fn ensure(&mut self, positions: u32) -> Result<()> {
+    /// Makes room for `positions` positions: doubles the states as often as needed and copies them on the GPU. Where the GPU has no memory for that, it is
+    /// asked for what is needed and no more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`] where there is none for that either: all is as before, and the context no longer than what there is room for.
+    pub async fn ensure(&mut self, positions: u32) -> Result<()> {
         if positions <= self.sizes.capacity {
             return Ok(());
         }
@@ -633,11 +662,31 @@ impl Session {
         while capacity < positions {
             capacity *= 2;
         }
-        let capacity = capacity.min(self.context.next_multiple_of(64));
+        let most = self.context.next_multiple_of(64);
+        let (doubled, least) = (capacity.min(most), positions.next_multiple_of(64).min(most));
+        let mut grown = self.grow(doubled).await;
+        if least < doubled && matches!(&grown, Err(e) if e.kind() == ErrorKind::OutOfMemory) {
+            grown = self.grow(least).await;
+        }
+        let Err(e) = grown else { return Ok(()) };
+        if e.kind() != ErrorKind::OutOfMemory {
+            return Err(e);
+        }
+        self.limit_context(self.sizes.capacity);
+        Err(Error::out_of_memory(format!(
+            "the GPU has no memory for {positions} positions: until the model is loaded again a conversation has {} at most; begin a new one, shorten the \
+             prompt, or close what else uses the GPU and load again, with a shorter context, kv q8 or less concurrency",
+            self.context
+        ))
+        .with_source(e))
+    }
+
+    async fn grow(&mut self, capacity: u32) -> Result<()> {
+        let laid = self.lay_where_there_is_room(self.weights, Sizes { capacity, ..self.sizes }, self.asked).await?;
         // The loop may be running: what it is told, and the logits that its first step samples from.
         let outlives = |spec: &BufferSpec| spec.role() == Role::Control || spec.name == Name::Scratch(Scratch::Logits);
         let keep: Vec<_> = self.layout.specs().iter().zip(&self.buffers).filter(|(s, _)| outlives(s)).map(|(s, b)| (s.name.clone(), b.clone())).collect();
-        self.lay_out(Sizes { capacity, ..self.sizes })?;
+        self.move_to(laid)?;
         let mut encoder = self.gpu.encoder("grow");
         for (name, old) in &keep {
             encoder.copy_buffer_to_buffer(old.raw(), 0, self.buffer(name.clone())?.raw(), 0, old.bytes());
@@ -647,9 +696,10 @@ impl Session {
     }
 
     /// Makes passes wide enough for texts of so many positions that are read whole; the states have room for them.
-    pub(super) fn widen(&mut self, rows: u32) -> Result<()> {
+    pub(super) async fn widen(&mut self, rows: u32) -> Result<()> {
         let rows = rows.next_multiple_of(512).min(self.sizes.capacity).min(self.context);
-        self.lay_out(Sizes { rows, ..self.sizes })
+        let laid = self.lay_where_there_is_room(self.weights, Sizes { rows, ..self.sizes }, self.asked).await?;
+        self.move_to(laid)
     }
 
     /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.

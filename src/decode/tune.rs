@@ -101,13 +101,13 @@ impl Session {
         tuned.left = wanted - tuned.measured;
         if tuned.measured > 0 {
             self.plan_again()?;
-            if self.self_tested {
-                // A fast variant that computes wrongly is not fast.
+            while self.self_tested {
                 let wrong: Vec<_> = self.self_test().await?.wrong.into_iter().map(|(variant, _)| variant).collect();
-                if !wrong.is_empty() {
-                    self.select.avoid(&wrong);
-                    self.plan_again()?;
+                if wrong.is_empty() {
+                    break;
                 }
+                self.select.avoid(&wrong);
+                self.plan_again()?;
             }
         }
         if !cancel.is_cancelled() {

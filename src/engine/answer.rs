@@ -26,8 +26,8 @@ pub(super) struct Answer<'a> {
     /// The text so far.
     pub prompt: Vec<u32>,
     prompt_tokens: usize,
-    /// How many of its first tokens a shift keeps.
-    kept: usize,
+    /// How many of its first tokens a shift keeps, once there was one.
+    kept: Option<usize>,
     shifts: u32,
     seed: u64,
     /// Ids that end it.
@@ -128,10 +128,10 @@ impl Engine {
         }
         let (mut prompt, rendered) = rendered_prompt(&self.tokenizer, &self.template, &request)?;
         let context = self.session.context();
-        let kept = if request.overflow == Overflow::Shift { self.kept(&request, &prompt)? } else { 0 };
-        let mut shifts = 0;
+        let mut kept = None;
         if prompt.len() as u32 >= context {
-            if request.overflow == Overflow::Error || kept + 2 > context as usize {
+            let begins = if request.overflow == Overflow::Shift { self.kept(&request, &prompt)? } else { 0 };
+            if request.overflow == Overflow::Error || begins + 2 > context as usize {
                 return Err(Error::new(
                     ErrorKind::ContextFull,
                     format!(
@@ -140,8 +140,8 @@ impl Engine {
                     ),
                 ));
             }
-            prompt = shifted(&prompt, kept, context as usize);
-            shifts += 1;
+            prompt = shifted(&prompt, begins, context as usize);
+            kept = Some(begins);
         }
         let seed = match request.seed {
             Some(seed) => seed,
@@ -166,8 +166,8 @@ impl Engine {
             sequence,
             prompt_tokens: prompt.len(),
             prompt,
+            shifts: kept.iter().len() as u32,
             kept,
-            shifts,
             seed,
             stop,
             sampling,
@@ -194,7 +194,8 @@ impl Engine {
         let read = answer.prompt.len() as u32;
         // Where positions beyond are rotated otherwise, everything is read again before they are.
         let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(read));
-        answer.wanted().min(self.session.context() - read).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
+        // Where the GPU had no memory for an answer beside this one, the context is shorter than it was.
+        answer.wanted().min(self.session.context().saturating_sub(read)).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
     }
 
     /// Goes on with an answer by itself until it is complete, or until `pause` where that may be.
@@ -247,7 +248,7 @@ impl Engine {
     /// A part of an answer has come, of which at most `limit` tokens could.
     pub(super) fn took(&self, answer: &mut Answer<'_>, part: Outcome, limit: u32) {
         let context = self.session.context();
-        let (room, wanted) = (context - answer.prompt.len() as u32, answer.wanted());
+        let (room, wanted) = (context.saturating_sub(answer.prompt.len() as u32), answer.wanted());
         let part = answer.losses.charged(part);
         let sampled = part.tokens.len() as u32;
         let stretched = sampled == limit && limit < wanted.min(room);
@@ -259,10 +260,22 @@ impl Engine {
         if ended || answer.resumed || stretched {
             answer.complete = ended;
         } else if full && answer.request.overflow == Overflow::Shift {
-            answer.prompt = shifted(&answer.prompt, answer.kept, context as usize);
-            answer.shifts += 1;
+            self.shift(answer, context as usize);
         } else {
             answer.complete = true;
+        }
+    }
+
+    /// Makes room in a context that is full. An answer that this leaves no room ends there.
+    fn shift(&self, answer: &mut Answer<'_>, context: usize) {
+        match answer.kept.map_or_else(|| self.kept(&answer.request, &answer.prompt), Ok) {
+            Ok(kept) if kept + 2 <= context => {
+                answer.prompt = shifted(&answer.prompt, kept, context);
+                answer.kept = Some(kept);
+                answer.shifts += 1;
+            }
+            Ok(_) => answer.complete = true,
+            Err(e) => (answer.out.failure, answer.complete) = (Some(e), true),
         }
     }
 

@@ -169,7 +169,8 @@ pub(super) fn selector(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lan
     Ok(select)
 }
 
-/// A session without weights whose kernels have proved themselves: where one computes wrongly, the next lane is taken, without that variant.
+/// A session without weights whose kernels have proved themselves: where one computes wrongly, the lane's other variants are taken, and where there are
+/// none, the next lane.
 async fn plan_session(
     checkpoint: &Checkpoint,
     options: &LoadOptions,
@@ -189,11 +190,16 @@ async fn plan_session(
     loop {
         let mut select = selector(checkpoint, options, lane, gpu.caps())?;
         select.avoid(&broken);
-        if let Some((product, choice)) = choice.take() {
-            select.decided(product, choice);
+        if let Some((product, choice)) = choice.as_ref().filter(|(_, choice)| choice.lane == lane) {
+            select.decided(product.clone(), choice.clone());
         }
         let mut session = match new_session(checkpoint, options, tokens, gpu, select).await {
             Err(e) if e.kind() == ErrorKind::UnknownKernel && !broken.is_empty() => {
+                let next = lane.next(gpu.caps().f16());
+                if next != lane {
+                    lane = next;
+                    continue;
+                }
                 return Err(Error::gpu(format!(
                     "this GPU or its driver computes wrongly, and there is no other way to run this model on it: {}; update the driver or use another GPU",
                     about.wrong.join("; ")
@@ -219,7 +225,6 @@ async fn plan_session(
         }
         about.wrong.extend(test.wrong.iter().map(|(variant, how)| format!("{variant}: {how}")));
         broken.extend(test.wrong.iter().map(|(variant, _)| variant));
-        lane = lane.next(gpu.caps().f16());
     }
 }
 

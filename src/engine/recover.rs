@@ -68,11 +68,11 @@ impl Device {
         }
     }
 
-    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. For tests.
+    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. `late`: it is made, and is not there. For tests.
     #[cfg(feature = "lab")]
-    pub fn refuse_buffers(&self, after: Option<u32>) {
+    pub fn refuse_buffers(&self, after: Option<u32>, late: bool) {
         if let Some(gpu) = self.gpu() {
-            gpu.refuse_buffers(after);
+            gpu.refuse_buffers(after, late);
         }
     }
 }
@@ -179,7 +179,12 @@ impl Engine {
 
     /// Recovers if `error` comes from the loss of the device, so that what failed can be done again. Any other error comes back.
     pub(super) async fn survive(&mut self, error: Error, losses: &mut Losses, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
-        let Some(loss) = self.session.gpu().loss().filter(|_| may_be_loss(&error)) else { return Err(error) };
+        let Some(loss) = self.session.gpu().loss().filter(|_| may_be_loss(&error)) else {
+            if error.kind() == ErrorKind::OutOfMemory {
+                self.session.go_on_without().await;
+            }
+            return Err(error);
+        };
         let now = now_ms();
         let interval = self.options.loss_interval_ms.unwrap_or(INTERVAL_MS);
         let recent = |since: f64| now - since < interval;

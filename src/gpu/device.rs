@@ -58,6 +58,11 @@ impl Faults {
         *faults.lock().unwrap_or_else(PoisonError::into_inner) = Self { tell: Some(tell), ..Self::default() };
         Lost(lost.shared())
     }
+
+    /// Whether what went wrong first was that there was no memory.
+    fn out_of_memory(&self) -> bool {
+        self.uncaptured.as_ref().is_some_and(|message| message.to_lowercase().contains("out of memory"))
+    }
 }
 
 /// What computes.
@@ -111,9 +116,8 @@ pub struct Gpu {
     pub(super) faults: Arc<Mutex<Faults>>,
     pub(super) lost: Lost,
     pub(super) broken: Vec<(String, String)>,
-    /// After so many more buffers every further one is refused: for tests.
     #[cfg(feature = "lab")]
-    pub(super) refuses: Cell<Option<u32>>,
+    pub(super) refusals: super::allocation::Refusals,
     pub(super) pipelines: RefCell<HashMap<PipelineKey, Compiled>>,
     /// What stays for the loads after this one, in tests.
     pub(super) share: super::pool::Share,
@@ -163,7 +167,7 @@ impl Gpu {
             lost,
             broken: options.broken.clone(),
             #[cfg(feature = "lab")]
-            refuses: Cell::default(),
+            refusals: super::allocation::Refusals::default(),
             pipelines: RefCell::default(),
             share: super::pool::Share::default(),
         })
@@ -228,7 +232,7 @@ impl Gpu {
             lost,
             broken: options.broken.clone(),
             #[cfg(feature = "lab")]
-            refuses: Cell::default(),
+            refusals: super::allocation::Refusals::default(),
             pipelines: RefCell::default(),
             share: super::pool::Share::of(options),
         };
@@ -274,10 +278,24 @@ impl Gpu {
             return Err(Error::new(ErrorKind::DeviceLost, format!("the GPU device was lost ({loss}); load the model again")));
         }
         if let Some(message) = &faults.uncaptured {
-            let kind = if message.to_lowercase().contains("out of memory") { ErrorKind::OutOfMemory } else { ErrorKind::Gpu };
-            return Err(Error::new(kind, format!("the GPU refused a command: {message}")));
+            return Err(match faults.out_of_memory() {
+                true => Error::out_of_memory(format!(
+                    "the GPU has no memory left: {message}; begin a shorter conversation, close what else uses the GPU, or load a smaller model or context"
+                )),
+                false => Error::gpu(format!("the GPU refused a command: {message}")),
+            });
         }
         Ok(())
+    }
+
+    /// Forgets that memory was refused, once nothing is used any more that it was refused to. Whether there was anything to forget.
+    pub fn forgive(&self) -> bool {
+        let Ok(mut faults) = self.faults.lock() else { return false };
+        let forgives = faults.lost.is_none() && faults.out_of_memory();
+        if forgives {
+            faults.uncaptured = None;
+        }
+        forgives
     }
 
     /// Destroys the device and all its buffers, as its owner: that is no loss.
@@ -309,10 +327,10 @@ impl Gpu {
         }
     }
 
-    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. For tests.
+    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. `late`: it is made, and is not there. For tests.
     #[cfg(feature = "lab")]
-    pub fn refuse_buffers(&self, after: Option<u32>) {
-        self.refuses.set(after);
+    pub fn refuse_buffers(&self, after: Option<u32>, late: bool) {
+        self.refusals.begin(after, late);
     }
 
     /// How the device was lost, if it was.

@@ -72,13 +72,9 @@ impl Gpu {
         if size > self.caps().max_buffer {
             return Err(Error::out_of_memory(format!("buffer {label} needs {size} bytes, the GPU allows {} in one buffer", self.caps().max_buffer)));
         }
+        // A buffer of usages that exclude each other is as invalid as one that the GPU has no memory for.
         #[cfg(feature = "lab")]
-        if let Some(left) = self.refuses.get() {
-            self.refuses.set(Some(left.saturating_sub(1)));
-            if left == 0 {
-                return Err(Error::out_of_memory(format!("buffer {label} of {size} bytes was refused")));
-            }
-        }
+        let usage = if self.refuses(label, size)? { wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE } else { usage };
         let raw = match &self.on {
             On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })),
             On::Cpu(processor) => Raw::Cpu(processor.memory(label, size)?),

@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::allocation::Refusals;
 use super::device::{Faults, Gpu, GpuOptions, On};
 use super::pipeline::{Compiled, PipelineKey};
 use crate::kernels::{Caps, Emulated};
@@ -108,7 +109,7 @@ pub(super) fn take(options: &GpuOptions) -> Option<Gpu> {
         faults,
         lost,
         broken: options.broken.clone(),
-        refuses: Cell::default(),
+        refusals: Refusals::default(),
         pipelines: RefCell::default(),
         share,
     })

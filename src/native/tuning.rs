@@ -13,11 +13,13 @@ pub fn read_tuning() -> Tuning {
     text.map(|text| Tuning::parse(&text)).unwrap_or_default()
 }
 
-/// Keeps it there.
+/// Keeps it there, beside what other processes have kept.
 pub fn write_tuning(tuning: &Tuning) -> Result<()> {
+    let mut known = read_tuning();
+    known.add(tuning.clone());
     let folder = cache_folder()?;
     fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
     // Whole or not at all: others may be reading.
     let (path, part) = (folder.join(FILE), folder.join(format!("{}.{}", FILE, std::process::id())));
-    fs::write(&part, tuning.text()).and_then(|()| fs::rename(&part, &path)).map_err(|e| io_error(&path, &e))
+    fs::write(&part, known.text()).and_then(|()| fs::rename(&part, &path)).map_err(|e| io_error(&path, &e))
 }

@@ -186,9 +186,10 @@ impl Selector {
     pub fn prove(&mut self, variants: impl Iterator<Item = String>) {
         self.known.proven.extend(variants);
     }
-    /// Leaves these variants out from now on.
+    /// Leaves these variants out from now on, and forgets how fast they are: what is wrong is not fast.
     pub fn avoid(&mut self, broken: &[&'static Variant]) {
         self.broken.extend(broken);
+        broken.iter().for_each(|variant| self.known.forget(variant));
     }
     /// The variants that are left out.
     pub fn avoided(&self) -> &[&'static Variant] {

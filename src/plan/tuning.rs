@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Lane;
 use crate::gpu::Rates;
-use crate::kernels::{Caps, EDITION};
+use crate::kernels::{Caps, EDITION, Variant};
 
 /// A variant's name and how long a dispatch of it takes, microseconds.
 pub type Measured = (String, f64);
@@ -81,10 +81,39 @@ impl Tuning {
         self.devices.get(&name(caps)).cloned().unwrap_or_default()
     }
 
-    /// Replaces what is known of a device.
+    /// Adds what is known of a device: of what was measured twice this holds.
     pub fn set(&mut self, caps: &Caps, known: Known) {
         EDITION.clone_into(&mut self.kernels);
-        self.devices.insert(name(caps), known);
+        self.devices.entry(name(caps)).or_default().add(known);
+    }
+
+    /// Adds what another has found out: of what both have measured that holds.
+    pub fn add(&mut self, other: Self) {
+        if other.kernels != EDITION {
+            return;
+        }
+        EDITION.clone_into(&mut self.kernels);
+        for (name, known) in other.devices {
+            self.devices.entry(name).or_default().add(known);
+        }
+    }
+}
+
+impl Known {
+    fn add(&mut self, other: Self) {
+        self.measurements.extend(other.measurements);
+        self.proven.extend(other.proven);
+        self.lanes.extend(other.lanes);
+    }
+
+    /// Forgets how fast a variant is.
+    pub fn forget(&mut self, variant: &Variant) {
+        for (operation, times) in &mut self.measurements {
+            if operation.split(' ').next() == Some(variant.kernel) {
+                times.retain(|(name, _)| name != variant.name);
+            }
+        }
+        self.measurements.retain(|_, times| !times.is_empty());
     }
 }
 
@@ -96,6 +125,30 @@ fn name(caps: &Caps) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_tabs_keep_what_each_has_found_out() {
+        let caps = Caps::least();
+        let known = |operation: &str, us: f64, variant: &str| Known {
+            measurements: Measurements::from([(operation.to_owned(), vec![("q4_0-q8-wg".to_owned(), us)])]),
+            proven: BTreeSet::from([variant.to_owned()]),
+            ..Known::default()
+        };
+        let of = |known: &[Known]| {
+            let mut tuning = Tuning::default();
+            known.iter().for_each(|known| tuning.set(&caps, known.clone()));
+            tuning
+        };
+        let one = of(&[known("matvec q4_0-q8 K=64 N=32", 2.5, "a"), known("matvec q4_0-q8 K=64 N=64", 3.5, "b")]);
+        let mut stored = of(&[known("matvec q4_0-q8 K=64 N=96", 4.5, "c"), known("matvec q4_0-q8 K=64 N=32", 9.5, "a")]);
+        stored.add(one.clone());
+        let both = stored.of(&caps);
+        assert_eq!(both.measurements.values().map(|times| times[0].1).collect::<Vec<_>>(), [2.5, 3.5, 4.5], "{both:?}");
+        assert_eq!(both.proven.len(), 3);
+        let before = stored.clone();
+        stored.add(Tuning { kernels: "0".into(), ..one });
+        assert_eq!(stored, before, "of other kernels nothing is taken over");
+    }
 
     #[test]
     fn measurements_come_back_for_the_same_device_and_kernels_only() {

@@ -472,6 +472,11 @@ impl States {
     pub fn inherit(&mut self, lost: Self) {
         self.sequences = lost.sequences;
         self.next = lost.next;
+        self.lose_all();
+    }
+
+    /// Nothing is left of any sequence but its tokens. Each is made again when it has its turn.
+    pub fn lose_all(&mut self) {
         for sequence in self.sequences.values_mut() {
             (sequence.place, sequence.slot, sequence.at) = (Place::Nowhere, None, None);
             sequence.checkpoints.clear();

@@ -31,6 +31,7 @@ use crate::grammar::Compiler;
 #[cfg(feature = "lab")]
 use crate::kernels;
 use crate::kernels::{Emulated, Variant};
+use crate::plan::tuning::Tuning;
 use crate::store::{ModelKey, Storage};
 
 /// A loaded model, in its Worker.
@@ -53,6 +54,8 @@ struct State {
     edition: u32,
     /// Those of what is under way.
     running: Vec<Cancel>,
+    /// Conversations that are released as soon as the engine is there.
+    released: Vec<u32>,
     disposed: bool,
     device: Device,
     /// Who hears of the device, and the one whose loss is waited for.
@@ -91,7 +94,7 @@ impl WasmEngine {
             engine.set_load_ms(now_ms() - started);
             let info = engine.info();
             if info.self_test.checked > 0 {
-                let mut known = tuning::read().await;
+                let mut known = Tuning::default();
                 engine.remember(&mut known);
                 tuning::write(&known).await;
             }
@@ -111,6 +114,7 @@ impl WasmEngine {
                 report,
                 edition,
                 running: Vec::new(),
+                released: Vec::new(),
                 disposed: false,
                 device,
                 on_device: None,
@@ -179,13 +183,11 @@ impl WasmEngine {
         Ok(forked)
     }
 
-    /// Forgets a conversation and frees its memory.
+    /// Forgets a conversation and frees its memory: once the answer under way has ended, where there is one.
     pub fn release(&self, conversation: u32) {
         let mut state = self.state.borrow_mut();
-        if let Some(engine) = state.engine.as_mut() {
-            engine.release(conversation);
-            state.look();
-        }
+        state.released.push(conversation);
+        state.release();
     }
 
     /// Keeps a conversation in the origin's private file system under a name, in place of what had it.
@@ -254,8 +256,7 @@ impl WasmEngine {
             let abort = Abort::follow(signal);
             let mut engine = take(&state, &abort.cancel)?;
             let tuned = engine.tune(BUDGET_MS, &abort.cancel).await;
-            // Another tab may have measured something else meanwhile.
-            let mut known = tuning::read().await;
+            let mut known = Tuning::default();
             engine.remember(&mut known);
             put_back(&state, engine)?;
             let tuned = tuned?;
@@ -404,6 +405,14 @@ impl State {
         }
     }
 
+    /// Releases what is to be released, where the engine is there.
+    fn release(&mut self) {
+        if let Some(engine) = self.engine.as_mut() {
+            self.released.drain(..).for_each(|conversation| engine.release(conversation));
+            self.look();
+        }
+    }
+
     fn look_at(&mut self, engine: &Engine) {
         let edition = engine.plan_edition();
         let plan = if edition == self.edition { std::mem::take(&mut self.report.info.plan) } else { engine.plan_rows() };
@@ -458,7 +467,7 @@ fn put_back(shared: &Rc<RefCell<State>>, engine: Engine) -> Result<()> {
         return Err(disposed());
     }
     state.engine = Some(engine);
-    state.look();
+    state.release();
     drop(state);
     watch(shared);
     Ok(())

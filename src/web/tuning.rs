@@ -26,8 +26,11 @@ pub(super) async fn read() -> Tuning {
     read.await.ok().and_then(|text| text.as_string()).map(|text| Tuning::parse(&text)).unwrap_or_default()
 }
 
-/// Keeps it. Where that fails the next load measures again: the log says why.
+/// Keeps it beside what other tabs have kept. Where that fails the next load measures again: the log says why.
 pub(super) async fn write(tuning: &Tuning) {
+    let mut known = read().await;
+    known.add(tuning.clone());
+    let tuning = known;
     let write = async {
         let file = file(&folder().await?, FILE, true).await?;
         // Whole or not at all: it replaces the file when it is closed.

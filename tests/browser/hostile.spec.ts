@@ -1,5 +1,5 @@
 // What a hostile world does to downloads and to what is stored: servers that take few connections, imports that fail, site data that is cleared,
-// Workers that end, a network that goes, a device that is lost while a model is loaded.
+// Workers that end, a network that goes, a device that is lost while a model is loaded, a GPU without memory.
 import {
   before,
   download,
@@ -386,6 +386,31 @@ for (const submits of [1, 3]) {
     expect(result.tokens).toHaveLength(8);
   });
 }
+
+test('memory that the GPU has not, and says so later, is the error of one answer', async ({ page, site }) => {
+  before(
+    site,
+    `{ const { pushErrorScope, popErrorScope } = GPUDevice.prototype; const open = [];
+       GPUDevice.prototype.pushErrorScope = function (filter) { open.push(filter); return pushErrorScope.call(this, filter); };
+       GPUDevice.prototype.popErrorScope = async function () {
+         const full = open.pop() === 'out-of-memory';
+         const error = await popErrorScope.call(this);
+         return full ? new GPUOutOfMemoryError('no room') : error;
+       }; }`,
+  );
+  await openBlank(page, site);
+  const result = await page.evaluate(async (model) => {
+    const engine = await Engine.load({ model, tune: false, lane: 'exact' });
+    const options = { maxTokens: 8, temperature: 0, ignoreEos: true };
+    const prompt = { tokens: [57, 56, 78] };
+    const before = (await engine.generate(prompt, options)).text;
+    // Penalties need buffers.
+    const refused = await failure(engine.generate(prompt, { ...options, repetitionPenalty: 1.2 }));
+    return { before, refused, after: (await engine.generate(prompt, options)).text };
+  }, TINY);
+  expect(result.refused).toMatchObject({ code: 'OUT_OF_MEMORY', message: expect.stringContaining('no memory left') });
+  expect(result.after).toBe(result.before);
+});
 
 test('pieces of shards that are kept belong to the version that they are of', async ({ tab, faulty }) => {
   faulty.put(LARGE, LONG_FILE);

@@ -177,6 +177,47 @@ fn published_outputs_are_told_apart_however_they_are_cut() {
     assert_eq!((all, cases, calls), (360, 276, 193), "cases, those that are compared, those with calls");
 }
 
+/// Of each template a call with a text of a megabyte among its arguments, a few characters at a time. What has been read is not read again: else this
+/// would take hours.
+#[test]
+fn long_arguments_are_read_once_in_every_format() {
+    let Vectors { tools, templates } = vectors();
+    let mut tried = Vec::new();
+    for (name, template) in &templates {
+        let formats = Formats::of(&template.marks.join("\n"), []);
+        let long = "a long day, ".repeat((1 << 20) / 12);
+        let grown = template.cases.iter().filter(|case| differs(name, case).is_none() && !case.partial).find_map(|case| {
+            let arguments: Value = serde_json::from_str(&case.expect.calls.last()?.arguments).ok()?;
+            let (key, text) = arguments.as_object()?.iter().find_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))?;
+            let once = text.len() > 3 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ') && case.text.matches(&text).count() == 1;
+            once.then_some((case, key, text))
+        });
+        let Some((case, key, text)) = grown else { continue };
+        let offered: Vec<Tool> = case.tools.iter().map(|name| tool(name, tools[name].parameters.clone())).collect();
+        let mut parser = Parser::new(formats, offered, &case.prompt);
+        let answer = case.text.replace(&text, &long);
+        let message = parse(&mut parser, pieces(&answer, || 4).into_iter());
+        let mut arguments: Value = serde_json::from_str(&case.expect.calls.last().unwrap().arguments).unwrap();
+        arguments[key] = long.clone().into();
+        let read = message.calls.last().map(|call| serde_json::from_str::<Value>(&call.arguments).unwrap_or_default());
+        assert!(read.as_ref() == Some(&arguments), "{name}: {:.300}", format!("{read:?}"));
+        tried.push(name);
+    }
+    assert!(tried.len() > 8, "{tried:?}");
+    let long = "a long day, ".repeat((1 << 20) / 12);
+    for (marks, before, after) in [
+        ("<tool_call>", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"", "\"}}</tool_call>"),
+        ("[TOOL_CALLS]", "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"", "\"}}]"),
+        ("<|tool_call|>", "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"", "\"}}]"),
+        ("<|tool_call_start|>", "<|tool_call_start|>[get_weather(city='", "')]<|tool_call_end|>"),
+    ] {
+        let mut parser = Parser::new(Formats::of(marks, []), weather(), "");
+        let message = parse(&mut parser, pieces(&format!("{before}{long}{after}"), || 4).into_iter());
+        let read: Vec<Value> = message.calls.iter().map(|call| serde_json::from_str(&call.arguments).unwrap()).collect();
+        assert!(read == [json!({ "city": long })], "{marks}: {:.300}", format!("{message:?}"));
+    }
+}
+
 fn tool(name: &str, parameters: Value) -> Tool {
     Tool { name: name.to_owned(), parameters, strict: false }
 }

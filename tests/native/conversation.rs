@@ -175,6 +175,28 @@ fn a_shift_keeps_the_system_prompt() {
     assert_eq!(result.tokens, run(&mut box_model(&options), &ask(&remaining, 6)).tokens);
 }
 
+/// What a shift keeps is found by rendering other messages: only where there is a shift, which a template that refuses them is in the way of.
+#[test]
+fn a_template_is_asked_what_a_shift_keeps_only_where_there_is_one() {
+    let template = "{% for m in messages %}{% if m.content in ['a', 'b'] %}{{ raise_exception('a letter') }}{% endif %}{{ m.content }} {% endfor %}";
+    let path = crate::common::data("oracle/hf-single/model");
+    let files = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json"]
+        .map(|name| (name.to_owned(), std::fs::read(path.join(name)).unwrap()));
+    let files = crate::common::files(files.into_iter().chain([("chat_template.jinja".to_owned(), template.as_bytes().to_vec())]));
+    let options = LoadOptions { context: Some(64), ..exact() };
+    let mut engine = block_on(Engine::load(&files, &options, &|_| {}, &Cancel::new())).unwrap();
+    let request = |n| Request {
+        overflow: Overflow::Shift,
+        ignore_eos: true,
+        max_tokens: Some(n),
+        ..Request::new(Prompt::Messages(json!([{ "role": "user", "content": "Tuesday comes before Wednesday." }])))
+    };
+    let result = run(&mut engine, &request(6));
+    assert_eq!((result.shifts, result.tokens.len()), (0, 6));
+    let error = block_on(engine.generate(&request(100), &mut |_| {}, &Cancel::new())).unwrap_err();
+    assert!(error.code() == "TEMPLATE" && error.message().contains("a letter"), "{error}");
+}
+
 #[test]
 fn what_is_measured_leaves_no_trace() {
     let mut engine = try_load(&exact()).unwrap();

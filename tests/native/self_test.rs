@@ -1,8 +1,13 @@
 //! The self-test at loading: every chosen variant runs on known data, and one that computes wrongly is not used.
 
+use std::collections::BTreeSet;
+
+use millrace::base::Cancel;
 use millrace::engine::{Engine, LoadOptions};
+use millrace::kernels;
 use millrace::plan::Lane;
-use millrace::plan::tuning::Tuning;
+use millrace::plan::tuning::{Known, Tuning};
+use pollster::block_on;
 
 use crate::decode_loop::{ask, load, run, try_load};
 
@@ -30,20 +35,66 @@ fn good_variants_pass_once_and_are_remembered() {
 }
 
 #[test]
-fn a_broken_variant_drops_to_the_next_lane_and_says_so() {
+fn a_broken_variant_is_replaced_by_another_of_its_lane_and_said() {
+    let mut fast = load(&tested());
+    let expected = run(&mut fast, &ask(16)).tokens;
+    let broken = variants(&fast, "norm_gated")[0];
+    let mut engine = load(&LoadOptions { broken: vec![("norm_gated".into(), broken.into())], ..tested() });
+    let info = engine.info();
+    assert_eq!((info.lane, info.self_test.wrong.len()), (Lane::Fast, 1));
+    assert!(info.warnings[0].contains(broken) && info.warnings[0].contains("other variants of lane fast"), "{:?}", info.warnings);
+    assert!(!variants(&engine, "norm_gated").contains(&broken));
+    assert_eq!(run(&mut engine, &ask(16)).tokens, expected);
+}
+
+#[test]
+fn a_lane_whose_variants_are_all_broken_gives_way_to_the_next() {
     let fast = load(&tested());
     let next = Lane::Fast.next(fast.info().adapter.f16());
     let mut good = load(&LoadOptions { lane: next, ..tested() });
     let expected = run(&mut good, &ask(16)).tokens;
-    let broken = variants(&fast, "norm_gated")[0];
-    let mut engine = load(&LoadOptions { broken: vec![("norm_gated".into(), broken.into())], ..tested() });
+    // All that have its types: of other lanes they have others.
+    let types = |variant: &str| variant.rsplit_once('-').unwrap().0.to_owned();
+    let chosen = variants(&fast, "norm_gated")[0];
+    let alike = kernels::all().iter().filter(|v| v.kernel == "norm_gated" && types(v.name) == types(chosen));
+    let broken: Vec<_> = alike.map(|v| (v.kernel.to_owned(), v.name.to_owned())).collect();
+    assert!(broken.len() > 2);
+    let mut engine = load(&LoadOptions { broken, ..tested() });
     let info = engine.info();
     assert_eq!(info.lane, next);
-    assert_eq!(info.self_test.wrong.len(), 1);
+    assert!(info.self_test.wrong.len() > 1);
     let said = format!("lane {} instead of fast", next.name());
-    assert!(info.warnings[0].contains(broken) && info.warnings[0].contains(&said), "{:?}", info.warnings);
-    assert!(!variants(&engine, "norm_gated").contains(&broken));
+    assert!(info.warnings[0].contains(chosen) && info.warnings[0].contains(&said), "{:?}", info.warnings);
     assert_eq!(run(&mut engine, &ask(16)).tokens, expected);
+}
+
+/// A variant that was measured as the fastest, and computes wrongly: its lane goes on with another one, now and at each later load.
+#[test]
+fn a_variant_that_was_fast_and_is_wrong_is_forgotten() {
+    let mut engine = load(&tested());
+    block_on(engine.tune(60_000.0, &Cancel::new())).unwrap();
+    let mut tuning = Tuning::default();
+    engine.remember(&mut tuning);
+    let caps = engine.info().adapter;
+    let known = tuning.of(&caps);
+    let (operation, times) = known.measurements.iter().find(|(operation, _)| operation.starts_with("norm_gated")).unwrap();
+    // As if the last one had been the fastest.
+    let wrong = times.last().unwrap().0.clone();
+    assert!(times.len() > 1, "{operation}: {times:?}");
+    let first: Vec<_> = times.iter().rev().cloned().collect();
+    let measurements = known.measurements.iter().map(|(name, times)| (name.clone(), if name == operation { first.clone() } else { times.clone() })).collect();
+    let mut tuning = Tuning::default();
+    tuning.set(&caps, Known { measurements, proven: BTreeSet::new(), ..known.clone() });
+    let preferred = LoadOptions { tuning, ..tested() };
+    assert_eq!(variants(&load(&preferred), "norm_gated")[0], wrong, "{operation}");
+    let broken = vec![("norm_gated".to_owned(), wrong.clone())];
+    let engine = load(&LoadOptions { broken: broken.clone(), ..preferred.clone() });
+    assert_eq!((engine.info().lane, engine.info().self_test.wrong.len()), (Lane::Fast, 1));
+    let mut tuning = preferred.tuning;
+    engine.remember(&mut tuning);
+    let later = load(&LoadOptions { broken, tuning, ..tested() });
+    assert_eq!((later.info().lane, later.info().self_test.wrong.len()), (Lane::Fast, 0), "it is not tried again");
+    assert!(!variants(&later, "norm_gated").contains(&wrong.as_str()));
 }
 
 #[test]

@@ -245,33 +245,94 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
     }
 }
 
-/// A GPU whose memory is full refuses a buffer of a growing cache, or of what penalties need: the answer is an error, and all else goes on as before.
+/// Asks while the GPU refuses every buffer after so many more.
+fn refused(engine: &mut Engine, after: u32, late: bool, request: &Request) -> millrace::Result<Generation> {
+    engine.device().refuse_buffers(Some(after), late);
+    let result = block_on(engine.generate(request, &mut |_| {}, &Cancel::new()));
+    engine.device().refuse_buffers(None, false);
+    if let Err(e) = &result {
+        assert_eq!(e.kind(), ErrorKind::OutOfMemory, "{e}");
+    }
+    result
+}
+
+/// A GPU whose memory is full refuses a buffer of what penalties need, at once or as browsers do, later: the answer is an error, all else goes on as
+/// before, and what is asked for again has all it needs.
 #[test]
 fn what_was_refused_memory_is_as_if_it_had_not_been_asked_for() {
-    let (prompt, longer) = (ids(30, 5), ids(50, 6));
-    let penalty = |n: u32| Request { repetition_penalty: 1.2, ..ask(&prompt, n) };
-    let penalized = run(&mut load(&exact(Some(8))), &penalty(10));
-    let mut engine = load(&exact(Some(8)));
-    // Each buffer in turn, until none is refused any more.
-    let refuse = |engine: &mut Engine, request: &Request| {
-        for n in 0.. {
-            engine.device().refuse_buffers(Some(n));
-            let result = block_on(engine.generate(request, &mut |_| {}, &Cancel::new()));
-            engine.device().refuse_buffers(None);
-            match result {
-                Err(e) => assert_eq!(e.kind(), ErrorKind::OutOfMemory, "{e}"),
-                Ok(result) => return (n, result),
+    let prompt = ids(30, 5);
+    let penalty = Request { repetition_penalty: 1.2, ..ask(&prompt, 10) };
+    let penalized = run(&mut load(&exact(Some(8))), &penalty);
+    for late in [false, true] {
+        let mut engine = load(&exact(Some(8)));
+        let mut n = 0;
+        let result = loop {
+            if let Ok(result) = refused(&mut engine, n, late, &penalty) {
+                break result;
             }
-            assert_fresh(&run(engine, &ask(&prompt, 10)), &prompt, &format!("after buffer {n} was refused"));
+            assert_fresh(&run(&mut engine, &ask(&prompt, 10)), &prompt, &format!("after buffer {n} was refused, late: {late}"));
+            n += 1;
+        };
+        assert!(n > 0, "penalties need buffers");
+        assert_eq!(result.tokens, penalized.tokens);
+    }
+}
+
+/// The same of a cache that grows, for a prompt and within an answer. From then on no conversation is longer than what there is room for.
+#[test]
+fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
+    let (prompt, longer) = (ids(30, 5), ids(70, 6));
+    for late in [false, true] {
+        for (what, request) in [("for a prompt", ask(&longer, 10)), ("within an answer", ask(&longer[..40], 60))] {
+            let Prompt::Tokens(asked) = &request.prompt else { unreachable!() };
+            // Some of the buffers, of each case others.
+            let (mut n, mut grew) = (u32::from(late) + 2 * u32::from(what == "within an answer"), 0);
+            loop {
+                let mut engine = load(&exact(Some(8)));
+                run(&mut engine, &ask(&prompt, 10));
+                let what = format!("{what}, after buffer {n} was refused, late: {late}");
+                let result = refused(&mut engine, n, late, &request);
+                n += 4;
+                let refused = match result {
+                    Ok(result) => {
+                        assert_fresh(&result, asked, &what);
+                        break;
+                    }
+                    Err(e) => e,
+                };
+                let second = [&prompt[..], &ids(9, 2)].concat();
+                assert_fresh(&run(&mut engine, &ask(&second, 10)), &second, &what);
+                if !refused.message().contains("64 at most") {
+                    // Not of the cache, but of what an answer needs: there is room for it now.
+                    assert_fresh(&run(&mut engine, &ask(&longer, 10)), &longer, &what);
+                    continue;
+                }
+                grew += 1;
+                let error = block_on(engine.generate(&ask(&longer, 10), &mut |_| {}, &Cancel::new())).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::ContextFull, "{what}: {error}");
+                let shifted = run(&mut engine, &Request { overflow: Overflow::Shift, ..ask(&prompt, 50) });
+                assert!(shifted.shifts > 0 && shifted.tokens.len() == 50, "{what}: {}", shifted.shifts);
+            }
+            assert!(grew > 3, "{grew} buffers of a cache that grows");
         }
-        unreachable!()
-    };
-    let (buffers, result) = refuse(&mut engine, &penalty(10));
-    assert!(buffers > 0, "penalties need buffers");
-    assert_eq!(result.tokens, penalized.tokens);
-    let (buffers, result) = refuse(&mut engine, &ask(&longer, 40));
-    assert!(buffers > 5, "{buffers} buffers of a cache that grows");
-    assert_fresh(&result, &longer, "grown at last");
+    }
+}
+
+/// What is copied without a wait is told of with the next answer: that one is an error, and those after it read their texts again.
+#[test]
+fn a_copy_that_there_was_no_memory_for_is_made_again() {
+    let prompt = ids(30, 5);
+    let mut engine = load(&exact(Some(8)));
+    run(&mut engine, &ask(&prompt, 10));
+    engine.device().refuse_buffers(Some(1), true);
+    let fork = engine.fork(0).unwrap();
+    engine.device().refuse_buffers(None, false);
+    let texts = [&ids(4, 10), &ids(4, 11)].map(|end| [&prompt[..], end].concat());
+    let of = |conversation, text: &[u32]| Request { conversation, ..ask(text, 10) };
+    let error = block_on(engine.generate(&of(fork, &texts[0]), &mut |_| {}, &Cancel::new())).unwrap_err();
+    assert!(error.kind() == ErrorKind::OutOfMemory && error.message().contains("begin a shorter conversation"), "{error}");
+    assert_fresh(&run(&mut engine, &of(fork, &texts[0])), &texts[0], "the fork");
+    assert_fresh(&run(&mut engine, &of(0, &texts[1])), &texts[1], "what it was forked from");
 }
 
 /// A stop text within a chunk: what comes after it is no part of the answer, nor of what is remembered.

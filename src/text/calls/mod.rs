@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use self::formats::{Format, Thought};
 pub use self::reader::Tool;
-use self::reader::{Reader, Stop};
+use self::reader::{Memo, Reader, Stop};
 
 /// A piece of an answer, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -136,6 +136,9 @@ pub struct Parser {
     told: Vec<(usize, bool)>,
     /// Calls before them.
     calls: usize,
+    /// Where calls are being read that more has to come of, and what of them need not be read again.
+    under_way: Option<(usize, &'static Format, usize)>,
+    memo: Memo,
 }
 
 impl Parser {
@@ -150,7 +153,7 @@ impl Parser {
         let held = sections.find(|open| end.ends_with(**open)).map_or(String::new(), |open| (*open).to_owned());
         // What the prompt has said is not said again.
         let specials = if held.is_empty() { Vec::new() } else { vec![(0, held.len())] };
-        Self { formats, tools, mode, held, specials, trim, first: true, fresh: true, told: Vec::new(), calls: 0 }
+        Self { formats, tools, mode, held, specials, trim, first: true, fresh: true, told: Vec::new(), calls: 0, under_way: None, memo: Memo::default() }
     }
 
     /// More of the text.
@@ -217,9 +220,10 @@ impl Parser {
                 return false;
             }
         }
-        let end = thought.ends.iter().filter_map(|(end, taken)| Some((self.held.find(end)?, end, *taken))).min_by_key(|(at, ..)| *at);
+        let ends = thought.ends.iter().filter(|_| self.under_way.is_none());
+        let end = ends.filter_map(|(end, taken)| Some((self.held.find(end)?, end, *taken))).min_by_key(|(at, ..)| *at);
         // Some call before they have ended their thought.
-        if let Some((at, format, which)) = self.call_in_thought().filter(|(at, ..)| end.is_none_or(|(end, ..)| at < &end)) {
+        if let Some((at, format, which)) = self.under_way.or_else(|| self.call_in_thought()).filter(|(at, ..)| end.is_none_or(|(end, ..)| at < &end)) {
             let text = self.held[..at].trim_end().len();
             if text > 0 {
                 self.think_aloud(text, told, parts);
@@ -276,7 +280,8 @@ impl Parser {
     }
 
     fn answer(&mut self, done: bool, parts: &mut Vec<Part>) -> bool {
-        let Some((at, open)) = self.next_open() else {
+        let under_way = self.under_way.map(|(at, format, which)| (at, Open::Call(format, which)));
+        let Some((at, open)) = under_way.or_else(|| self.next_open()) else {
             let ready = if done { self.held.len() } else { self.held[..self.ready(self.opens())].trim_end().len() };
             self.say(ready, parts);
             return false;
@@ -328,11 +333,12 @@ impl Parser {
     /// Reads what may be calls at this place, and tells what it finds.
     fn call(&mut self, at: usize, format: &'static Format, which: usize, done: bool, parts: &mut Vec<Part>) -> Found {
         let begin = at + if format.bare { 0 } else { format.opens[which].len() };
-        let mut reader = Reader::new(&self.held[begin..], done, &self.tools);
+        let mut reader = Reader::new(&self.held[begin..], done, &self.tools, std::mem::take(&mut self.memo));
         let mut section = Section::None;
         let read = (format.read)(&mut reader, which, &mut section);
         let reached = begin + reader.at;
-        let calls = reader.calls;
+        let (mut calls, mut memo) = (reader.calls, reader.memo);
+        memo.lend(&mut calls);
         for (i, call) in calls.iter().enumerate() {
             let index = self.calls + i;
             if i == self.told.len() {
@@ -351,7 +357,11 @@ impl Parser {
         }
         let rest = match read {
             Ok(()) => reached,
-            Err(Stop::More) if !done => return Found::More,
+            Err(Stop::More) if !done => {
+                memo.lend(&mut calls);
+                (self.memo, self.under_way) = (memo, Some((at, format, which)));
+                return Found::More;
+            }
             // No call: it is text. Where it is known by a special token it was meant to be something else, and is not said.
             Err(_) if calls.is_empty() => return Found::Text(at + self.held[at..].chars().next().map_or(0, char::len_utf8).max(self.special_at(at))),
             // A call that was cut off: what there is of it has been told.
@@ -459,6 +469,9 @@ impl Parser {
     }
 
     fn drop(&mut self, bytes: usize) {
+        if bytes > 0 {
+            (self.under_way, self.memo) = (None, Memo::default());
+        }
         self.held.drain(..bytes);
         self.specials.retain_mut(|(from, to)| {
             *from = from.saturating_sub(bytes);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::reader::{Read, Reader, Stop, escape_into};
+use super::reader::{Read, Reader, Stop};
 
 /// A list of calls, in brackets.
 pub fn list(r: &mut Reader) -> Read {
@@ -135,19 +135,10 @@ fn string(r: &mut Reader, out: &mut String) -> Read {
     let quote = r.peek()?;
     let three = quote.to_string().repeat(3);
     let close = if r.eat(&three)? { three } else { r.next()?.to_string() };
-    out.push('"');
-    while !r.eat(&close)? {
-        let c = match r.next()? {
-            '\\' => match escaped(r)? {
-                Some(c) => c,
-                None => continue,
-            },
-            c => c,
-        };
-        escape_into(out, c);
-    }
-    out.push('"');
-    Ok(())
+    r.quoted(out, Some(&close), |r| match r.next()? {
+        '\\' => escaped(r),
+        c => Ok(Some(c)),
+    })
 }
 
 /// What stands after a backslash; nothing for a line that goes on.

@@ -37,6 +37,56 @@ pub struct Call {
     pub end: Option<usize>,
 }
 
+/// Where reading a value of JSON is.
+#[derive(Debug, Clone, Copy, Default)]
+enum Phase {
+    /// A value comes.
+    #[default]
+    Value,
+    /// An array or object has begun.
+    First,
+    Key,
+    /// Within a key, within a string.
+    KeyText,
+    Colon,
+    Text,
+    /// A value has been.
+    After,
+}
+
+/// A value that was being read when the text was over.
+#[derive(Debug)]
+struct Unfinished {
+    /// Where it begins, and how much had been written before it: by these it is known again.
+    start: usize,
+    before: usize,
+    /// Up to where it is read, and what is written of it, with what was written before.
+    at: usize,
+    written: String,
+    /// Whether that is the last call's arguments.
+    arguments: bool,
+    /// Of JSON: the brackets that close what is open.
+    open: Vec<char>,
+    phase: Phase,
+}
+
+/// What need not be read again once there is more text. A call is read from its beginning each time, but for the value at its end: that is what is long.
+#[derive(Debug, Default)]
+pub struct Memo {
+    value: Option<Unfinished>,
+    /// What was looked for, from where, and up to where it is not.
+    missing: Option<(String, usize, usize)>,
+}
+
+impl Memo {
+    /// Gives what is written of the last call's arguments to the call, or takes it back.
+    pub fn lend(&mut self, calls: &mut [Call]) {
+        if let (Some(value), Some(call)) = (self.value.as_mut().filter(|value| value.arguments), calls.last_mut()) {
+            std::mem::swap(&mut value.written, &mut call.arguments);
+        }
+    }
+}
+
 /// A place in a text that may go on.
 pub struct Reader<'a> {
     text: &'a str,
@@ -45,11 +95,15 @@ pub struct Reader<'a> {
     done: bool,
     tools: &'a [Tool],
     pub calls: Vec<Call>,
+    pub memo: Memo,
+    /// Whether what is written goes to the last call's arguments.
+    writing: bool,
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(text: &'a str, done: bool, tools: &'a [Tool]) -> Self {
-        Self { text, at: 0, done, tools, calls: Vec::new() }
+    /// `memo`: of the same text, when it was shorter.
+    pub fn new(text: &'a str, done: bool, tools: &'a [Tool], memo: Memo) -> Self {
+        Self { text, at: 0, done, tools, calls: Vec::new(), memo, writing: false }
     }
 
     pub fn rest(&self) -> &'a str {
@@ -97,10 +151,39 @@ impl<'a> Reader<'a> {
 
     /// What stands before `end`, which is taken as well.
     pub fn until(&mut self, end: &str) -> Read<&'a str> {
-        let found = self.rest().find(end).ok_or(Stop::More)?;
+        let found = self.find(end).ok_or(Stop::More)?;
         let text = &self.rest()[..found];
         self.at += found + end.len();
         Ok(text)
+    }
+
+    /// Where in the rest this is. What was looked through in vain is not looked through again.
+    fn find(&mut self, wanted: &str) -> Option<usize> {
+        let rest = self.rest();
+        let missing = self.memo.missing.as_ref().filter(|(what, start, _)| what == wanted && *start == self.at);
+        let from = missing.map_or(0, |(.., end)| *end).min(rest.len());
+        // As much of its beginning as may be there.
+        let from = (0..=from.saturating_sub(wanted.len())).rev().find(|from| rest.is_char_boundary(*from)).unwrap_or(0);
+        let found = rest[from..].find(wanted).map(|at| from + at);
+        if found.is_none() {
+            self.memo.missing = Some((wanted.to_owned(), self.at, rest.len()));
+        }
+        found
+    }
+
+    /// Goes on with the value that begins here, where it was being read when the text was over.
+    fn resumed(&mut self, out: &mut String) -> Option<(Vec<char>, Phase)> {
+        let value = self.memo.value.take_if(|value| value.start == self.at && value.before == out.len() && value.arguments == self.writing)?;
+        (*out, self.at) = (value.written, value.at);
+        Some((value.open, value.phase))
+    }
+
+    /// Keeps a value for when there is more text.
+    fn suspend(&mut self, start: usize, before: usize, out: &mut String, open: Vec<char>, phase: Phase) {
+        if !self.done {
+            let written = std::mem::take(out);
+            self.memo.value = Some(Unfinished { start, before, at: self.at, written, arguments: self.writing, open, phase });
+        }
     }
 
     /// What stands before a character of a kind, which stays.
@@ -173,9 +256,8 @@ impl<'a> Reader<'a> {
         schema.zip(tool).map_or(Kinds::default(), |(schema, tool)| kinds(schema, &tool.parameters))
     }
 
-    /// A string of JSON with its quotes, written to `out` as it comes.
-    fn string(&mut self, out: &mut String) -> Read {
-        out.push(self.next()?);
+    /// A string of JSON after its first quote, up to and with the last, written to `out` as it comes.
+    fn text(&mut self, out: &mut String) -> Read {
         loop {
             match self.peek()? {
                 '"' => {
@@ -205,6 +287,34 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A string that is no JSON's, after its opening quote, up to and with `close`, or up to the end of the text; written as one of JSON as it comes.
+    /// `character`: the next one, none where what stands for it means nothing.
+    pub fn quoted(&mut self, out: &mut String, close: Option<&str>, character: fn(&mut Self) -> Read<Option<char>>) -> Read {
+        let (start, before) = (self.at, out.len());
+        if self.resumed(out).is_none() {
+            out.push('"');
+        }
+        loop {
+            let at = self.at;
+            let ended = close.map_or(Ok(self.done && self.rest().is_empty()), |close| self.eat(close));
+            let next = ended.and_then(|ended| if ended { Ok(None) } else { character(self).map(Some) });
+            match next {
+                Ok(None) => {
+                    out.push('"');
+                    return Ok(());
+                }
+                Ok(Some(c)) => c.into_iter().for_each(|c| escape_into(out, c)),
+                Err(stop) => {
+                    if stop == Stop::More {
+                        self.at = at;
+                        self.suspend(start, before, out, Vec::new(), Phase::Text);
+                    }
+                    return Err(stop);
+                }
+            }
+        }
+    }
+
     /// A number, `true`, `false` or `null`: whole, as its end shows only afterwards.
     fn word(&mut self, out: &mut String) -> Read {
         let end = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))).unwrap_or(self.rest().len());
@@ -224,61 +334,89 @@ impl<'a> Reader<'a> {
 
     /// A value of JSON, written to `out` as it comes, as it stands.
     pub fn json(&mut self, out: &mut String) -> Read {
-        let mut open = Vec::new();
-        loop {
-            // Before a value.
-            self.copy_space(out);
-            match self.peek()? {
-                '"' => self.string(out)?,
-                c @ ('{' | '[') => {
-                    out.push(self.next()?);
-                    self.copy_space(out);
-                    let close = if c == '{' { '}' } else { ']' };
-                    if self.peek()? != close {
-                        open.push(close);
-                        if c == '{' {
-                            self.key(out)?;
-                        }
-                        continue;
-                    }
-                    out.push(self.next()?);
-                }
-                _ => self.word(out)?,
-            }
-            // After one.
-            loop {
-                let Some(&close) = open.last() else { return Ok(()) };
-                self.copy_space(out);
-                match self.peek()? {
-                    ',' => {
-                        out.push(self.next()?);
-                        if close == '}' {
-                            self.copy_space(out);
-                            self.key(out)?;
-                        }
-                        break;
-                    }
-                    c if c == close => {
-                        out.push(self.next()?);
-                        open.pop();
-                    }
-                    _ => return Err(Stop::No),
-                }
-            }
+        let (start, before) = (self.at, out.len());
+        let (mut open, mut phase) = self.resumed(out).unwrap_or_default();
+        let read = self.json_from(&mut open, &mut phase, out);
+        if read == Err(Stop::More) {
+            self.suspend(start, before, out, open, phase);
         }
+        read
     }
 
-    fn key(&mut self, out: &mut String) -> Read {
-        if self.peek()? != '"' {
-            return Err(Stop::No);
+    fn json_from(&mut self, open: &mut Vec<char>, phase: &mut Phase, out: &mut String) -> Read {
+        loop {
+            // A string is read as it comes; what else there is between them is short.
+            if !matches!(phase, Phase::Text | Phase::KeyText) {
+                self.copy_space(out);
+            }
+            *phase = match *phase {
+                Phase::Value => match self.peek()? {
+                    '"' => {
+                        out.push(self.next()?);
+                        Phase::Text
+                    }
+                    c @ ('{' | '[') => {
+                        out.push(self.next()?);
+                        open.push(if c == '{' { '}' } else { ']' });
+                        Phase::First
+                    }
+                    _ => {
+                        self.word(out)?;
+                        Phase::After
+                    }
+                },
+                Phase::First => match (self.peek()?, open.last().copied()) {
+                    (c, Some(close)) if c == close => {
+                        out.push(self.next()?);
+                        open.pop();
+                        Phase::After
+                    }
+                    (_, Some('}')) => Phase::Key,
+                    _ => Phase::Value,
+                },
+                Phase::Key => {
+                    if self.peek()? != '"' {
+                        return Err(Stop::No);
+                    }
+                    out.push(self.next()?);
+                    Phase::KeyText
+                }
+                Phase::KeyText => {
+                    self.text(out)?;
+                    Phase::Colon
+                }
+                Phase::Colon => {
+                    if self.peek()? != ':' {
+                        return Err(Stop::No);
+                    }
+                    out.push(self.next()?);
+                    Phase::Value
+                }
+                Phase::Text => {
+                    self.text(out)?;
+                    Phase::After
+                }
+                Phase::After => match (open.last().copied(), self.peek()?) {
+                    (Some('}'), ',') => {
+                        out.push(self.next()?);
+                        Phase::Key
+                    }
+                    (Some(_), ',') => {
+                        out.push(self.next()?);
+                        Phase::Value
+                    }
+                    (Some(close), c) if c == close => {
+                        out.push(self.next()?);
+                        open.pop();
+                        Phase::After
+                    }
+                    _ => return Err(Stop::No),
+                },
+            };
+            if matches!(phase, Phase::After) && open.is_empty() {
+                return Ok(());
+            }
         }
-        self.string(out)?;
-        self.copy_space(out);
-        if self.peek()? != ':' {
-            return Err(Stop::No);
-        }
-        out.push(self.next()?);
-        Ok(())
     }
 
     fn copy_space(&mut self, out: &mut String) {
@@ -294,7 +432,7 @@ impl<'a> Reader<'a> {
             '{' => self.write(Self::json),
             '"' => {
                 let mut text = String::new();
-                self.string(&mut text)?;
+                self.json(&mut text)?;
                 let text: String = serde_json::from_str(&text).map_err(|_| Stop::No)?;
                 self.arguments().push_str(&text);
                 Ok(())
@@ -311,7 +449,9 @@ impl<'a> Reader<'a> {
     /// Reads with something that writes to the arguments, as far as it comes.
     pub fn write(&mut self, read: impl FnOnce(&mut Self, &mut String) -> Read) -> Read {
         let mut out = std::mem::take(self.arguments());
+        let outer = std::mem::replace(&mut self.writing, true);
         let read = read(self, &mut out);
+        self.writing = outer;
         *self.arguments() = out;
         read
     }
@@ -339,50 +479,66 @@ impl<'a> Reader<'a> {
         let text = kinds.string && string != Some(false) || string == Some(true);
         // Whether it is null shows when it is whole.
         let streams = text && !kinds.null;
-        let rest = self.rest();
-        let lead = match rest.as_bytes().first() {
+        let lead = match self.rest().as_bytes().first() {
             None if !self.done => return Err(Stop::More),
             Some(b'\n') => 1,
             _ => 0,
         };
+        if streams {
+            return self.plain_text(name, close, lead);
+        }
         let json = string == Some(false) || !text && schema.is_some_and(|schema| !is_free(schema));
-        let mut closed = rest.find(close);
+        let mut closed = self.find(close);
+        let rest = self.rest();
         // A string within JSON may hold the tag.
         while let Some(end) = closed.filter(|end| json && is_cut_in_string(&rest[lead.min(*end)..*end])) {
             let next = rest[end + close.len()..].find(close).map(|at| end + close.len() + at);
             closed = if next.is_none() && self.done { break } else { next };
         }
-        match closed {
-            Some(end) => {
-                let value = &rest[lead.min(end)..end];
-                let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
-                self.at += end + close.len();
-                self.argument(name);
-                let json = serde_json::from_str::<Value>(value.trim()).ok().filter(|json| if text { kinds.null && json.is_null() } else { true });
-                let written = match json {
-                    Some(_) => value.trim().to_owned(),
-                    None => Value::from(value).to_string(),
-                };
-                self.arguments().push_str(&written);
-                Ok(())
+        let Some(end) = closed else { return Err(Stop::More) };
+        let value = &rest[lead.min(end)..end];
+        let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
+        self.at += end + close.len();
+        self.argument(name);
+        let json = serde_json::from_str::<Value>(value.trim()).ok().filter(|json| if text { kinds.null && json.is_null() } else { true });
+        let written = match json {
+            Some(_) => value.trim().to_owned(),
+            None => Value::from(value).to_string(),
+        };
+        self.arguments().push_str(&written);
+        Ok(())
+    }
+
+    /// A string that stands as plain text, told as it comes. `lead`: how much before it belongs to the tags, and whether a line's end after it does.
+    fn plain_text(&mut self, name: &str, close: &str, lead: usize) -> Read {
+        self.argument(name);
+        self.write(|r, out| {
+            let (start, before) = (r.at, out.len());
+            if r.resumed(out).is_none() {
+                r.at += lead;
+                out.push('"');
             }
-            None => {
-                if streams {
-                    // What may belong to the closing tag waits.
-                    let value = &rest[lead..];
-                    let mut ready = value.len();
-                    if !self.done {
-                        let open = (1..close.len()).rev().find(|n| close.is_char_boundary(*n) && value.ends_with(&close[..*n])).unwrap_or(0);
-                        ready -= open;
-                        ready -= usize::from(lead == 1 && value[..ready].ends_with('\n'));
-                    }
-                    self.argument(name);
-                    let written = Value::from(&value[..ready]).to_string();
-                    self.arguments().push_str(&written[..written.len() - 1]);
-                }
-                Err(Stop::More)
+            let rest = r.rest();
+            let closed = rest.find(close);
+            let mut ready = closed.unwrap_or(rest.len());
+            if closed.is_some() {
+                ready -= usize::from(lead == 1 && rest[..ready].ends_with('\n'));
+            } else if !r.done {
+                // What may belong to the closing tag waits.
+                ready -= (1..close.len()).rev().find(|n| close.is_char_boundary(*n) && rest.ends_with(&close[..*n])).unwrap_or(0);
+                ready -= usize::from(lead == 1 && rest[..ready].ends_with('\n'));
             }
-        }
+            let written = Value::from(&rest[..ready]).to_string();
+            out.push_str(&written[1..written.len() - 1]);
+            if let Some(end) = closed {
+                r.at += end + close.len();
+                out.push('"');
+                return Ok(());
+            }
+            r.at += ready;
+            r.suspend(start, before, out, Vec::new(), Phase::Text);
+            Err(Stop::More)
+        })
     }
 }
 
@@ -392,7 +548,7 @@ fn is_cut_in_string(text: &str) -> bool {
 }
 
 /// A character of a JSON string.
-pub fn escape_into(out: &mut String, c: char) {
+fn escape_into(out: &mut String, c: char) {
     let quoted = Value::from(c.to_string()).to_string();
     out.push_str(&quoted[1..quoted.len() - 1]);
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::grammar::writer::{literal, sequence, space};
 use super::super::grammar::{Notation, Plain, Writer};
 use super::super::python;
-use super::super::reader::{Read, Reader, Stop, escape_into};
+use super::super::reader::{Read, Reader, Stop};
 use super::Format;
 use crate::error::Result;
 
@@ -80,7 +80,7 @@ fn object(r: &mut Reader, out: &mut String) -> Read {
             out.push_str(", ");
         }
         match r.eat_any(&QUOTES)? {
-            Some(quote) => text(r, out, QUOTES[quote])?,
+            Some(quote) => r.quoted(out, Some(QUOTES[quote]), |r| r.next().map(Some))?,
             // As JSON has it.
             None if r.peek()? == '"' => r.json(out)?,
             None => {
@@ -102,7 +102,7 @@ fn object(r: &mut Reader, out: &mut String) -> Read {
 fn value(r: &mut Reader, out: &mut String) -> Read {
     r.space();
     if let Some(quote) = r.eat_any(&QUOTES)? {
-        return text(r, out, QUOTES[quote]);
+        return r.quoted(out, Some(QUOTES[quote]), |r| r.next().map(Some));
     }
     match r.peek()? {
         '{' => object(r, out),
@@ -110,14 +110,4 @@ fn value(r: &mut Reader, out: &mut String) -> Read {
         '"' => r.json(out),
         _ => python::word(r, out),
     }
-}
-
-fn text(r: &mut Reader, out: &mut String, quote: &str) -> Read {
-    out.push('"');
-    while !r.eat(quote)? {
-        let c = r.next()?;
-        escape_into(out, c);
-    }
-    out.push('"');
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Llama 3 after `<|python_tag|>`: JSON, `name.call(a=1)`, or a program for the interpreter that was offered.
 
-use super::super::reader::{Read, Reader, Stop, escape_into};
+use super::super::reader::{Read, Reader, Stop};
 use super::super::{object, python};
 use super::Format;
 
@@ -33,15 +33,7 @@ pub static PYTHON_TAG: Format = Format {
         let tool = INTERPRETERS.iter().find(|name| r.is_tool(name)).ok_or(Stop::No)?;
         r.begin(tool, None)?;
         r.argument("code");
-        r.write(|r, out| {
-            out.push('"');
-            while let Ok(c) = r.next() {
-                escape_into(out, c);
-            }
-            r.finished()?;
-            out.push('"');
-            Ok(())
-        })?;
+        r.write(|r, out| r.quoted(out, None, |r| r.next().map(Some)))?;
         r.close_arguments();
         r.end();
         Ok(())
