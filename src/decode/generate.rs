@@ -276,9 +276,8 @@ impl Session {
         let before = self.gpu.counters().snapshot();
         let sequence = run.sequence;
         // Where there is no room for the prompt, nothing is forgotten.
-        if let Ok(prompt) = u32::try_from(run.prompt.len()) {
-            self.ensure(prompt).await?;
-        }
+        let prompt = run.prompt.len() as u32;
+        self.ensure(prompt).await?;
         let slot = self.enter(sequence).await?;
         let held = (self.states.history(sequence)?.clone(), self.states.is_long(sequence)?);
         self.interrupted = None;
@@ -311,7 +310,6 @@ impl Session {
         let mut prefilled = now_ms();
         let after_prefill = self.gpu.counters().snapshot();
 
-        let prompt = run.prompt.len() as u32;
         let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token, self.gpu.latency_ms());
         self.put(Control::Sampling, bytes_of(&run.sampling))?;
         if needs.penalize {
@@ -321,7 +319,6 @@ impl Session {
             self.put(Control::Walk, cast_slice(&constraint.words()))?;
         }
         if needs.drafts {
-            self.ensure(prompt).await?;
             self.put(Control::Text, cast_slice(run.prompt))?;
         }
         let mut speculation = needs.drafts.then(|| Speculation::new(run.prompt, always));

@@ -229,7 +229,7 @@ impl Engine {
         let (context, trained) = (self.session.context(), self.session.model().config().context);
         if self.options.context.is_none() && context < trained {
             warnings.push(format!(
-                "the context is {context} tokens instead of the model's {trained}: this GPU cannot hold a longer one in one buffer; kv q8 takes about half"
+                "the context is {context} tokens instead of the model's {trained}: this GPU has no room for a longer one; kv q8 takes about half"
             ));
         }
         let wrong = &self.self_test.wrong;

@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
-use millrace::Result;
 use millrace::base::Cancel;
 use millrace::engine::{Asked, Desk, Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
 use millrace::layout::Kv;
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
+use millrace::{ErrorKind, Result};
 use pollster::block_on;
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
@@ -205,6 +205,30 @@ fn caches_grow_in_company() {
         let answers = together(&mut engine, &requests);
         assert_eq!(answers.iter().map(|answer| &answer.tokens).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>(), "{kv:?}");
         assert_eq!(answers[0].tokens.len(), 192 - 3);
+    }
+}
+
+/// A cache that cannot grow is the error of the one answer that needs it longer: those beside it have the texts that they have alone.
+#[test]
+fn who_has_no_room_leaves_the_others_theirs() {
+    let small = |options: LoadOptions| LoadOptions { context: Some(192), cache_start: Some(64), ..options };
+    let requests = [ask(0, 30), ask(4, 120), ask(9, 30)];
+    let mut engine = load("gguf-q8_0", &small(alone()));
+    let expected = requests.clone().map(|request| one(&mut engine, &request).tokens);
+    for late in [false, true] {
+        let mut engine = load("gguf-q8_0", &small(several(3)));
+        together(&mut engine, &requests.clone().map(|request| Request { max_tokens: Some(5), ..request }));
+        let party = Party::new(3);
+        requests.iter().enumerate().for_each(|(n, request)| party.ask(n, request.clone(), &Cancel::new(), |_| ()));
+        engine.device().refuse_buffers(Some(0), late);
+        let answers = serve(&mut engine, &party);
+        engine.device().refuse_buffers(None, false);
+        for (n, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(answer) => assert!(n != 1 && answer.tokens == expected[n], "answer {n}, late: {late}"),
+                Err(e) => assert!(n == 1 && e.kind() == ErrorKind::OutOfMemory, "answer {n}, late: {late}: {e}"),
+            }
+        }
     }
 }
 

@@ -172,7 +172,7 @@ impl Load {
         let (engine, _) = Engine::open(&native::origin(&ModelSpec::parse(model)?)?, &options, &progress, &cancel).await?;
         let info = engine.info();
         if info.self_test.checked > 0 {
-            let mut tuning = options.tuning;
+            let mut tuning = Tuning::default();
             engine.remember(&mut tuning);
             keep(&tuning);
         }
