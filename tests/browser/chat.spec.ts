@@ -461,6 +461,30 @@ test('JSON mode on a phone, dark and light', async ({ page, site }) => {
   await fits(page);
 });
 
+test('a question that is sent while the JSON mode is loading is answered in it', async ({ page, site }) => {
+  await open(page, site, { answers: { '': PERSON } });
+  await ready(page);
+  let release = (): void => {};
+  const released = new Promise<void>((done) => (release = done));
+  let held = 0;
+  await page.route(/part-/, async (route) => {
+    held++;
+    await released;
+    await route.continue();
+  });
+  const mode = page.getByRole('button', { name: 'JSON mode' });
+  await mode.click();
+  await mode.click();
+  await expect.poll(() => held).toBeGreaterThan(0);
+  await ask(page, 'Who is it?');
+  await expect(composer(page)).toHaveValue('Who is it?');
+  await expect(page.locator('#messages .user')).toHaveCount(0);
+  release();
+  await finished(page, 1);
+  await expect(mode).toHaveAttribute('aria-pressed', 'true');
+  await expect(answer(page).locator('.tree')).toBeVisible();
+});
+
 test('a timer rings on the page', async ({ page, site }) => {
   await page.clock.install();
   await open(page, site, {

@@ -36,6 +36,8 @@ let ended: Promise<void> = Promise.resolve();
 let live: { tokens: number; first: number; last: number; ttft: number; used: number } | null = null;
 /** The JSON mode, once it was switched on. */
 let json: typeof import('./chat/json.ts') | null = null;
+/** Settles once the JSON mode is switched: its script may still be loading. */
+let switching: Promise<void> | null = null;
 /** Bytes that this site stores; null until the browser has counted them. */
 let stored: number | null = null;
 
@@ -93,7 +95,7 @@ for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions 
     if (tool) settings.switchOn(tool as settings.ToolName);
     ask(button.textContent!);
   });
-get('json-mode').addEventListener('click', () => void switchJson());
+get('json-mode').addEventListener('click', switchJson);
 get('timer-close').addEventListener('click', () => (get('timer-note').hidden = true));
 get('open-settings').addEventListener('click', () => {
   stage.describe(loader);
@@ -144,6 +146,7 @@ function defaultTemperature(): number {
 }
 
 function ask(text: string): void {
+  if (afterSwitching(() => ask(text))) return;
   const content = text.trim();
   if (content === '' || answering || json?.ready() === false) return;
   // A question to nobody would be lost: what is to be decided first is on the page.
@@ -301,13 +304,29 @@ function clean({ role, content, reasoning, steps, json }: Saying): conversations
   };
 }
 
-/** Switches the JSON mode on or off. */
-async function switchJson(): Promise<void> {
+/** Switches the JSON mode on or off. While its script is loading a further press does nothing. */
+function switchJson(): void {
+  switching ??= loadJson()
+    .then(
+      (loaded) => get('json-mode').setAttribute('aria-pressed', String(loaded.toggle())),
+      () => transcript.say('The JSON mode could not be loaded'),
+    )
+    .finally(() => (switching = null));
+}
+
+async function loadJson(): Promise<NonNullable<typeof json>> {
   if (!json) {
-    json = await import('./chat/json.ts');
-    json.setUp(() => loader.engine);
+    const loaded = await import('./chat/json.ts');
+    loaded.setUp(() => loader.engine);
+    json = loaded;
   }
-  get('json-mode').setAttribute('aria-pressed', String(json.toggle()));
+  return json;
+}
+
+/** Has `work` wait for the JSON mode where that is being switched: an answer is then forced, or not, as its button says. */
+function afterSwitching(work: () => void): boolean {
+  void switching?.then(work);
+  return switching !== null;
 }
 
 function keep(what: Conversation): void {
@@ -316,6 +335,7 @@ function keep(what: Conversation): void {
 
 /** Answers the last question anew. */
 function regenerate(): void {
+  if (afterSwitching(regenerate)) return;
   if (answering || json?.ready() === false) return;
   if (conversation.messages.at(-1)?.role === 'assistant') conversation.messages.pop();
   if (conversation.messages.length === 0) return;
