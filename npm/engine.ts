@@ -424,8 +424,8 @@ export class Engine extends EventTarget {
 
   /** Adapters change what it takes. */
   #weigh(): void {
-    const { weights, kv_full, activations } = this.#info.memory;
-    this.#share.bytes = weights + kv_full + activations;
+    const { weights, kv_full, activations, spare } = this.#info.memory;
+    this.#share.bytes = weights + kv_full + activations + spare;
   }
 
   /** A conversation of its own, from another or from storage. */

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Progress, now_ms};
 use crate::decode::{self, Extras, KernelRow, PrefillRow, ProfileRow, RowsTime, Run, Session, Speculate, Tuned};
-use crate::engine::{LoadOptions, SelfTestInfo, describe, open_empty, open_session};
+use crate::engine::{LoadOptions, SelfTestInfo, describe, open_device, open_empty, open_session};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Snapshot;
@@ -246,7 +246,7 @@ pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
     let (mut session, self_test) = match model {
         Some(_) => {
-            let (session, self_test, _) = open_session(&checkpoint, &load, None, progress, cancel).await?;
+            let (session, self_test, _) = open_session(&checkpoint, &load, None, open_device(&load, cancel).await?, progress, cancel).await?;
             (session, self_test)
         }
         None => {

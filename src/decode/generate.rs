@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Encoder, Pending, Snapshot};
 use crate::grammar::Constraint;
 use crate::kernels::State;
-use crate::layout::Control;
+use crate::layout::{Control, Scratch};
 use crate::plan::{Lane, Pass, Stage};
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
 use crate::state::{CHECKPOINTS, SequenceId};
@@ -281,13 +281,19 @@ impl Session {
         let slot = self.enter(sequence).await?;
         let held = (self.states.history(sequence)?.clone(), self.states.is_long(sequence)?);
         self.interrupted = None;
-        let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(sequence, run.prompt)? };
+        let whole = !run.afresh && !run.resumed && self.knows_whole(sequence, run.prompt)?;
+        let known = match () {
+            () if whole => run.prompt.len(),
+            () if run.afresh && !run.resumed => 0,
+            () => self.known_prefix(sequence, run.prompt)?,
+        };
         let resumed = run.resumed && known + 1 == run.prompt.len();
         // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
         let total = run.prompt.len() - known;
         let mut on_read = |read| _ = on_step(Progress::Read { read, total });
         let last_pass = match self.rebuild(sequence, known, cancel).await {
             Ok(()) if resumed => self.states.cut(sequence, known as u32).map(|()| None),
+            Ok(()) if whole => self.states.cut(sequence, prompt).and_then(|()| self.put_back_logits(sequence)).map(|()| None),
             Ok(()) => self.begin_prefill(sequence, &run.prompt[known..], known as u32, cancel, &mut on_read).await.map(Some),
             Err(e) => Err(e),
         };
@@ -504,6 +510,7 @@ impl Session {
     /// that has a mark at the chunk's end: it, and its tokens before the first step.
     pub(super) fn record(&mut self, chunk: Chunk, staging: usize, needs: Needs, mut first: bool, marked: Option<(SequenceId, u32)>) -> Result<Flight> {
         let Chunk { at, steps: n, pass } = chunk;
+        self.must_have(pass)?;
         let mut left = n;
         // Where some steps take several tokens, those that take one end as they do.
         let accept = self.steps(Pass::Four).iter().filter(|step| step.stage == Stage::Accept && needs.drafts && pass == Pass::Decode);
@@ -539,8 +546,20 @@ impl Session {
         }
     }
 
-    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read always, for its logits; everything is
-    /// where a prompt is as long as to be rotated otherwise.
+    /// Whether nothing of the prompt need be read: a recurrent state was kept at its end, with its logits.
+    fn knows_whole(&self, sequence: SequenceId, prompt: &[u32]) -> Result<bool> {
+        let n = prompt.len() as u32;
+        let kept = self.states.history(sequence)?.starts_with(prompt) && self.states.has_logits(sequence, n)?;
+        Ok(kept && self.is_long(n) == self.states.is_long(sequence)? && self.states.trim(sequence, n)? == n)
+    }
+
+    /// Puts the logits of a prompt back that is known whole.
+    fn put_back_logits(&self, sequence: SequenceId) -> Result<()> {
+        self.states.put_back_logits(sequence, self.buffer(Scratch::Logits)?)
+    }
+
+    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its logits, unless the prompt is known whole;
+    /// everything is where a prompt is as long as to be rotated otherwise.
     pub(super) fn known_prefix(&self, sequence: SequenceId, prompt: &[u32]) -> Result<usize> {
         if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
             return Ok(0);

@@ -26,6 +26,9 @@ pub use pool::Text;
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 pub use rebuild::Decided;
 pub use reference::TwinSession;
+pub(crate) use session::most_beside;
+#[cfg(feature = "lab")]
+pub use session::move_in_stages_of;
 pub use session::{SelfTest, Session, build_plans};
 pub use speculate::Speculate;
 pub use tune::{BUDGET_MS, Tuned};

@@ -55,24 +55,21 @@ impl Session {
         if self.states.is_lost(sequence)? {
             return Err(Error::internal("reading on from a state that was lost"));
         }
-        // A state that cannot be cut back is kept where the same prompt would be read on from: before its last token.
-        let mut passes: Vec<&[u32]> = tokens.chunks(self.sizes().rows as usize).collect();
-        if let (true, Some((one, before))) = (self.states.recurrent(), passes.last().and_then(|last| last.split_last())) {
-            passes.pop();
-            passes.extend([before, std::slice::from_ref(one)].into_iter().filter(|pass| !pass.is_empty()));
-        }
+        let passes = tokens.chunks(self.sizes().rows as usize);
         let last = passes.len() - 1;
         let mut read = 0;
         // One pass runs while the next is recorded: a long prompt neither floods the queue nor outlives its cancellation by more than two passes.
         let mut running: Option<Fence> = None;
-        for (i, rows) in passes.into_iter().enumerate() {
-            if i == last {
-                self.states.checkpoint(sequence)?;
-            }
+        for (i, rows) in passes.enumerate() {
             let pass = self.pass_of(rows.len() as u32);
             let fence = self.record_pass(slot, rows, from + read as u32, pass, i == last, i)?;
             // Valid for whatever is submitted from here on.
             self.states.read_pass(sequence, rows, pass)?;
+            // A state that cannot be cut back is kept where the same prompt would be gone on from.
+            if i == last && self.states.recurrent() {
+                let logits = self.buffer(Scratch::Logits)?.clone();
+                self.states.checkpoint(sequence, &logits)?;
+            }
             if let Some(earlier) = running.replace(fence) {
                 self.passed(earlier).await?;
                 on_read(read);
@@ -119,6 +116,7 @@ impl Session {
     /// matter for the last pass. Two passes may be under way at one time: `number` tells them apart.
     pub(super) fn record_pass(&self, slot: u32, rows: &[u32], pos: u32, pass: Pass, head: bool, number: usize) -> Result<Fence> {
         let pass = if self.has(pass) { pass } else { Pass::Prefill };
+        self.must_have(pass)?;
         let count = rows.len() as u32;
         self.put(Control::Prefill, bytes_of(&State { pos, rows: count, slot, ..State::default() }))?;
         self.put_last(State { pos, rows: count, slot, ..State::default() })?;

@@ -1,4 +1,6 @@
-//! The engine's GPU memory and its recorded plans; growth of the states.
+//! The engine's GPU memory and its recorded plans.
+
+mod growth;
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Bound, Buffer, Gpu, Upload};
 use crate::grammar::{Constraint, Grammar, Vocabulary};
 use crate::kernels::{State, Variant};
-use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Scratch, Sizes, StateShape};
+use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Sizes, StateShape};
 use crate::model::{Model, Pooling};
 use crate::plan::tuning::{Known, LaneChoice};
 use crate::plan::{Adapters, Asked, Builder, GrammarRoom, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
@@ -20,6 +22,9 @@ use crate::source::Files;
 use crate::state::{Saved, SequenceId, Settings, States};
 use crate::store::Writer;
 use crate::weights::Sink;
+pub(crate) use growth::most_beside;
+#[cfg(feature = "lab")]
+pub use growth::move_in_stages_of;
 
 use super::adapters::{Loaded, Voices};
 use super::chunk::MOST;
@@ -92,7 +97,8 @@ struct Laid {
     sizes: Sizes,
     asked: Asked,
     /// Without adapters and with them.
-    plans: [(Plans, Compiled); 2],
+    plans: [Plans; 2],
+    compiled: [Compiled; 2],
 }
 
 /// How the self-test went.
@@ -234,10 +240,14 @@ impl Session {
         self.layout.truncate(kept);
         self.buffers.truncate(kept);
         (self.sizes, self.asked) = (sizes, asked);
-        let planned = self.planned();
+        let planned = self.planned().and_then(|plans| {
+            self.make_buffers()?;
+            let compiled = self.compile(&plans, &self.passes_compiled())?;
+            Ok((plans, compiled))
+        });
         let (layout, buffers) = (std::mem::replace(&mut self.layout, before.0), std::mem::replace(&mut self.buffers, before.1));
         (self.sizes, self.asked) = (before.2, before.3);
-        planned.map(|plans| Laid { layout, buffers, sizes, asked, plans })
+        planned.map(|(plans, compiled)| Laid { layout, buffers, sizes, asked, plans, compiled })
     }
 
     /// As [`Session::lay`], of a GPU that tells a moment later that it has no memory for it.
@@ -249,33 +259,41 @@ impl Session {
         laid
     }
 
-    fn adopt(&mut self, Laid { layout, buffers, sizes, asked, plans: [(plans, encoded), (adapted_plans, encoded_adapted)] }: Laid) {
+    fn adopt(&mut self, Laid { layout, buffers, sizes, asked, plans: [plans, adapted_plans], compiled: [encoded, encoded_adapted] }: Laid) {
         self.edition = next_edition();
         (self.layout, self.buffers, self.sizes, self.asked) = (layout, buffers, sizes, asked);
         (self.plans, self.encoded, self.adapted_plans, self.encoded_adapted) = (plans, encoded, adapted_plans, encoded_adapted);
     }
 
-    /// Plans and what is compiled of them, without adapters and with them.
-    fn planned(&mut self) -> Result<[(Plans, Compiled); 2]> {
+    /// Plans, without adapters and with them, and the buffers that they need after those that the layout has.
+    fn planned(&mut self) -> Result<[Plans; 2]> {
         let plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked)?;
         let adapters = self.adapters.plan.as_ref();
-        let adapted_plans = match adapters {
+        let adapted = match adapters {
             Some(_) => plans_with(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked, adapters)?,
             None => Plans::default(),
         };
-        self.make_buffers()?;
-        let compile = |plans: &Plans, before: &Compiled| -> Result<Compiled> {
-            let mut compiled = Compiled::default();
-            for pass in Pass::ALL {
-                if matches!(pass, Pass::Prefill | Pass::Decode) || before[pass as usize].is_some() {
-                    compiled[pass as usize] = Some(self.encode(&plans[pass])?);
-                }
-            }
-            Ok(compiled)
+        Ok([plans, adapted])
+    }
+
+    /// The passes that are compiled, and prefill and decode, which always are: without adapters, and with them where there are any.
+    fn passes_compiled(&self) -> [Vec<Pass>; 2] {
+        let of = |compiled: &Compiled| {
+            let needed = |pass: &Pass| matches!(pass, Pass::Prefill | Pass::Decode) || compiled[*pass as usize].is_some();
+            Pass::ALL.into_iter().filter(needed).collect()
         };
-        let encoded = compile(&plans, &self.encoded)?;
-        let encoded_adapted = if self.adapters.plan.is_some() { compile(&adapted_plans, &self.encoded_adapted)? } else { Compiled::default() };
-        Ok([(plans, encoded), (adapted_plans, encoded_adapted)])
+        [of(&self.encoded), if self.adapters.plan.is_some() { of(&self.encoded_adapted) } else { Vec::new() }]
+    }
+
+    /// Compiles these passes of plans, and binds the buffers that are there.
+    fn compile(&self, plans: &[Plans; 2], passes: &[Vec<Pass>; 2]) -> Result<[Compiled; 2]> {
+        let mut compiled: [Compiled; 2] = Default::default();
+        for ((plans, passes), compiled) in plans.iter().zip(passes).zip(&mut compiled) {
+            for pass in passes {
+                compiled[*pass as usize] = Some(self.encode(&plans[*pass])?);
+            }
+        }
+        Ok(compiled)
     }
 
     /// Makes the layout's buffers that are not there yet, and those again that have become larger: only what is written again before it is read does.
@@ -374,6 +392,7 @@ impl Session {
     pub(super) async fn enter(&mut self, sequence: SequenceId) -> Result<u32> {
         self.ensure(self.states.history(sequence)?.len() as u32).await?;
         let slot = self.states.enter(sequence)?;
+        self.evict_for(self.sizes.capacity);
         self.voice_of(&[sequence])?;
         self.rotate_long(self.states.is_long(sequence)?)?;
         Ok(slot as u32)
@@ -391,6 +410,11 @@ impl Session {
     /// The steps of a pass that is compiled; none of one that is not.
     pub(super) fn steps(&self, pass: Pass) -> &[Encoded] {
         self.compiled()[pass as usize].as_deref().unwrap_or_default()
+    }
+
+    /// An error where a pass that is about to run has no steps: no answer is made of nothing.
+    pub(super) fn must_have(&self, pass: Pass) -> Result<()> {
+        if self.steps(pass).is_empty() { Err(Error::internal(format!("the pass {} is not compiled", pass.name()))) } else { Ok(()) }
     }
 
     /// Whether a pass is compiled.
@@ -644,55 +668,6 @@ impl Session {
 
     pub(super) fn buffer(&self, name: impl Into<Name>) -> Result<&Buffer> {
         Ok(self.buffer_of(self.id_of(name)?))
-    }
-
-    /// Makes room for `positions` positions: doubles the states as often as needed and copies them on the GPU. Where the GPU has no memory for that, it is
-    /// asked for what is needed and no more.
-    ///
-    /// # Errors
-    /// [`ErrorKind::OutOfMemory`] where there is none for that either: all is as before, and the context no longer than what there is room for.
-    pub async fn ensure(&mut self, positions: u32) -> Result<()> {
-        if positions <= self.sizes.capacity {
-            return Ok(());
-        }
-        if positions > self.context {
-            return Err(context_full(positions, self.context));
-        }
-        let mut capacity = self.sizes.capacity;
-        while capacity < positions {
-            capacity *= 2;
-        }
-        let most = self.context.next_multiple_of(64);
-        let (doubled, least) = (capacity.min(most), positions.next_multiple_of(64).min(most));
-        let mut grown = self.grow(doubled).await;
-        if least < doubled && matches!(&grown, Err(e) if e.kind() == ErrorKind::OutOfMemory) {
-            grown = self.grow(least).await;
-        }
-        let Err(e) = grown else { return Ok(()) };
-        if e.kind() != ErrorKind::OutOfMemory {
-            return Err(e);
-        }
-        self.limit_context(self.sizes.capacity);
-        Err(Error::out_of_memory(format!(
-            "the GPU has no memory for {positions} positions: until the model is loaded again a conversation has {} at most; begin a new one, shorten the \
-             prompt, or close what else uses the GPU and load again, with a shorter context, kv q8 or less concurrency",
-            self.context
-        ))
-        .with_source(e))
-    }
-
-    async fn grow(&mut self, capacity: u32) -> Result<()> {
-        let laid = self.lay_where_there_is_room(self.weights, Sizes { capacity, ..self.sizes }, self.asked).await?;
-        // The loop may be running: what it is told, and the logits that its first step samples from.
-        let outlives = |spec: &BufferSpec| spec.role() == Role::Control || spec.name == Name::Scratch(Scratch::Logits);
-        let keep: Vec<_> = self.layout.specs().iter().zip(&self.buffers).filter(|(s, _)| outlives(s)).map(|(s, b)| (s.name.clone(), b.clone())).collect();
-        self.move_to(laid)?;
-        let mut encoder = self.gpu.encoder("grow");
-        for (name, old) in &keep {
-            encoder.copy_buffer_to_buffer(old.raw(), 0, self.buffer(name.clone())?.raw(), 0, old.bytes());
-        }
-        self.gpu.submit(encoder);
-        Ok(())
     }
 
     /// Makes passes wide enough for texts of so many positions that are read whole; the states have room for them.

@@ -11,7 +11,7 @@ use crate::decode::{self, Extras, Outcome, Run, Timings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grammar::{Compiled, Constraint};
 use crate::sample::{Sampling, SamplingOptions};
-use crate::state::SequenceId;
+use crate::state::{FIRST, SequenceId};
 use crate::text::calls::{self, Parser};
 
 /// The bias of a token that is never to be written: finite, and below every logit.
@@ -102,17 +102,22 @@ impl Engine {
     /// Where the device is lost on the way, the model is loaded again onto another and the answer goes on from where it was, with the same text;
     /// a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
     pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
-        let sequence = self.sequence_for(request, &[])?;
         let listens = Box::new(|event: Event<'_>| on_event(event));
-        let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, sequence).await?;
+        let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, Some(&[])).await?;
         while !answer.complete {
             self.go_on(&mut answer, &|| false).await?;
         }
         self.end(answer).await
     }
 
-    /// Everything that comes before the first token, but for reading the prompt.
-    pub(super) async fn begin<'a>(&mut self, request: Cow<'a, Request>, on_event: Listens<'a>, cancel: &Cancel, sequence: SequenceId) -> Result<Answer<'a>> {
+    /// Everything that comes before the first token, but for reading the prompt. It has a sequence afterwards where `busy` says which have answers under way.
+    pub(super) async fn begin<'a>(
+        &mut self,
+        request: Cow<'a, Request>,
+        on_event: Listens<'a>,
+        cancel: &Cancel,
+        busy: Option<&[SequenceId]>,
+    ) -> Result<Answer<'a>> {
         let began = now_ms();
         request.check()?;
         self.session.must_write("generate")?;
@@ -143,6 +148,10 @@ impl Engine {
             prompt = shifted(&prompt, begins, context as usize);
             kept = Some(begins);
         }
+        let sequence = match busy {
+            Some(busy) => self.sequence_for(&request, &prompt, busy)?,
+            None => FIRST,
+        };
         let seed = match request.seed {
             Some(seed) => seed,
             None => random_seed()?,

@@ -19,7 +19,8 @@ pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_
     let prompt = prompt_tokens(&tokenizer, &template, request)?;
     // A kernel that computes wrongly is what is looked for: nothing takes its place.
     let options = LoadOptions { self_test: Some(false), ..options.clone() };
-    let (mut session, ..) = load::open_session(&checkpoint, &options, Some(tokenizer.vocab_size()), &|_| (), cancel).await?;
+    let (mut session, ..) =
+        load::open_session(&checkpoint, &options, Some(tokenizer.vocab_size()), load::open_device(&options, cancel).await?, &|_| (), cancel).await?;
     session.must_write("bisect")?;
     let memory = Memory::new(session.layout());
     let matrices: Vec<_> = session.model().matrices().into_iter().cloned().collect();

@@ -19,8 +19,13 @@ use crate::state::{FIRST, SequenceId};
 const TURN_MS: f64 = 100.0;
 /// The same where somebody's prompt is being read.
 const TURN_OF_READER_MS: f64 = 4.0;
-/// A prompt that shares at least so much with a text that is being written begins as its copy.
+/// A prompt that shares at least so many tokens with a text that is being written, or that another prompt may come back to, begins as its copy.
 const WORTH_A_COPY: usize = 32;
+/// Another prompt may come back to a text of which at least so many tokens of prompts would be forgotten. What a chat's template leaves out of the next
+/// turn's prompt, thoughts for the most part, is fewer.
+const WORTH_KEEPING: usize = 8;
+/// Texts of those who ask without a conversation that are kept beside as many as there are answers at one time.
+const KEPT_TEXTS: usize = 4;
 
 /// A request, and who waits for what comes of it.
 pub struct Asked<'a> {
@@ -120,15 +125,11 @@ impl Engine {
                     i += 1;
                     continue;
                 }
-                let Active { answer, done, failure, placed, .. } = active.remove(i);
-                let sequence = answer.sequence;
+                let Active { answer, done, failure, .. } = active.remove(i);
                 let ended = match failure {
                     Some(failure) => Err(failure),
                     None => self.end(answer).await,
                 };
-                if placed {
-                    self.leave(sequence);
-                }
                 looked(self);
                 done(ended);
             }
@@ -142,12 +143,8 @@ impl Engine {
             let conversation = request.conversation;
             // Logits are read at once.
             let placed = request.logits || request.logits_from.is_some();
-            let sequence = if placed { self.sequence_for(&request, &busy(active)) } else { Ok(FIRST) };
-            let begun = match sequence {
-                Ok(sequence) => self.begin(Cow::Owned(request), on_event, &cancel, sequence).await,
-                Err(e) => Err(e),
-            };
-            match begun {
+            let busy = busy(active);
+            match self.begin(Cow::Owned(request), on_event, &cancel, placed.then_some(&busy[..])).await {
                 Ok(answer) => active.push(Active { conversation, answer, done, placed, begun: false, failure: None }),
                 Err(e) => done(Err(e)),
             }
@@ -161,7 +158,7 @@ impl Engine {
     fn place(&mut self, active: &mut [Active<'_>]) {
         let busy = busy(active);
         let Some(next) = active.iter_mut().find(|one| !one.begun).filter(|one| !one.placed) else { return };
-        match self.sequence_for(&next.answer.request, &busy) {
+        match self.sequence_for(&next.answer.request, &next.answer.prompt, &busy) {
             Ok(sequence) => (next.answer.sequence, next.placed) = (sequence, true),
             Err(e) => next.failure = Some(e),
         }
@@ -306,46 +303,60 @@ impl Engine {
     }
 
     /// The sequence that a request is answered in. Whoever asks without a conversation gets one of those that nobody uses, which knows most of the prompt,
-    /// or another one, as long as there are not as many as answers at one time.
-    pub(super) fn sequence_for(&mut self, request: &Request, busy: &[SequenceId]) -> Result<SequenceId> {
+    /// or another one: their texts are kept beside each other as long as there is room.
+    pub(super) fn sequence_for(&mut self, request: &Request, prompt: &[u32], busy: &[SequenceId]) -> Result<SequenceId> {
         let voice = self.voice(request)?;
         if request.conversation != 0 {
             self.session.states_mut().speak(SequenceId(request.conversation), voice)?;
             return Ok(SequenceId(request.conversation));
         }
-        let prompt = if self.nameless.len() + busy.len() > 1 { self.prompt_tokens(request).unwrap_or_default() } else { Vec::new() };
         let shares = |engine: &Self, id: SequenceId| {
             let states = engine.session.states();
             // What was read with another adapter is of no use.
             let history = states.history(id).ok().filter(|_| states.voice(id).is_ok_and(|of| of == voice.as_ref()));
-            history.map_or(0, |history| history.iter().zip(&prompt).take_while(|(a, b)| a == b).count())
+            history.map_or(0, |history| history.iter().zip(prompt).take_while(|(a, b)| a == b).count())
         };
         let best = |engine: &Self, ids: &[SequenceId]| ids.iter().copied().max_by_key(|id| (shares(engine, *id), *id == engine.latest));
         let idle: Vec<SequenceId> = self.nameless.iter().copied().filter(|id| !busy.contains(id)).collect();
         let (free, copied) = (best(self, &idle), best(self, busy));
         let known = free.map_or(0, |id| shares(self, id));
         let copied = copied.filter(|id| request.reuse && shares(self, *id) >= known + WORTH_A_COPY);
-        let chosen = match (free, copied) {
+        // Of a free text the part behind the prompt's would be forgotten: where another prompt may come back to it, it stays, and its beginning is copied.
+        let forgotten = |id: SequenceId| self.session.states().history(id).map_or(0, |history| history.prompt_len().saturating_sub(known));
+        let kept = free.filter(|id| copied.is_none() && request.reuse && known < prompt.len() && forgotten(*id) >= WORTH_KEEPING);
+        let chosen = match (free, copied.or(kept.filter(|_| known >= WORTH_A_COPY))) {
+            (Some(_), None) if kept.is_some() => self.another(busy),
             (Some(free), None) => free,
             (free, Some(from)) => {
                 let copy = self.session.states_mut().fork(from)?;
-                free.into_iter().for_each(|free| self.forget_nameless(free));
+                free.into_iter().filter(|free| kept != Some(*free)).for_each(|free| self.forget_nameless(free));
                 copy
             }
-            (None, None) => self.session.states_mut().begin_another(),
+            (None, None) => self.another(busy),
         };
         if !self.nameless.contains(&chosen) {
             self.nameless.push(chosen);
         }
         self.latest = chosen;
+        self.session.states_mut().may_evict(chosen)?;
         self.session.states_mut().speak(chosen, voice)?;
+        self.forget_oldest(busy);
         Ok(chosen)
     }
 
-    /// An answer in that sequence has ended. There are no more nameless ones than answers at one time.
-    fn leave(&mut self, sequence: SequenceId) {
-        if self.nameless.len() > self.concurrency() && self.nameless.contains(&sequence) && sequence != self.latest {
-            self.forget_nameless(sequence);
+    /// A sequence without a text that nobody uses, or a new one.
+    fn another(&mut self, busy: &[SequenceId]) -> SequenceId {
+        let empty = |id: &SequenceId| !busy.contains(id) && self.session.states().history(*id).is_ok_and(|history| history.is_empty());
+        let there = self.nameless.iter().copied().find(empty);
+        there.unwrap_or_else(|| self.session.states_mut().begin_another())
+    }
+
+    /// Forgets the texts that were used the longest ago, beyond those that are kept.
+    fn forget_oldest(&mut self, busy: &[SequenceId]) {
+        while self.nameless.len() > self.concurrency() + KEPT_TEXTS {
+            let idle = self.nameless.iter().copied().filter(|id| *id != self.latest && !busy.contains(id));
+            let Some(oldest) = idle.min_by_key(|id| self.session.states().used(*id)) else { return };
+            self.forget_nameless(oldest);
         }
     }
 

@@ -6,13 +6,15 @@ use super::load::{context_of, describe, gpu_options, reserve, selector, sizes_of
 use super::{Engine, Info, LoadOptions, SelfTestInfo};
 use crate::base::options::Options as _;
 use crate::decode;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::kernels::Caps;
-use crate::layout::{BufferSpec, Kv, Layout, Role, Sizes, StateShape};
-use crate::plan::{self, Asked, Lane, Pass};
+use crate::layout::{BufferSpec, Kv, Layout, Role, Scratch, Sizes, StateShape};
+use crate::model::Model;
+use crate::plan::{self, Asked, Lane, Pass, Plans, Selector};
 use crate::source::Files;
+use crate::state::CHECKPOINTS;
 use crate::store::size;
 use crate::text::{ChatTemplate, Tokenizer};
 
@@ -59,6 +61,8 @@ pub struct FitMemory {
     pub kv: u64,
     /// The rest.
     pub activations: u64,
+    /// What the cache takes beside while it grows, and copies of texts that prompts may come back to.
+    pub spare: u64,
     /// All of it.
     pub total: u64,
     /// What other models take, or will, with full contexts.
@@ -121,6 +125,60 @@ pub(super) fn most_positions(layout: &Layout, sizes: Sizes, caps: &Caps, context
     good * 64
 }
 
+/// The most positions that a model is loaded with.
+///
+/// # Errors
+/// [`crate::ErrorKind::OutOfMemory`] where the caller wants more than the device can hold.
+pub(super) fn context_that_fits(layout: &Layout, sizes: Sizes, caps: &Caps, options: &LoadOptions, context: u32) -> Result<u32> {
+    let most = most_positions(layout, sizes, caps, context);
+    if most < context && options.context.is_some() || most == 0 {
+        return Err(Error::out_of_memory(format!(
+            "context {context}: this GPU can hold the cache of {most} positions at most in one buffer; ask for a shorter context, for kv q8, which takes about half, or for less concurrency"
+        )));
+    }
+    Ok(most)
+}
+
+/// Whether a model can be loaded to a device, from its header alone: before anything else of it is fetched.
+///
+/// # Errors
+/// Those of the load that would come of it.
+pub(super) async fn check(checkpoint: &Checkpoint, options: &LoadOptions, gpu: &Gpu) -> Result<()> {
+    let Drawn { layout, sizes, context, .. } = draw(checkpoint, None, options, false, gpu).await?;
+    for spec in layout.specs().iter().filter(|spec| spec.state.is_none()) {
+        gpu.check_size(&spec.name, spec.bytes)?;
+    }
+    context_that_fits(&layout, sizes, gpu.caps(), options, context).map(drop)
+}
+
+/// What a model's plan is made of.
+struct Drawn {
+    model: Box<dyn Model>,
+    select: Selector,
+    layout: Layout,
+    sizes: Sizes,
+    context: u32,
+    plans: Plans,
+}
+
+/// Plans a model on a device, without buffers: as it is loaded, or `full`, where passes are as long as the longest text that is read whole.
+async fn draw(checkpoint: &Checkpoint, tokens: Option<usize>, options: &LoadOptions, full: bool, gpu: &Gpu) -> Result<Drawn> {
+    let (mut layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
+    let lane = match options.lane {
+        Lane::Auto => super::lane::known(model.as_ref(), &options.tuning.of(gpu.caps()), gpu.caps()).lane,
+        lane => lane,
+    };
+    let select = selector(checkpoint, options, lane, gpu.caps())?;
+    let context = context_of(options, model.config())?;
+    let mut sizes = sizes_of(options, context);
+    if full && model.config().reads_whole() {
+        sizes.rows = context;
+    }
+    let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, Asked::default())?;
+    select.finish()?;
+    Ok(Drawn { model, select, layout, sizes, context, plans })
+}
+
 /// A model's plan on a device, without weights.
 struct Survey {
     info: Info,
@@ -130,19 +188,7 @@ struct Survey {
 }
 
 async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
-    let (mut layout, model) = reserve(checkpoint, options, Some(tokens), gpu.caps()).await?;
-    let lane = match options.lane {
-        Lane::Auto => super::lane::known(model.as_ref(), &options.tuning.of(gpu.caps()), gpu.caps()).lane,
-        lane => lane,
-    };
-    let select = selector(checkpoint, options, lane, gpu.caps())?;
-    let context = context_of(options, model.config())?;
-    let mut sizes = sizes_of(options, context);
-    if model.config().reads_whole() {
-        sizes.rows = context;
-    }
-    let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, Asked::default())?;
-    select.finish()?;
+    let Drawn { model, select, layout, sizes, context, plans } = draw(checkpoint, Some(tokens), options, true, gpu).await?;
     let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
     let about = describe(checkpoint, model.as_ref(), chat)?;
     let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
@@ -159,9 +205,12 @@ impl Survey {
         };
         // A recurrent state has copies that it can go back to.
         let recurrent = |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
-        let copies = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>() * decode::STATE_COPIES;
+        let logits = self.layout.find(&Scratch::Logits.into()).map_or(0, |id| self.layout.spec(id).bytes);
+        let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
+        let copies = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
         let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]));
-        let memory = FitMemory { weights, kv, activations, total: weights + kv + activations, beside: room.beside };
+        let spare = decode::most_beside(&self.layout, self.sizes, context);
+        let memory = FitMemory { weights, kv, activations, spare, total: weights + kv + activations + spare, beside: room.beside };
         let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
         let largest = buffers.max_by_key(|(_, bytes)| *bytes).map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
         let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: room.memory };
@@ -241,7 +290,7 @@ mod tests {
     fn what_fits_says_what_it_takes() {
         let fit = plan(LoadOptions::default(), None);
         assert!(fit.fits && fit.problems.is_empty() && fit.alternatives.is_empty(), "{fit:?}");
-        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations);
+        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations + fit.memory.spare);
         let (info, fit) = block_on(Engine::plan(&files(), &LoadOptions { context: Some(128), ..LoadOptions::default() }, Room::default())).unwrap();
         assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
     }
@@ -261,8 +310,8 @@ mod tests {
     fn copies_of_recurrent_states_are_counted() {
         let files = open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model")).unwrap();
         let (info, fit) = block_on(Engine::plan(&files, &LoadOptions::default(), Room::default())).unwrap();
-        let (layers, taps, width) = (4, 3, 64);
-        assert_eq!(fit.memory.kv - info.memory.kv_full, 7 * layers * taps * width * 4);
+        let (layers, taps, width, vocab) = (4, 3, 64, info.model.vocab.next_multiple_of(32) as u64);
+        assert_eq!(fit.memory.kv - info.memory.kv_full, 7 * layers * taps * width * 4 + 4 * vocab * 4);
     }
 
     #[test]

@@ -55,24 +55,32 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
     })
 }
 
-/// Opens the device and a checkpoint's model on it, and uploads the weights. `tokens`: how many ids the tokenizer can make.
+/// A device to load to, and why it is the second one, if it is.
+pub(crate) struct Opened {
+    pub gpu: Rc<Gpu>,
+    lost: Option<Error>,
+}
+
+/// Opens the device.
+pub(crate) async fn open_device(options: &LoadOptions, cancel: &Cancel) -> Result<Opened> {
+    options.check()?;
+    // Once may be a driver's update or another tab's fault; what is opened is tried out at once.
+    match Gpu::open(&gpu_options(options)).await {
+        Err(e) if e.kind() == ErrorKind::DeviceLost => Ok(Opened { gpu: Rc::new(open_again(options, cancel).await?), lost: Some(e) }),
+        opened => Ok(Opened { gpu: Rc::new(opened?), lost: None }),
+    }
+}
+
+/// Opens a checkpoint's model on a device, and uploads the weights. `tokens`: how many ids the tokenizer can make.
 pub(crate) async fn open_session(
     checkpoint: &Checkpoint,
     options: &LoadOptions,
     tokens: Option<usize>,
+    opened: Opened,
     progress: &dyn Fn(Progress),
     cancel: &Cancel,
 ) -> Result<(Session, SelfTestInfo, LoadTimes)> {
-    options.check()?;
-    // Once may be a driver's update or another tab's fault; what is opened is tried out at once.
-    let mut lost = None;
-    let mut gpu = match Gpu::open(&gpu_options(options)).await {
-        Err(e) if e.kind() == ErrorKind::DeviceLost => {
-            lost = Some(e);
-            Rc::new(open_again(options, cancel).await?)
-        }
-        opened => Rc::new(opened?),
-    };
+    let Opened { mut gpu, mut lost } = opened;
     loop {
         if let Some(lost) = &lost {
             let note = Some(format!("the GPU device was lost while the model was loaded: loading goes on with another ({lost})"));
@@ -233,13 +241,7 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
     let context = context_of(options, model.config())?;
     let sizes = sizes_of(options, context);
     let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes)?;
-    let most = super::fit::most_positions(session.layout(), session.sizes(), gpu.caps(), context);
-    if most < context && options.context.is_some() || most == 0 {
-        return Err(Error::out_of_memory(format!(
-            "context {context}: this GPU can hold the cache of {most} positions at most in one buffer; ask for a shorter context, for kv q8, which takes about half, or for less concurrency"
-        )));
-    }
-    session.limit_context(most);
+    session.limit_context(super::fit::context_that_fits(session.layout(), session.sizes(), gpu.caps(), options, context)?);
     Ok(session)
 }
 

@@ -25,7 +25,7 @@ pub use embed::{Embeddings, Ranked, Ranking};
 pub use fit::Room;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use load::model_name;
-pub(crate) use load::{describe, open_empty, open_session};
+pub(crate) use load::{describe, open_device, open_empty, open_session};
 pub use open::{LoadPlan, Origin, PlanDownload, PlanStorage, Stored};
 pub use output::Listens;
 pub use recover::{Device, DeviceEvent, Listener};
@@ -35,6 +35,8 @@ pub use result::{AdapterInfo, Delta, Event, FinishReason, Generation, Generation
 pub use stops::StopScanner;
 
 use std::rc::Rc;
+
+use futures_util::future::LocalBoxFuture;
 
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
@@ -76,6 +78,18 @@ pub struct Engine {
 impl Engine {
     /// Opens the files, the device and the model, and uploads the weights.
     pub async fn load(files: &Files, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
+        Self::load_arriving(files, options, None, progress, cancel).await
+    }
+
+    /// The same of files that may be on their way. `fits` is called once it is known that the model can be loaded to this device: nothing but headers has been
+    /// read then.
+    async fn load_arriving<'a>(
+        files: &Files,
+        options: &LoadOptions,
+        fits: Option<&dyn Fn() -> LocalBoxFuture<'a, ()>>,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<Self> {
         let started = now_ms();
         options.check()?;
         progress(Progress::new(Phase::Read, 0, 1));
@@ -83,12 +97,17 @@ impl Engine {
         files.values().for_each(|file| file.will_be_read());
         let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
         cancel.check()?;
+        let opened = open_device(options, cancel).await?;
+        if let Some(fits) = fits {
+            fit::check(&checkpoint, options, &opened.gpu).await?;
+            fits().await;
+        }
         let tokenizer = Tokenizer::open(&checkpoint)?;
         // A model without a usable template still continues plain prompts: the error waits for the first conversation.
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
         progress(Progress::new(Phase::Read, 1, 1));
 
-        let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), progress, cancel).await?;
+        let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), opened, progress, cancel).await?;
         let mut about = describe(&checkpoint, session.model(), template.is_ok() && session.writes())?;
         let around = Around::of(&checkpoint, session.model().config(), &tokenizer)?;
         about.prompts = around.prompts.clone();

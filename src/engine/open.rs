@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, LocalBoxFuture, select};
 use serde::Serialize;
 
 use super::fit::{Fit, Room};
 use super::{Engine, LoadOptions, ModelInfo};
-use crate::base::{Cancel, Phase, Progress};
+use crate::base::{Cancel, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Files, Remote, Transport};
 use crate::store::download::{Download, FIRST_LOOK, Prepared, prepare};
@@ -172,15 +172,10 @@ async fn load_arriving(options: &LoadOptions, download: &Download, progress: &dy
     if !download.reads_ahead() || download.missing() <= AT_ONCE {
         download.start();
     }
-    // The header fits this GPU: now it is worth while.
-    let started = |report: Progress| {
-        if report.phase == Phase::Compile {
-            download.start();
-        }
-        progress(report);
-    };
     let arriving = Box::pin(download.run(progress));
-    let loading = Box::pin(Engine::load(&files, options, &started, cancel));
+    // Once it is known that it fits this GPU, it is worth while to fetch it: tokenizer, template and kernels are made ready meanwhile.
+    let fits = || Box::pin(download.begin()) as LocalBoxFuture<'_, ()>;
+    let loading = Box::pin(Engine::load_arriving(&files, options, Some(&fits), progress, cancel));
     let (loaded, arrived) = match select(loading, arriving).await {
         Either::Left((loaded, arriving)) => {
             if loaded.is_err() && !download.has_failed() && download.changes() == 0 {

@@ -68,12 +68,18 @@ impl Device {
         }
     }
 
-    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. `late`: it is made, and is not there. For tests.
+    /// Refuses buffers as a GPU without memory does; `None`: no longer. For tests.
     #[cfg(feature = "lab")]
-    pub fn refuse_buffers(&self, after: Option<u32>, late: bool) {
+    pub fn refuse_buffers(&self, refuse: Option<crate::gpu::Refuse>) {
         if let Some(gpu) = self.gpu() {
-            gpu.refuse_buffers(after, late);
+            gpu.refuse_buffers(refuse);
         }
+    }
+
+    /// Buffers that were made until now, and the most bytes that were there at one time since this was last asked. For tests.
+    #[cfg(feature = "lab")]
+    pub fn buffers(&self) -> (u64, u64) {
+        self.gpu().map_or((0, 0), |gpu| (gpu.counters().snapshot().buffers, gpu.counters().take_peak()))
     }
 }
 

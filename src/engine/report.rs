@@ -69,6 +69,7 @@ impl Info {
             kv: layout.bytes(Role::State),
             kv_full: layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(full)).sum(),
             activations: layout.bytes(Role::Scratch) + layout.bytes(Role::Control),
+            spare: crate::decode::most_beside(layout, sizes, context),
             total: 0,
             peak: 0,
             wasm: wasm_bytes(),
@@ -156,6 +157,8 @@ pub struct MemoryInfo {
     pub kv_full: u64,
     /// Activations.
     pub activations: u64,
+    /// What the cache takes beside while it grows, and copies of texts that prompts may come back to, at most.
+    pub spare: u64,
     /// All buffers alive.
     pub total: u64,
     /// Most at one time.

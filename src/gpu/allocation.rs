@@ -51,14 +51,23 @@ impl Allocation {
     }
 }
 
+/// Which buffers a device refuses, for tests.
+#[cfg(feature = "lab")]
+#[derive(Debug, Clone, Copy)]
+pub struct Refuse {
+    /// Buffers that it makes before.
+    pub after: u32,
+    /// Whether it refuses no more than one.
+    pub once: bool,
+    /// Whether it says so later than it makes them, as browsers do.
+    pub late: bool,
+}
+
 /// Buffers that a test has the device refuse.
 #[cfg(feature = "lab")]
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// Every buffer after so many more; none where it is `None`.
-    after: std::cell::Cell<Option<u32>>,
-    /// Later than they are made, as browsers do.
-    late: std::cell::Cell<bool>,
+    next: std::cell::Cell<Option<Refuse>>,
     /// Whether an allocation is open, and one of its buffers was refused.
     open: std::cell::Cell<bool>,
     refused: std::cell::Cell<bool>,
@@ -66,9 +75,8 @@ pub(super) struct Refusals {
 
 #[cfg(feature = "lab")]
 impl Refusals {
-    pub(super) fn begin(&self, after: Option<u32>, late: bool) {
-        self.after.set(after);
-        self.late.set(late);
+    pub(super) fn begin(&self, refuse: Option<Refuse>) {
+        self.next.set(refuse);
     }
 
     /// Ends an allocation: whether one of its buffers was refused.
@@ -82,13 +90,16 @@ impl Refusals {
 impl Gpu {
     /// Whether a buffer that is to be made shall turn out not to be there; an error where it shall be refused at once.
     pub(super) fn refuses(&self, label: &str, size: u64) -> Result<bool> {
-        let Some(left) = self.refusals.after.get() else { return Ok(false) };
-        self.refusals.after.set(Some(left.saturating_sub(1)));
-        if left > 0 {
+        let Some(refuse) = self.refusals.next.get() else { return Ok(false) };
+        if refuse.after > 0 {
+            self.refusals.next.set(Some(Refuse { after: refuse.after - 1, ..refuse }));
             return Ok(false);
         }
+        if refuse.once {
+            self.refusals.next.set(None);
+        }
         let message = format!("buffer {label} of {size} bytes was refused: out of memory");
-        if !self.refusals.late.get() || matches!(self.on, On::Cpu(_)) {
+        if !refuse.late || matches!(self.on, On::Cpu(_)) {
             return Err(Error::out_of_memory(message));
         }
         if self.refusals.open.get() {

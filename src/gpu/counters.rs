@@ -83,6 +83,12 @@ impl Counters {
         }
     }
 
+    /// The most bytes of GPU buffers that were alive at one time, since this was last asked.
+    #[cfg(feature = "lab")]
+    pub(crate) fn take_peak(&self) -> u64 {
+        self.peak_gpu_bytes.replace(self.gpu_bytes.get())
+    }
+
     /// The most bytes of GPU buffers that were alive at one time.
     pub fn peak_gpu_bytes(&self) -> u64 {
         self.peak_gpu_bytes.get()

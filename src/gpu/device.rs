@@ -327,10 +327,10 @@ impl Gpu {
         }
     }
 
-    /// Refuses every buffer after so many more, as a GPU without memory does; `None`: no longer. `late`: it is made, and is not there. For tests.
+    /// Refuses buffers as a GPU without memory does; `None`: no longer. For tests.
     #[cfg(feature = "lab")]
-    pub fn refuse_buffers(&self, after: Option<u32>, late: bool) {
-        self.refusals.begin(after, late);
+    pub fn refuse_buffers(&self, refuse: Option<super::Refuse>) {
+        self.refusals.begin(refuse);
     }
 
     /// How the device was lost, if it was.

@@ -21,6 +21,8 @@ mod readback;
 mod timeline;
 mod upload;
 
+#[cfg(feature = "lab")]
+pub use allocation::Refuse;
 #[cfg(target_arch = "wasm32")]
 use browser as platform;
 #[cfg(target_arch = "wasm32")]

@@ -1,5 +1,6 @@
 //! Buffers, pipelines and bind groups: made before the first token, never during one.
 
+use std::fmt::Display;
 use std::rc::Rc;
 
 use super::commands::{ComputePass, Encoder, Raw, Submission};
@@ -68,10 +69,7 @@ pub(super) type Compiled = (wgpu::ComputePipeline, wgpu::BindGroupLayout);
 impl Gpu {
     /// A buffer of at least `bytes` bytes, zeroed. Fails where the device cannot hold one that large.
     pub fn buffer(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<Buffer> {
-        let size = bytes.next_multiple_of(16).max(16);
-        if size > self.caps().max_buffer {
-            return Err(Error::out_of_memory(format!("buffer {label} needs {size} bytes, the GPU allows {} in one buffer", self.caps().max_buffer)));
-        }
+        let size = self.check_size(&label, bytes)?;
         // A buffer of usages that exclude each other is as invalid as one that the GPU has no memory for.
         #[cfg(feature = "lab")]
         let usage = if self.refuses(label, size)? { wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE } else { usage };
@@ -81,6 +79,15 @@ impl Gpu {
         };
         self.counters().allocated(size);
         Ok(Buffer(Rc::new(Owned { raw, counters: self.counters().clone() })))
+    }
+
+    /// The size of a buffer of at least `bytes` bytes. Fails where the device cannot hold one that large.
+    pub fn check_size(&self, label: &dyn Display, bytes: u64) -> Result<u64> {
+        let (size, most) = (bytes.next_multiple_of(16).max(16), self.caps().max_buffer);
+        if size > most {
+            return Err(Error::out_of_memory(format!("buffer {label} needs {size} bytes, the GPU allows {most} in one buffer")));
+        }
+        Ok(size)
     }
 
     /// A small buffer with contents.

@@ -12,7 +12,12 @@ pub(crate) struct Checkpoint {
     pub position: u32,
     /// All parts, one after another.
     buffer: Buffer,
+    /// The logits of the last token that had been read, of the end of a prompt.
+    logits: Option<Buffer>,
 }
+
+/// The usage of buffers that only copies read and write.
+const COPIES: wgpu::BufferUsages = wgpu::BufferUsages::COPY_SRC.union(wgpu::BufferUsages::COPY_DST);
 
 /// The recurrent parts of a session.
 fn recurrent(parts: &[Part]) -> impl Iterator<Item = (&Part, u64)> {
@@ -30,8 +35,17 @@ pub(crate) fn bytes(parts: &[Part]) -> u64 {
 impl Checkpoint {
     /// Room for one.
     pub fn new(gpu: &Gpu, parts: &[Part]) -> Result<Self> {
-        let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        Ok(Self { position: u32::MAX, buffer: gpu.buffer("checkpoint", bytes(parts), usage)? })
+        Ok(Self { position: u32::MAX, buffer: gpu.buffer("checkpoint", bytes(parts), COPIES)?, logits: None })
+    }
+
+    /// Room for one with logits.
+    pub fn with_logits(gpu: &Gpu, parts: &[Part], logits: &Buffer) -> Result<Self> {
+        Ok(Self { logits: Some(gpu.buffer("logits of a checkpoint", logits.bytes(), COPIES)?), ..Self::new(gpu, parts)? })
+    }
+
+    /// Bytes of its buffers.
+    pub fn bytes(&self) -> u64 {
+        self.buffer.bytes() + self.logits.as_ref().map_or(0, Buffer::bytes)
     }
 
     /// What it holds is of no use any more.
@@ -46,6 +60,20 @@ impl Checkpoint {
         for (part, bytes) in recurrent(parts) {
             encoder.copy_buffer_to_buffer(part.buffer.raw(), slot as u64 * bytes, self.buffer.raw(), at, bytes);
             at += bytes;
+        }
+    }
+
+    /// Takes logits as they are when `encoder` runs, where there is room for them.
+    pub fn take_logits(&self, encoder: &mut Encoder, from: &Buffer) {
+        if let Some(logits) = &self.logits {
+            encoder.copy_buffer_to_buffer(from.raw(), 0, logits.raw(), 0, from.bytes());
+        }
+    }
+
+    /// Puts logits back.
+    pub fn put_back_logits(&self, encoder: &mut Encoder, to: &Buffer) {
+        if let Some(logits) = &self.logits {
+            encoder.copy_buffer_to_buffer(logits.raw(), 0, to.raw(), 0, to.bytes());
         }
     }
 

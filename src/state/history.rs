@@ -104,6 +104,12 @@ impl History {
         self.stretches.iter().map(|s| (range(s.tokens), s.how)).collect()
     }
 
+    /// Tokens before those that steps have read last: where the last prompt ended.
+    pub(crate) fn prompt_len(&self) -> usize {
+        let answer = self.stretches.last().filter(|s| s.how == How::Steps).map_or(0, |s| s.tokens);
+        self.tokens.len() - answer as usize
+    }
+
     /// How many were read by steps.
     pub(crate) fn stepped(&self) -> u32 {
         self.stretches.iter().filter(|s| s.how == How::Steps).map(|s| s.tokens).sum()

@@ -41,16 +41,24 @@ impl Part {
         self.copy(encoder, n, (&self.buffer, self.shape, slot), (to, self.packed(n), 0));
     }
 
-    /// Copies it back.
-    pub fn put_back(&self, encoder: &mut Encoder, slot: usize, n: u32, from: &Buffer) {
-        self.copy(encoder, n, (from, self.packed(n), 0), (&self.buffer, self.shape, slot));
+    /// Copies the first `n` positions of a copy of `positions` back.
+    pub fn put_back(&self, encoder: &mut Encoder, slot: usize, n: u32, from: &Buffer, positions: u32) {
+        self.copy(encoder, n, (from, self.packed(positions), 0), (&self.buffer, self.shape, slot));
+    }
+
+    /// Copies the first `n` positions of a copy of `positions` to one that holds nothing else.
+    pub fn shorten(&self, encoder: &mut Encoder, n: u32, (from, positions): (&Buffer, u32), to: &Buffer) {
+        self.copy(encoder, n, (from, self.packed(positions), 0), (to, self.packed(n), 0));
     }
 
     /// Takes over all of a sequence from a part of another size.
     pub fn take_over(&self, encoder: &mut Encoder, slot: usize, from: &Self) {
         let n = match from.shape {
             // Slots are positions as long as a part can grow.
-            StateShape::Rows(rows) => rows.positions,
+            StateShape::Rows(rows) => match self.shape {
+                StateShape::Rows(to) => rows.positions.min(to.positions),
+                StateShape::Recurrent { .. } => 0,
+            },
             StateShape::Recurrent { .. } => 0,
         };
         self.copy(encoder, n, (&from.buffer, from.shape, slot), (&self.buffer, self.shape, slot));

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Buffer, Encoder, Gpu};
 use crate::layout::{BufferId, Layout, Rows, StateShape};
 use crate::plan::Pass;
@@ -50,13 +50,24 @@ pub struct Voice {
     pub scale: f32,
 }
 
+/// A copy of a sequence's state outside of the slots. It is never written again, so that forks share it.
+#[derive(Clone)]
+struct Kept {
+    /// Positions that it holds: at least as many as the sequence has.
+    positions: u32,
+    /// One for each part.
+    buffers: Rc<[Buffer]>,
+}
+
 /// Where what a sequence remembers is.
 #[derive(Clone)]
 enum Place {
     /// In its slot.
     Slot,
-    /// In buffers of its own, one for each part; they are never written again, so that forks share them.
-    Kept(Rc<[Buffer]>),
+    /// In buffers of its own.
+    Kept(Kept),
+    /// In the slot of the sequence that it was forked from, until that one changes what both have.
+    With(SequenceId),
     /// Nowhere: it was lost with its device, or there is nothing yet.
     Nowhere,
 }
@@ -81,16 +92,38 @@ struct Sequence {
     marks: Vec<Checkpoint>,
     /// When it last got a slot, or was used in it.
     used: u64,
+    /// Whether its copy outside of the slots may be evicted.
+    evictable: bool,
 }
 
 impl Sequence {
     fn new(history: History) -> Self {
         let (checkpoints, marks) = (Vec::new(), Vec::new());
-        Self { history, written: 0, long: false, voice: None, slot: None, place: Place::Nowhere, at: None, checkpoints, marks, used: 0 }
+        Self { history, written: 0, long: false, voice: None, slot: None, place: Place::Nowhere, at: None, checkpoints, marks, used: 0, evictable: false }
     }
 
     fn len(&self) -> u32 {
         self.history.len() as u32
+    }
+
+    /// Whether its state is in the slot of that one.
+    fn is_with(&self, from: SequenceId) -> bool {
+        matches!(self.place, Place::With(of) if of == from)
+    }
+
+    /// Its state is there from now on.
+    fn move_to(&mut self, place: &Place) {
+        match place {
+            Place::Nowhere => self.lose(),
+            place => self.place = place.clone(),
+        }
+    }
+
+    /// The state is nowhere any more; the tokens say how to make it again.
+    fn lose(&mut self) {
+        (self.place, self.at) = (Place::Nowhere, None);
+        self.checkpoints.clear();
+        self.marks.clear();
     }
 }
 
@@ -125,6 +158,20 @@ impl States {
             self.parts.iter().zip(&before).for_each(|(part, before)| part.take_over(&mut encoder, slot, before));
         }
         self.gpu.submit(encoder);
+    }
+
+    /// A part of the layout's states is another buffer from now on, to which everything is copied that sequences have in their slots.
+    pub(crate) fn move_part(&mut self, part: usize, shape: StateShape, buffer: Buffer) {
+        let moved = Part { shape, buffer };
+        let mut encoder = self.gpu.encoder("grow");
+        (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).for_each(|slot| moved.take_over(&mut encoder, slot, &self.parts[part]));
+        self.gpu.submit(encoder);
+        self.parts[part] = moved;
+    }
+
+    /// A part is another buffer from now on, of which nothing is known.
+    pub(crate) fn put_part(&mut self, part: usize, shape: StateShape, buffer: Buffer) {
+        self.parts[part] = Part { shape, buffer };
     }
 
     fn get(&self, id: SequenceId) -> Result<&Sequence> {
@@ -206,6 +253,9 @@ impl States {
         if self.trim(id, p)? != p {
             return Err(Error::internal(format!("a state that cannot be cut back to position {p}")));
         }
+        if self.forks_of(id).any(|(_, fork)| fork.len() > p) {
+            self.part_from_forks(id)?;
+        }
         let recurrent = self.recurrent();
         let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
         sequence.history.truncate(p as usize);
@@ -254,14 +304,19 @@ impl States {
         Ok(())
     }
 
-    /// Keeps the recurrent states as they are now, so that this text can be gone on from here again.
-    pub fn checkpoint(&mut self, id: SequenceId) -> Result<()> {
+    /// Keeps the recurrent states as they are now, at the end of a prompt, with its logits: the text can be gone on from here again, and the last token, at
+    /// which they cannot be cut back, need not be read for its logits.
+    pub fn checkpoint(&mut self, id: SequenceId, logits: &Buffer) -> Result<()> {
         let slot = self.slot_of(id)?;
-        // The beginning needs no copy.
-        let Some(at) = self.get(id)?.at.filter(|at| *at > 0 && self.recurrent()) else { return Ok(()) };
-        let mut checkpoint = Checkpoint::new(&self.gpu, &self.parts)?;
+        let Some(at) = self.get(id)?.at.filter(|_| self.recurrent()) else { return Ok(()) };
+        let mut checkpoint = match Checkpoint::with_logits(&self.gpu, &self.parts, logits) {
+            // The text is read again where it is asked for again.
+            Err(e) if e.kind() == ErrorKind::OutOfMemory => return Ok(()),
+            checkpoint => checkpoint?,
+        };
         let mut encoder = self.gpu.encoder("checkpoint");
         checkpoint.take(&mut encoder, &self.parts, slot, at);
+        checkpoint.take_logits(&mut encoder, logits);
         self.gpu.submit(encoder);
         let kept = &mut self.get_mut(id)?.checkpoints;
         kept.retain(|c| c.position != at);
@@ -269,6 +324,22 @@ impl States {
         if kept.len() > CHECKPOINTS {
             kept.remove(0);
         }
+        Ok(())
+    }
+
+    /// Whether a checkpoint has the logits of a text of `n` tokens, with which the sequence begins.
+    pub fn has_logits(&self, id: SequenceId, n: u32) -> Result<bool> {
+        Ok(self.get(id)?.checkpoints.iter().any(|checkpoint| checkpoint.position == n))
+    }
+
+    /// Puts the logits back that a checkpoint has of the end of the text.
+    pub fn put_back_logits(&self, id: SequenceId, logits: &Buffer) -> Result<()> {
+        let sequence = self.get(id)?;
+        let checkpoint = sequence.checkpoints.iter().find(|checkpoint| checkpoint.position == sequence.len());
+        let checkpoint = checkpoint.ok_or_else(|| Error::internal("no logits of this text"))?;
+        let mut encoder = self.gpu.encoder("logits");
+        checkpoint.put_back_logits(&mut encoder, logits);
+        self.gpu.submit(encoder);
         Ok(())
     }
 
@@ -349,15 +420,15 @@ impl States {
     pub(crate) fn lose(&mut self, id: SequenceId, history: History, long: bool) -> Result<()> {
         let sequence = self.get_mut(id)?;
         sequence.written = sequence.written.max(history.len() as u32);
-        (sequence.history, sequence.long, sequence.place, sequence.at) = (history, long, Place::Nowhere, None);
-        sequence.checkpoints.clear();
-        sequence.marks.clear();
+        (sequence.history, sequence.long) = (history, long);
+        sequence.lose();
         Ok(())
     }
 
     /// The state is about to be made again, from no tokens on: the sequence has its slot.
     pub fn begin_again(&mut self, id: SequenceId) -> Result<()> {
         let slot = self.slot_of(id)?;
+        self.part_from_forks(id)?;
         let mut encoder = self.gpu.encoder("begin again");
         self.parts.iter().for_each(|part| part.clear(&mut encoder, slot));
         self.gpu.submit(encoder);
@@ -380,21 +451,28 @@ impl States {
         Ok(slot)
     }
 
-    /// Gives a sequence a slot, if it has none.
+    /// Gives a sequence a slot, if it has none: it is about to be written.
     pub fn enter(&mut self, id: SequenceId) -> Result<Slot> {
         self.turns += 1;
         let turn = self.turns;
         let sequence = self.get_mut(id)?;
         sequence.used = turn;
         if let Some(slot) = sequence.slot {
+            if !self.only_grow() {
+                self.part_from_forks(id)?;
+            }
             return Ok(slot);
         }
         let slot = self.vacate()?;
+        // Within one buffer nothing can be copied.
+        if let Place::With(from) = self.get(id)?.place {
+            self.part_from_forks(from)?;
+        }
         let sequence = self.sequences.get_mut(&id).ok_or_else(|| unknown(id))?;
-        if let Place::Kept(buffers) = std::mem::replace(&mut sequence.place, Place::Nowhere) {
+        if let Place::Kept(kept) = std::mem::replace(&mut sequence.place, Place::Nowhere) {
             let mut encoder = self.gpu.encoder("enter");
             let n = sequence.len();
-            self.parts.iter().zip(buffers.iter()).for_each(|(part, buffer)| part.put_back(&mut encoder, slot, n, buffer));
+            self.parts.iter().zip(kept.buffers.iter()).for_each(|(part, buffer)| part.put_back(&mut encoder, slot, n, buffer, kept.positions));
             self.gpu.submit(encoder);
             sequence.place = Place::Slot;
         }
@@ -403,31 +481,115 @@ impl States {
         Ok(slot)
     }
 
-    /// Whoever has the slot goes out of it: afterwards it is anybody's.
+    /// The sequence in the slot goes out of it: afterwards it is free.
     pub fn leave(&mut self, slot: Slot) -> Result<()> {
         let Some(id) = self.slots[slot] else { return Ok(()) };
-        let place = self.copy_of(id)?;
+        let n = self.get(id)?.len();
+        let only_grow = self.only_grow();
+        if self.forks_of(id).any(|(_, fork)| fork.len() > n || !only_grow && fork.len() < n) {
+            self.part_from_forks(id)?;
+        }
+        let place = self.place_outside(id)?;
+        for sequence in self.forks_mut(id) {
+            sequence.move_to(&place);
+        }
         let sequence = self.get_mut(id)?;
-        (sequence.place, sequence.slot) = (place, None);
+        sequence.slot = None;
+        sequence.move_to(&place);
         sequence.marks.clear();
+        // Of a text that a prompt may come back to, the end of its last prompt.
+        if sequence.evictable && sequence.checkpoints.len() > 1 {
+            sequence.checkpoints.drain(..sequence.checkpoints.len() - 1);
+        }
         self.slots[slot] = None;
         Ok(())
+    }
+
+    /// Whether all that sequences remember only grows with the text: what is there of its beginning stays, whatever is read after it.
+    fn only_grow(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part.shape, StateShape::Rows(Rows { window: None, .. })))
+    }
+
+    /// Sequences whose state is in the slot of the one that they were forked from.
+    fn forks_of(&self, from: SequenceId) -> impl Iterator<Item = (SequenceId, &Sequence)> {
+        self.sequences.iter().map(|(id, sequence)| (*id, sequence)).filter(move |(_, fork)| fork.is_with(from))
+    }
+
+    fn forks_mut(&mut self, from: SequenceId) -> impl Iterator<Item = &mut Sequence> {
+        self.sequences.values_mut().filter(move |fork| fork.is_with(from))
+    }
+
+    /// What forks have in a sequence's slot, which is about to change, becomes a copy of their own.
+    fn part_from_forks(&mut self, from: SequenceId) -> Result<()> {
+        let Some((longest, _)) = self.forks_of(from).max_by_key(|(_, fork)| fork.len()) else { return Ok(()) };
+        let place = self.place_outside(longest)?;
+        self.forks_mut(from).for_each(|fork| fork.move_to(&place));
+        Ok(())
+    }
+
+    /// Where a sequence's state is once it is outside of the slots: nowhere where there is no memory for a copy.
+    fn place_outside(&self, id: SequenceId) -> Result<Place> {
+        match self.copy_of(id) {
+            Err(e) if e.kind() == ErrorKind::OutOfMemory => Ok(Place::Nowhere),
+            place => place,
+        }
     }
 
     /// A sequence's state outside of the slots.
     fn copy_of(&self, id: SequenceId) -> Result<Place> {
         let sequence = self.get(id)?;
-        let (Place::Slot, Some(slot)) = (&sequence.place, sequence.slot) else { return Ok(sequence.place.clone()) };
+        let slot = match sequence.place {
+            Place::Slot => sequence.slot,
+            Place::With(from) => self.get(from)?.slot,
+            _ => None,
+        };
+        let Some(slot) = slot else { return Ok(sequence.place.clone()) };
         let n = sequence.len();
         if n == 0 {
             return Ok(Place::Nowhere);
         }
-        let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let buffers = self.parts.iter().map(|part| self.gpu.buffer("kept", part.bytes(n), usage)).collect::<Result<Rc<[_]>>>()?;
+        let buffers = self.parts.iter().map(|part| self.buffer_for(part, n)).collect::<Result<Rc<[_]>>>()?;
         let mut encoder = self.gpu.encoder("keep");
         self.parts.iter().zip(buffers.iter()).for_each(|(part, buffer)| part.keep(&mut encoder, slot, n, buffer));
         self.gpu.submit(encoder);
-        Ok(Place::Kept(buffers))
+        Ok(Place::Kept(Kept { positions: n, buffers }))
+    }
+
+    /// A buffer for what a part has of `n` positions.
+    fn buffer_for(&self, part: &Part, n: u32) -> Result<Buffer> {
+        self.gpu.buffer("kept", part.bytes(n), wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST)
+    }
+
+    /// The sequence's copy outside of the slots may be evicted from now on: who asks for its text again has it read again.
+    pub fn may_evict(&mut self, id: SequenceId) -> Result<()> {
+        self.get_mut(id)?.evictable = true;
+        Ok(())
+    }
+
+    /// Evicts copies outside of the slots, the least recently used first, until those that may be evicted take no more than so many bytes.
+    pub fn evict(&mut self, bytes: u64) {
+        loop {
+            let outside = || self.sequences.iter().filter(|(_, sequence)| sequence.evictable && matches!(sequence.place, Place::Kept(_)));
+            if outside().map(|(_, sequence)| self.bytes_of(sequence)).sum::<u64>() <= bytes {
+                return;
+            }
+            let Some(id) = outside().min_by_key(|(_, sequence)| sequence.used).map(|(id, _)| *id) else { return };
+            if let Some(sequence) = self.sequences.get_mut(&id) {
+                sequence.history.clear();
+                sequence.lose();
+            }
+        }
+    }
+
+    /// Bytes that a sequence outside of the slots takes.
+    fn bytes_of(&self, sequence: &Sequence) -> u64 {
+        let Place::Kept(kept) = &sequence.place else { return 0 };
+        kept.buffers.iter().map(Buffer::bytes).sum::<u64>() + sequence.checkpoints.iter().map(Checkpoint::bytes).sum::<u64>()
+    }
+
+    /// When a sequence was last used, in turns.
+    pub fn used(&self, id: SequenceId) -> u64 {
+        self.get(id).map_or(0, |sequence| sequence.used)
     }
 
     /// A new sequence of no tokens.
@@ -435,15 +597,20 @@ impl States {
         self.adopt(Sequence::new(History::default()))
     }
 
-    /// A new sequence that begins as another is now; only what differs later takes memory of its own.
+    /// A new sequence that begins as another is now. Nothing is copied before one of the two needs a slot or changes what both have.
     pub fn fork(&mut self, from: SequenceId) -> Result<SequenceId> {
-        let place = self.copy_of(from)?;
         let sequence = self.get(from)?;
+        let place = match sequence.place {
+            Place::Slot if sequence.len() > 0 => Place::With(from),
+            Place::Slot => Place::Nowhere,
+            _ => sequence.place.clone(),
+        };
         let copy = Sequence {
             written: sequence.written,
             long: sequence.long,
             voice: sequence.voice.clone(),
             place,
+            used: sequence.used,
             at: sequence.at,
             checkpoints: sequence.checkpoints.clone(),
             ..Sequence::new(sequence.history.clone())
@@ -460,8 +627,17 @@ impl States {
 
     /// Forgets a sequence and frees its memory. The first is never gone: it is empty afterwards.
     pub fn release(&mut self, id: SequenceId) {
-        if let Some(slot) = self.sequences.remove(&id).and_then(|sequence| sequence.slot) {
-            self.slots[slot] = None;
+        if let Some((slot, released)) = self.sequences.remove(&id).and_then(|sequence| Some((sequence.slot?, sequence))) {
+            // The longest of its forks has the slot from now on, and the others are with that one.
+            let heir = self.forks_of(id).max_by_key(|(_, fork)| fork.len()).map(|(heir, _)| heir);
+            self.slots[slot] = heir;
+            if let Some(heir) = heir {
+                self.forks_mut(id).for_each(|fork| fork.place = Place::With(heir));
+            }
+            if let Some(sequence) = heir.and_then(|heir| self.sequences.get_mut(&heir)) {
+                (sequence.place, sequence.slot, sequence.used) = (Place::Slot, Some(slot), released.used);
+                sequence.written = sequence.written.max(released.written);
+            }
         }
         if id == FIRST {
             self.sequences.insert(id, Sequence::new(History::default()));
@@ -478,9 +654,8 @@ impl States {
     /// Nothing is left of any sequence but its tokens. Each is made again when it has its turn.
     pub fn lose_all(&mut self) {
         for sequence in self.sequences.values_mut() {
-            (sequence.place, sequence.slot, sequence.at) = (Place::Nowhere, None, None);
-            sequence.checkpoints.clear();
-            sequence.marks.clear();
+            sequence.slot = None;
+            sequence.lose();
         }
         self.slots.fill(None);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::history::{History, Stretch};
-use super::{Part, Place, Sequence, SequenceId, States, Voice};
+use super::{Kept, Part, Place, Sequence, SequenceId, States, Voice};
 use crate::base::{Cancel, hex};
 use crate::error::{Error, Result};
 use crate::layout::{Kv, StateShape};
@@ -94,8 +94,18 @@ impl States {
         let place = self.copy_of(id)?;
         let sequence = self.get(id)?;
         let n = sequence.len();
+        let shortened: Rc<[_]>;
         let buffers: &[_] = match &place {
-            Place::Kept(buffers) => buffers,
+            // A fork's copy can be that of the longer text that it was forked from.
+            Place::Kept(kept) if kept.positions > n => {
+                shortened = self.parts.iter().map(|part| self.buffer_for(part, n)).collect::<Result<_>>()?;
+                let mut encoder = self.gpu.encoder("save");
+                let copies = self.parts.iter().zip(kept.buffers.iter()).zip(shortened.iter());
+                copies.for_each(|((part, from), to)| part.shorten(&mut encoder, n, (from, kept.positions), to));
+                self.gpu.submit(encoder);
+                &shortened
+            }
+            Place::Kept(kept) => &kept.buffers,
             // Nothing has been read yet.
             _ if n == 0 => &[],
             _ => return Err(Error::internal("saving a state that is lost")),
@@ -164,7 +174,7 @@ impl States {
         if hex(&hash.finalize()) != sha256 {
             return Err(damaged("it is not what was written"));
         }
-        let place = if n == 0 { Place::Nowhere } else { Place::Kept(Rc::from(buffers)) };
+        let place = if n == 0 { Place::Nowhere } else { Place::Kept(Kept { positions: n, buffers: Rc::from(buffers) }) };
         let history = History::new(about.tokens, about.read, rows);
         Ok(self.adopt(Sequence { written: about.written, long: about.long, voice: about.voice, place, at: about.at, ..Sequence::new(history) }))
     }

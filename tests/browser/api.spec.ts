@@ -337,6 +337,30 @@ test('a second turn reads only what is new, and forks go on from a shared beginn
   expect(gone.map((error) => error?.code)).toEqual(['DISPOSED', 'DISPOSED']);
 });
 
+test('a conversation that is disposed of during an answer frees its memory once that has ended', async ({ blank }) => {
+  const [kept, freed, gone] = await blank.evaluate(async (model) => {
+    const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
+    const engine = await Engine.load({ model, lane: 'exact' });
+    const tokens = [57, 56, 78, 12, 99];
+    await engine.generate({ tokens }, options);
+    const forked = await engine.fork();
+    await forked.generate({ tokens: [...tokens, 7] }, options);
+    // Its state makes room for the engine's own.
+    await engine.generate({ tokens: [...tokens, 8] }, options);
+    const kept = engine.info.memory.total;
+    const answer = engine.generate({ tokens: [...tokens, 8] }, { ...options, maxTokens: 40 });
+    for await (const _ of answer) forked.dispose();
+    await answer;
+    await engine.generate({ tokens: [...tokens, 8] }, options);
+    const freed = engine.info.memory.total;
+    const gone = await failure(forked.generate({ tokens }));
+    engine.dispose();
+    return [kept, freed, gone?.code];
+  }, TINY);
+  expect(freed).toBeLessThan(kept as number);
+  expect(gone).toBe('DISPOSED');
+});
+
 test('a saved conversation goes on in another engine; a long prompt tells how far it is; a cache of eight bits takes less', async ({
   blank,
 }) => {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use millrace::base::Cancel;
 use millrace::engine::{Asked, Desk, Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
+use millrace::gpu::Refuse;
 use millrace::layout::Kv;
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
@@ -220,9 +221,9 @@ fn who_has_no_room_leaves_the_others_theirs() {
         together(&mut engine, &requests.clone().map(|request| Request { max_tokens: Some(5), ..request }));
         let party = Party::new(3);
         requests.iter().enumerate().for_each(|(n, request)| party.ask(n, request.clone(), &Cancel::new(), |_| ()));
-        engine.device().refuse_buffers(Some(0), late);
+        engine.device().refuse_buffers(Some(Refuse { after: 0, once: false, late }));
         let answers = serve(&mut engine, &party);
-        engine.device().refuse_buffers(None, false);
+        engine.device().refuse_buffers(None);
         for (n, answer) in answers.into_iter().enumerate() {
             match answer {
                 Ok(answer) => assert!(n != 1 && answer.tokens == expected[n], "answer {n}, late: {late}"),

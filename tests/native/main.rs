@@ -1,6 +1,7 @@
 //! The native tests, in one binary: it links once.
 
 mod adapters;
+mod arriving;
 mod bench;
 mod bisect;
 mod box_model;

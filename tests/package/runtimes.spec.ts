@@ -172,6 +172,33 @@ for (const name of PROGRAMS)
     });
   });
 
+(process.env.MILLRACE_LONG ? test : test.skip)(
+  'two threads load, save and remove one model at random, and nothing is lost',
+  async ({ cache, server }) => {
+    test.setTimeout(180_000);
+    copyFileSync(join(root, 'tests', 'package', 'threads.mjs'), join(consumer, 'threads.mjs'));
+    const asked = { model: `${server.url}/model.gguf`, prompt, greedy, seconds: 60, seed: Date.now() % 2 ** 31 };
+    const child = spawn(process.execPath, ['threads.mjs', JSON.stringify(asked)], {
+      cwd: consumer,
+      env: { ...process.env, XDG_CACHE_HOME: cache },
+    });
+    let out = '';
+    let err = '';
+    child.stdout.on('data', (text) => (out += text));
+    child.stderr.on('data', (text) => (err += text));
+    const code = await new Promise((done) => child.on('close', done));
+    expect(code, `seed ${asked.seed}: ${err}`).toBe(0);
+    const { done, wrong, bad } = JSON.parse(out.trim().split('\n').at(-1)!) as {
+      done: Record<string, number>;
+      wrong: string[];
+      bad: unknown[];
+    };
+    expect(wrong, `seed ${asked.seed}`).toEqual([]);
+    expect(bad, `seed ${asked.seed}`).toEqual([]);
+    for (const what of ['loaded', 'restored', 'removed']) expect(done[what], JSON.stringify(done)).toBeGreaterThan(3);
+  },
+);
+
 test('without WebGPU the CPU answers; where only a GPU will do the error says how to get it', async ({ cache }) => {
   copyFileSync(join(root, 'tests', 'package', 'runtime.mjs'), join(consumer, 'runtime.mjs'));
   let said = '';

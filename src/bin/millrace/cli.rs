@@ -475,12 +475,13 @@ async fn inspect(args: Inspect) -> Result<()> {
     lines.push(format!("lane         {}", info.lane.name()));
     lines.extend(info.lane_choice.as_ref().map(|choice| format!("             {}", choice.reason)));
     lines.push(format!(
-        "GPU memory   weights {:.1}, cache {:.1} at first and {:.1} once the context is full, activations {:.1}, in all {:.1} MiB at most",
+        "GPU memory   weights {:.1}, cache {:.1} at first and {:.1} once the context is full, activations {:.1}, to grow and to keep other chats {:.1}, in all {:.1} MiB at most",
         mib(info.memory.weights),
         mib(info.memory.kv),
         mib(info.memory.kv_full),
         mib(info.memory.activations),
-        mib(info.memory.weights + info.memory.kv_full + info.memory.activations)
+        mib(info.memory.spare),
+        mib(info.memory.weights + info.memory.kv_full + info.memory.activations + info.memory.spare)
     ));
     if args.plan {
         lines.push(format!("\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason", "pass", "step", "kernel", "variant", "grid", "bytes"));

@@ -279,6 +279,7 @@ impl Download {
                 self.go().await?;
                 let at = from + shard.len();
                 let first = if index == 0 && shard.len() == 0 { self.first_answer(number).await } else { None };
+                live.begin();
                 let request = Request { url: &url, range: Some((at, Some(from + length))) };
                 let mut reply = match first {
                     Some(reply) => reply,
@@ -384,7 +385,9 @@ impl Download {
         let mut most = 0;
         loop {
             self.go().await?;
-            let mut reply = match self.first_answer(number).await {
+            let first = self.first_answer(number).await;
+            live.begin();
+            let mut reply = match first {
                 Some(reply) => reply,
                 None => {
                     match attempt(&*live.transport, Request::whole(&url), &mut attempts, &self.place_of(number, &beside_others), &live.cancel, &tell).await? {

@@ -62,6 +62,8 @@ pub(super) struct Live {
     /// Notified when a shard is whole, when the download starts, and when it fails.
     pub signal: Signal,
     pub started: Cell<bool>,
+    /// Whether the files themselves have been asked for.
+    pub begun: Cell<bool>,
     /// Grows when a file has changed on the server: whoever read the old one has to read again.
     pub epoch: Cell<u32>,
     /// Why nothing more will arrive.
@@ -80,6 +82,7 @@ impl Live {
             cancel,
             signal: Signal::default(),
             started: Cell::new(false),
+            begun: Cell::new(false),
             epoch: Cell::new(0),
             failed: RefCell::default(),
             hand: Mutex::new(None),
@@ -91,6 +94,13 @@ impl Live {
     pub fn start(&self) {
         self.started.set(true);
         self.signal.notify();
+    }
+
+    /// The files themselves are asked for now.
+    pub fn begin(&self) {
+        if !self.begun.replace(true) {
+            self.signal.notify();
+        }
     }
 
     pub fn fail(&self, error: &Error) {

@@ -37,6 +37,8 @@ const MOST_CHANGES: u32 = 3;
 pub(crate) const FIRST_LOOK: u64 = 1 << 20;
 /// How often whoever waits for another's download looks how far it is, ms.
 const LOOK_EVERY_MS: f64 = 500.0;
+/// The longest that callers with work ahead let a download begin, ms.
+const MOST_TO_BEGIN_MS: f64 = 100.0;
 /// How often a paused download looks whether it is aborted, ms.
 const LOOK_FOR_ABORT_MS: f64 = 200.0;
 
@@ -238,6 +240,13 @@ impl Download {
     /// Lets it fetch the files themselves.
     pub fn start(&self) {
         self.live.start();
+    }
+
+    /// Starts it, and lets it ask for the first files, which takes a moment at most: for callers with work ahead that waits for nothing.
+    pub async fn begin(&self) {
+        self.start();
+        let begun = self.live.signal.until(|| self.live.begun.get().then_some(()));
+        select(Box::pin(begun), self.live.transport.sleep(MOST_TO_BEGIN_MS)).await;
     }
 
     /// How often the model has changed on the server since this began: whoever read it meanwhile has to read it again.

@@ -1,0 +1,285 @@
+//! Growth of the states. A large cache grows in stages: what a stage leaves is freed before the next one takes its memory, so that the old cache and the
+//! new one are never there at one time.
+
+use super::{Compiled, Laid, Session, context_full, usage_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpu::Buffer;
+use crate::layout::{BufferSpec, Layout, Name, Role, Scratch, Sizes};
+use crate::plan::{Pass, Plans};
+
+/// A stage moves at most this share of the new cache …
+const STAGES: u64 = 8;
+/// … but as many bytes as this where that is more: a wait for the GPU is worth more than their memory.
+const LEAST_STAGE: u64 = 32 << 20;
+/// Bytes that copies of texts which no answer uses may take where a full context leaves no room for them …
+const TEXTS: u64 = 64 << 20;
+/// … or as many as this many full contexts take, of small models.
+const MOST_TEXTS: u64 = 10;
+
+#[cfg(feature = "lab")]
+thread_local!(static LEAST: std::cell::Cell<u64> = const { std::cell::Cell::new(LEAST_STAGE) });
+
+/// Has states of this thread move in stages of so many bytes at least: for tests.
+#[cfg(feature = "lab")]
+pub fn move_in_stages_of(bytes: Option<u64>) {
+    LEAST.set(bytes.unwrap_or(LEAST_STAGE));
+}
+
+fn least_stage() -> u64 {
+    #[cfg(feature = "lab")]
+    return LEAST.get();
+    #[cfg(not(feature = "lab"))]
+    LEAST_STAGE
+}
+
+/// Bytes of the states of all slots.
+fn states_at(layout: &Layout, sizes: Sizes) -> u64 {
+    layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(sizes)).sum()
+}
+
+/// The states that move to buffers of other sizes, by their numbers among the states, stage by stage.
+fn stages(layout: &Layout, before: Sizes, after: Sizes) -> Vec<Vec<usize>> {
+    let states: Vec<(u64, u64)> = layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| (spec.bytes_at(before), spec.bytes_at(after))).collect();
+    let most = (states_at(layout, after) / STAGES).max(least_stage());
+    let mut stages: Vec<Vec<usize>> = Vec::new();
+    let mut bytes = most;
+    for (part, (_, new)) in states.iter().enumerate().filter(|(_, (old, new))| old != new) {
+        if bytes + new > most {
+            stages.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += new;
+        stages.last_mut().into_iter().for_each(|stage| stage.push(part));
+    }
+    stages
+}
+
+/// The most bytes that are needed beside a cache of `sizes` at one time: by what its last growth leaves, and by copies of texts that no answer uses.
+pub(crate) fn most_beside(layout: &Layout, sizes: Sizes, full: u32) -> u64 {
+    let after = Sizes { capacity: full.next_multiple_of(64), ..sizes };
+    let mut before = sizes;
+    while before.capacity.saturating_mul(2) < after.capacity {
+        before.capacity *= 2;
+    }
+    let old: Vec<u64> = layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(before)).collect();
+    let stages = if before.capacity < after.capacity { stages(layout, before, after) } else { Vec::new() };
+    let growth = stages.iter().map(|stage| stage.iter().map(|part| old[*part]).sum::<u64>()).max().unwrap_or(0);
+    growth + texts(states_at(layout, after))
+}
+
+/// Bytes that copies of texts may take, beside states of so many bytes with a full context.
+fn texts(full: u64) -> u64 {
+    TEXTS.min(full * MOST_TEXTS)
+}
+
+/// Why states did not grow.
+struct Failed {
+    error: Error,
+    /// Whether nothing is left of any sequence but its tokens.
+    lost: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, lost: false }
+    }
+}
+
+/// Buffers on the way from one layout to another.
+struct Moving {
+    /// Of the layout before; those that were left are not there any more.
+    old: Vec<Option<Buffer>>,
+    /// Of the layout to come; states that have not moved yet are not there.
+    new: Vec<Option<Buffer>>,
+    /// The ids of the states in both.
+    states: [Vec<usize>; 2],
+    /// States that have moved.
+    moved: Vec<usize>,
+}
+
+/// The ids of a layout's states.
+fn states_of(layout: &Layout) -> Vec<usize> {
+    (0..layout.specs().len()).filter(|id| layout.specs()[*id].state.is_some()).collect()
+}
+
+/// What a step of a running answer may still read: what it is told, and the logits that its first step samples from.
+fn outlives(spec: &BufferSpec) -> bool {
+    spec.role() == Role::Control || spec.name == Name::Scratch(Scratch::Logits)
+}
+
+impl Session {
+    /// Makes room for `positions` positions: doubles the states as often as needed and copies them on the GPU. Where the GPU has no memory for that, it is
+    /// asked for what is needed and no more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`] where there is none for that either: all is as before, and the context no longer than what there is room for.
+    pub async fn ensure(&mut self, positions: u32) -> Result<()> {
+        if positions <= self.sizes.capacity {
+            return Ok(());
+        }
+        if positions > self.context {
+            return Err(context_full(positions, self.context));
+        }
+        let mut capacity = self.sizes.capacity;
+        while capacity < positions {
+            capacity *= 2;
+        }
+        let most = self.context.next_multiple_of(64);
+        let (doubled, least) = (capacity.min(most), positions.next_multiple_of(64).min(most));
+        self.evict_for(doubled);
+        let mut grown = self.grow(doubled).await;
+        if matches!(&grown, Err(Failed { error, lost: false }) if error.kind() == ErrorKind::OutOfMemory && least < doubled) {
+            self.states.evict(0);
+            grown = self.grow(least).await;
+        }
+        let Err(Failed { error: e, .. }) = grown else { return Ok(()) };
+        if e.kind() != ErrorKind::OutOfMemory {
+            return Err(e);
+        }
+        self.limit_context(self.sizes.capacity);
+        Err(Error::out_of_memory(format!(
+            "the GPU has no memory for {positions} positions: until the model is loaded again a conversation has {} at most; begin a new one, shorten the \
+             prompt, or close what else uses the GPU and load again, with a shorter context, kv q8 or less concurrency",
+            self.context
+        ))
+        .with_source(e))
+    }
+
+    /// Evicts copies of texts that no answer uses, as far as the plan of a full context has no room for them beside states of `capacity` positions.
+    pub(super) fn evict_for(&mut self, capacity: u32) {
+        let full = states_at(&self.layout, Sizes { capacity: self.context.next_multiple_of(64), ..self.sizes });
+        let room = full.saturating_sub(states_at(&self.layout, Sizes { capacity, ..self.sizes }));
+        self.states.evict(room.max(texts(full)));
+    }
+
+    /// Moves to states of so many positions. After a failure all is as before, but for what is `lost`.
+    async fn grow(&mut self, capacity: u32) -> Result<(), Failed> {
+        let gpu = self.gpu.clone();
+        let sizes = Sizes { capacity, ..self.sizes };
+        let (layout, plans) = self.planned_for(sizes)?;
+        // All but the states that move: what has the same length stays.
+        let allocation = gpu.allocate();
+        let made: Result<Vec<_>> = layout.specs().iter().map(|spec| self.stays_or_made(spec)).collect();
+        allocation.end(&gpu).await?;
+        let new = made?;
+        let outliving = |(id, spec): (usize, &BufferSpec)| {
+            let old = &self.buffers[self.layout.find(&spec.name)?.0 as usize];
+            let new = new[id].clone().filter(|new| outlives(spec) && new.bytes() != old.bytes())?;
+            Some((old.clone(), new))
+        };
+        let outliving: Vec<(Buffer, Buffer)> = layout.specs().iter().enumerate().filter_map(outliving).collect();
+        let stages = stages(&self.layout, self.sizes, sizes);
+        // What is bound is not freed.
+        let passes = self.passes_compiled();
+        (self.encoded, self.encoded_adapted) = Default::default();
+        let old = std::mem::take(&mut self.buffers).into_iter().map(Some).collect();
+        let mut moving = Moving { old, new, states: [states_of(&self.layout), states_of(&layout)], moved: Vec::new() };
+        let mut failed = None;
+        for (i, stage) in stages.iter().enumerate() {
+            if let Err(e) = self.move_stage(&mut moving, stage, &layout, i + 1 < stages.len()).await {
+                failed = Some(e);
+                break;
+            }
+        }
+        if failed.is_none() {
+            match self.bind_moved(&moving, &plans, &passes).await {
+                Ok(compiled) => {
+                    let buffers = std::mem::take(&mut self.buffers);
+                    self.adopt(Laid { layout, buffers, sizes, asked: self.asked, plans, compiled });
+                    self.put_rotations()?;
+                    let mut encoder = gpu.encoder("grow");
+                    outliving.iter().for_each(|(old, new)| encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes()));
+                    gpu.submit(encoder);
+                    return Ok(());
+                }
+                Err(e) => failed = Some(e),
+            }
+        }
+        let lost = self.move_back(&mut moving).await;
+        self.buffers = moving.old.into_iter().flatten().collect();
+        let plans = [std::mem::take(&mut self.plans), std::mem::take(&mut self.adapted_plans)];
+        let compiled = self.compile(&plans, &passes);
+        [self.plans, self.adapted_plans] = plans;
+        [self.encoded, self.encoded_adapted] = compiled?;
+        if lost {
+            self.states.lose_all();
+        }
+        Err(Failed { error: failed.unwrap_or_else(|| Error::internal("states that did not grow")), lost })
+    }
+
+    /// The layout and the plans for other sizes.
+    fn planned_for(&mut self, sizes: Sizes) -> Result<(Layout, [Plans; 2])> {
+        let before = (self.layout.clone(), std::mem::replace(&mut self.sizes, sizes));
+        self.layout.truncate(self.weights);
+        let plans = self.planned();
+        let layout = std::mem::replace(&mut self.layout, before.0);
+        self.sizes = before.1;
+        Ok((layout, plans?))
+    }
+
+    /// The buffer that there is, where it has the right length, or a new one; none of a state that moves.
+    fn stays_or_made(&self, spec: &BufferSpec) -> Result<Option<Buffer>> {
+        let old = self.layout.find(&spec.name).map(|id| (self.layout.spec(id), &self.buffers[id.0 as usize]));
+        match old {
+            Some((old, buffer)) if old.bytes == spec.bytes && old.state == spec.state => Ok(Some(buffer.clone())),
+            Some(_) if spec.state.is_some() => Ok(None),
+            _ => self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec)).map(Some),
+        }
+    }
+
+    /// Makes buffers of a stage's states and copies to them what sequences have in their slots. Where `freed`, waits until what they leave is free.
+    async fn move_stage(&mut self, moving: &mut Moving, stage: &[usize], layout: &Layout, freed: bool) -> Result<()> {
+        let gpu = self.gpu.clone();
+        let spec = |part: usize| &layout.specs()[moving.states[1][part]];
+        let allocation = gpu.allocate();
+        let made: Result<Vec<_>> = stage.iter().map(|part| gpu.buffer(&spec(*part).name.to_string(), spec(*part).bytes, usage_of(spec(*part)))).collect();
+        allocation.end(&gpu).await?;
+        for (part, buffer) in stage.iter().copied().zip(made?) {
+            let [before, after] = [0, 1].map(|i| moving.states[i][part]);
+            if let Some(shape) = layout.specs()[after].state {
+                self.states.move_part(part, shape, buffer.clone());
+            }
+            moving.new[after] = Some(buffer);
+            moving.old[before] = None;
+            moving.moved.push(part);
+        }
+        if freed { gpu.idle().await } else { Ok(()) }
+    }
+
+    /// Binds what has moved to the plans for other sizes.
+    async fn bind_moved(&mut self, moving: &Moving, plans: &[Plans; 2], passes: &[Vec<Pass>; 2]) -> Result<[Compiled; 2]> {
+        let gpu = self.gpu.clone();
+        self.buffers = moving.new.iter().flatten().cloned().collect();
+        let allocation = gpu.allocate();
+        let compiled = self.compile(plans, passes);
+        allocation.end(&gpu).await?;
+        compiled
+    }
+
+    /// Moves states back that have moved: whether nothing is left of them. Where there is no memory for that, the larger buffers are taken.
+    async fn move_back(&mut self, moving: &mut Moving) -> bool {
+        let gpu = self.gpu.clone();
+        self.buffers.clear();
+        let mut lost = false;
+        while let Some(part) = moving.moved.pop() {
+            let [before, after] = [0, 1].map(|i| moving.states[i][part]);
+            let spec = &self.layout.specs()[before];
+            let Some(shape) = spec.state else { continue };
+            let allocation = gpu.allocate();
+            let made = gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec));
+            let there = allocation.end(&gpu).await;
+            let larger = moving.new[after].take();
+            moving.old[before] = match (made, there) {
+                (Ok(buffer), Ok(())) => {
+                    self.states.move_part(part, shape, buffer.clone());
+                    Some(buffer)
+                }
+                _ => {
+                    lost = true;
+                    larger.inspect(|buffer| self.states.put_part(part, shape, buffer.clone()))
+                }
+            };
+        }
+        lost
+    }
+}
