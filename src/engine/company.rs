@@ -19,7 +19,7 @@ use crate::state::{FIRST, SequenceId};
 const TURN_MS: f64 = 100.0;
 /// The same where somebody's prompt is being read.
 const TURN_OF_READER_MS: f64 = 4.0;
-/// A prompt that shares at least so many tokens with a text that is being written, or that another prompt may come back to, begins as its copy.
+/// A prompt that shares at least so many tokens with a text that is being written begins as its copy.
 const WORTH_A_COPY: usize = 32;
 /// Another prompt may come back to a text of which at least so many tokens of prompts would be forgotten. What a chat's template leaves out of the next
 /// turn's prompt, thoughts for the most part, is fewer.
@@ -324,11 +324,12 @@ impl Engine {
         // Of a free text the part behind the prompt's would be forgotten: where another prompt may come back to it, it stays, and its beginning is copied.
         let forgotten = |id: SequenceId| self.session.states().history(id).map_or(0, |history| history.prompt_len().saturating_sub(known));
         let kept = free.filter(|id| copied.is_none() && request.reuse && known < prompt.len() && forgotten(*id) >= WORTH_KEEPING);
-        let chosen = match (free, copied.or(kept.filter(|_| known >= WORTH_A_COPY))) {
+        let chosen = match (free, copied.or(kept.filter(|_| known > 0))) {
             (Some(_), None) if kept.is_some() => self.another(busy),
             (Some(free), None) => free,
             (free, Some(from)) => {
-                let copy = self.session.states_mut().fork(from)?;
+                let shared = shares(self, from);
+                let copy = self.session.states_mut().fork_at(from, shared)?;
                 free.into_iter().filter(|free| kept != Some(*free)).for_each(|free| self.forget_nameless(free));
                 copy
             }
@@ -338,7 +339,9 @@ impl Engine {
             self.nameless.push(chosen);
         }
         self.latest = chosen;
-        self.session.states_mut().may_evict(chosen)?;
+        for id in &self.nameless {
+            self.session.states_mut().set_evictable(*id, *id != chosen && !busy.contains(id))?;
+        }
         self.session.states_mut().speak(chosen, voice)?;
         self.forget_oldest(busy);
         Ok(chosen)

@@ -560,9 +560,9 @@ impl States {
         self.gpu.buffer("kept", part.bytes(n), wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST)
     }
 
-    /// The sequence's copy outside of the slots may be evicted from now on: who asks for its text again has it read again.
-    pub fn may_evict(&mut self, id: SequenceId) -> Result<()> {
-        self.get_mut(id)?.evictable = true;
+    /// Whether the sequence's copy outside of the slots may be evicted from now on: a prompt that comes back to its text is then read again.
+    pub fn set_evictable(&mut self, id: SequenceId, evictable: bool) -> Result<()> {
+        self.get_mut(id)?.evictable = evictable;
         Ok(())
     }
 
@@ -616,6 +616,17 @@ impl States {
             ..Sequence::new(sequence.history.clone())
         };
         Ok(self.adopt(copy))
+    }
+
+    /// A new sequence that begins as the first `n` tokens of another: the whole of it where its state cannot be cut anywhere.
+    pub fn fork_at(&mut self, from: SequenceId, n: usize) -> Result<SequenceId> {
+        let only_grow = self.only_grow();
+        let id = self.fork(from)?;
+        let fork = self.get_mut(id)?;
+        if only_grow && n < fork.history.len() {
+            fork.history.truncate(n);
+        }
+        Ok(id)
     }
 
     fn adopt(&mut self, sequence: Sequence) -> SequenceId {

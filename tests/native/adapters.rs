@@ -98,9 +98,10 @@ fn agrees(options: &LoadOptions, only: &[&str]) {
             let text = one(&mut engine, &greedy(&expected.prompt, expected.greedy.len(), with(form, 1.0))).tokens;
             assert_eq!(text, expected.greedy, "{fixture} {form}");
         }
-        // What was read without an adapter is nothing that one with it reads on from, and the other way round.
+        // What was read without an adapter is nothing that one with it reads on from, and the other way round: it is there still, or forgotten.
         let again = one(&mut engine, &greedy(&expected.prompt, expected.alone.len(), None));
-        assert_eq!((again.tokens, again.cached_tokens), (expected.alone, 0), "{fixture}: the model alone, afterwards");
+        assert_eq!(again.tokens, expected.alone, "{fixture}: the model alone, afterwards");
+        assert!([0, expected.prompt.len() - 1, expected.prompt.len()].contains(&again.cached_tokens), "{fixture}: {}", again.cached_tokens);
     }
 }
 
