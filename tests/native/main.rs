@@ -23,6 +23,7 @@ mod grammar;
 #[cfg(feature = "lab")]
 mod kernels;
 mod lane;
+mod long_calls;
 mod long_context;
 mod memory;
 mod options;

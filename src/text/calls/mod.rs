@@ -9,6 +9,7 @@ mod object;
 mod python;
 mod reader;
 mod tags;
+mod value;
 
 use std::sync::Arc;
 
@@ -17,7 +18,9 @@ use serde_json::Value;
 
 use self::formats::{Format, Thought};
 pub use self::reader::Tool;
-use self::reader::{Memo, Reader, Stop};
+#[cfg(feature = "lab")]
+pub use self::reader::looked_at;
+use self::reader::{Memo, Reader, Stop, looked};
 
 /// A piece of an answer, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -136,7 +139,7 @@ pub struct Parser {
     told: Vec<(usize, bool)>,
     /// Calls before them.
     calls: usize,
-    /// Where calls are being read that more has to come of, and what of them need not be read again.
+    /// Where calls are being read that more has to come of, and how far they are.
     under_way: Option<(usize, &'static Format, usize)>,
     memo: Memo,
 }
@@ -221,7 +224,7 @@ impl Parser {
             }
         }
         let ends = thought.ends.iter().filter(|_| self.under_way.is_none());
-        let end = ends.filter_map(|(end, taken)| Some((self.held.find(end)?, end, *taken))).min_by_key(|(at, ..)| *at);
+        let end = ends.filter_map(|(end, taken)| Some((self.find(end)?, end, *taken))).min_by_key(|(at, ..)| *at);
         // Some call before they have ended their thought.
         if let Some((at, format, which)) = self.under_way.or_else(|| self.call_in_thought()).filter(|(at, ..)| end.is_none_or(|(end, ..)| at < &end)) {
             let text = self.held[..at].trim_end().len();
@@ -327,19 +330,19 @@ impl Parser {
     /// The first place in a thought at which a call may begin.
     fn call_in_thought(&self) -> Option<(usize, &'static Format, usize)> {
         let opens = self.thoughtless().flat_map(|format| self.formats.opens(format).map(move |(which, open)| (format, which, open)));
-        opens.filter_map(|(format, which, open)| Some((self.held.find(open)?, format, which))).min_by_key(|(at, ..)| *at)
+        opens.filter_map(|(format, which, open)| Some((self.find(open)?, format, which))).min_by_key(|(at, ..)| *at)
     }
 
     /// Reads what may be calls at this place, and tells what it finds.
     fn call(&mut self, at: usize, format: &'static Format, which: usize, done: bool, parts: &mut Vec<Part>) -> Found {
         let begin = at + if format.bare { 0 } else { format.opens[which].len() };
-        let mut reader = Reader::new(&self.held[begin..], done, &self.tools, std::mem::take(&mut self.memo));
+        let mut reader = Reader::new(&self.held[begin..], done, &self.tools, &mut self.memo);
         let mut section = Section::None;
         let read = (format.read)(&mut reader, which, &mut section);
         let reached = begin + reader.at;
-        let (mut calls, mut memo) = (reader.calls, reader.memo);
-        memo.lend(&mut calls);
-        for (i, call) in calls.iter().enumerate() {
+        let calls = &self.memo.calls;
+        // All that are told have ended, but for the last.
+        for (i, call) in calls.iter().enumerate().skip(self.told.len().saturating_sub(1)) {
             let index = self.calls + i;
             if i == self.told.len() {
                 self.told.push((0, false));
@@ -358,8 +361,7 @@ impl Parser {
         let rest = match read {
             Ok(()) => reached,
             Err(Stop::More) if !done => {
-                memo.lend(&mut calls);
-                (self.memo, self.under_way) = (memo, Some((at, format, which)));
+                self.under_way = Some((at, format, which));
                 return Found::More;
             }
             // No call: it is text. Where it is known by a special token it was meant to be something else, and is not said.
@@ -400,11 +402,17 @@ impl Parser {
         (!self.tools.is_empty() || format.sections) && (!format.bare || self.first || !self.formats.tagged)
     }
 
+    fn find(&self, mark: &str) -> Option<usize> {
+        let found = self.held.find(mark);
+        looked(found.unwrap_or(self.held.len()));
+        found
+    }
+
     /// The first place at which something begins.
     fn next_open(&self) -> Option<(usize, Open)> {
         let mut found: Option<(usize, usize, Open)> = None;
         let mut see = |open: &'static str, what: Open, only_first: bool| {
-            let Some(at) = (if open.is_empty() { None } else { self.held.find(open) }) else { return };
+            let Some(at) = (if open.is_empty() { None } else { self.find(open) }) else { return };
             let first = self.first && self.held[..at].trim_start().is_empty();
             if only_first && !first {
                 return;

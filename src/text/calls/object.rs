@@ -1,79 +1,113 @@
 //! Calls as objects of JSON: `{"name": …, "arguments": {…}}`, with the keys that models use, in any order.
 
-use super::reader::{Read, Reader, Stop};
+use super::reader::{DONE, Read, Reader, Stop};
 
 /// What of a call is known before it can begin.
-#[derive(Default)]
-struct Parts {
+#[derive(Debug, Default)]
+pub struct Parts {
     name: Option<String>,
     id: Option<String>,
     /// Arguments that came before the name, or that wait for an id.
     arguments: Option<String>,
     begun: bool,
+    /// Objects within one another.
+    levels: usize,
 }
 
 /// One call. `waits`: the id may come last, and whoever is told of the call needs it.
 pub fn object(r: &mut Reader, waits: bool) -> Read {
-    let mut parts = Parts::default();
-    match members(r, &mut parts, waits) {
-        // Cut off after its name.
-        Err(Stop::More) if !parts.begun && r.finished().is_ok() => {
-            r.begin(parts.name.as_deref().ok_or(Stop::No)?, parts.id)?;
-            return Err(Stop::More);
-        }
-        read => read?,
+    let read = r.steps(&mut |r, step| members(r, step, waits));
+    // Cut off after its name.
+    if read == Err(Stop::More) && !r.memo.parts.begun && r.finished().is_ok() {
+        begin(r)?;
     }
-    if !parts.begun {
-        r.begin(parts.name.as_deref().ok_or(Stop::No)?, parts.id)?;
-        r.arguments().push_str(parts.arguments.as_deref().unwrap_or_default());
-    }
-    r.end();
-    Ok(())
+    read
 }
 
-fn members(r: &mut Reader, parts: &mut Parts, waits: bool) -> Read {
-    r.expect("{")?;
-    loop {
+fn begin(r: &mut Reader) -> Read {
+    let parts = &mut r.memo.parts;
+    parts.begun = true;
+    let (name, id) = (parts.name.clone().ok_or(Stop::No)?, parts.id.take());
+    r.begin(&name, id)
+}
+
+fn members(r: &mut Reader, step: u8, waits: bool) -> Read<u8> {
+    if step > 0 {
         r.space();
-        let mut key = String::new();
-        if r.peek()? != '"' {
-            return Err(Stop::No);
-        }
-        r.json(&mut key)?;
-        r.space();
-        r.expect(":")?;
-        r.space();
-        match key.trim_matches('"') {
-            "function" if r.peek()? == '{' => members(r, parts, waits)?,
-            "name" | "tool_name" | "function" => parts.name = Some(name(r)?),
-            "id" | "tool_call_id" => {
-                let mut id = String::new();
-                r.json(&mut id)?;
-                parts.id = Some(id.trim_matches('"').to_owned());
-            }
-            "arguments" | "parameters" => match &parts.name {
-                Some(name) if !waits => {
-                    r.begin(name, parts.id.take())?;
-                    parts.begun = true;
-                    r.json_arguments()?;
-                }
-                _ => {
-                    let mut value = String::new();
-                    let string = r.peek()? == '"';
-                    r.json(&mut value)?;
-                    parts.arguments = Some(if string { serde_json::from_str(&value).map_err(|_| Stop::No)? } else { value });
-                }
-            },
-            "type" => r.json(&mut String::new())?,
-            _ => return Err(Stop::No),
-        }
-        r.space();
-        match r.next()? {
-            ',' => (),
-            '}' => return Ok(()),
-            _ => return Err(Stop::No),
-        }
     }
+    Ok(match step {
+        0 => {
+            r.expect("{")?;
+            r.memo.parts = Parts { levels: 1, ..Parts::default() };
+            1
+        }
+        1 => {
+            if r.peek()? != '"' {
+                return Err(Stop::No);
+            }
+            r.memo.key = r.aside()?;
+            2
+        }
+        2 => {
+            r.expect(":")?;
+            3
+        }
+        3 => match r.memo.key.trim_matches('"') {
+            "function" if r.peek()? == '{' => {
+                r.next()?;
+                r.memo.parts.levels += 1;
+                1
+            }
+            "name" | "tool_name" | "function" => {
+                r.memo.parts.name = Some(name(r)?);
+                8
+            }
+            "id" | "tool_call_id" => 4,
+            "arguments" | "parameters" if waits || r.memo.parts.name.is_none() => 6,
+            "arguments" | "parameters" => {
+                begin(r)?;
+                5
+            }
+            "type" => 7,
+            _ => return Err(Stop::No),
+        },
+        4 => {
+            let id = r.aside()?;
+            r.memo.parts.id = Some(id.trim_matches('"').to_owned());
+            8
+        }
+        5 => {
+            r.json_arguments()?;
+            8
+        }
+        6 => {
+            let value = r.aside()?;
+            let value = if value.starts_with('"') { serde_json::from_str(&value).map_err(|_| Stop::No)? } else { value };
+            r.memo.parts.arguments = Some(value);
+            8
+        }
+        7 => {
+            r.aside()?;
+            8
+        }
+        _ => match r.next()? {
+            ',' => 1,
+            '}' => {
+                r.memo.parts.levels -= 1;
+                if r.memo.parts.levels > 0 {
+                    return Ok(8);
+                }
+                if !r.memo.parts.begun {
+                    begin(r)?;
+                    let arguments = r.memo.parts.arguments.take().unwrap_or_default();
+                    r.arguments().push_str(&arguments);
+                }
+                r.end();
+                DONE
+            }
+            _ => return Err(Stop::No),
+        },
+    })
 }
 
 /// A tool's name in quotes; `No` as soon as it is none.
@@ -86,18 +120,26 @@ fn name(r: &mut Reader) -> Read<String> {
 
 /// One call, or a list of them.
 pub fn objects(r: &mut Reader, waits: bool) -> Read {
-    r.space();
-    if !r.eat("[")? {
-        return object(r, waits);
-    }
-    loop {
-        r.space();
-        object(r, waits)?;
-        r.space();
-        match r.next()? {
-            ',' => (),
-            ']' => return Ok(()),
-            _ => return Err(Stop::No),
+    r.steps(&mut |r, step| match step {
+        0 => {
+            r.space();
+            Ok(if r.eat("[")? { 2 } else { 1 })
         }
+        1 => object(r, waits).map(|()| DONE),
+        2 => {
+            r.space();
+            object(r, waits).map(|()| 3)
+        }
+        _ => list_goes_on(r, 2),
+    })
+}
+
+/// Behind an item of a list: the step of the next one, or the end.
+pub fn list_goes_on(r: &mut Reader, next: u8) -> Read<u8> {
+    r.space();
+    match r.next()? {
+        ',' => Ok(next),
+        ']' => Ok(DONE),
+        _ => Err(Stop::No),
     }
 }

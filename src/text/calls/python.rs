@@ -1,144 +1,82 @@
 //! Calls as Python writes them: `[f(a=1), g(b="x")]`. Their values become JSON.
 
-use serde_json::Value;
+use super::object::list_goes_on;
+use super::reader::{DONE, Read, Reader, Stop};
+use super::value::Spelling;
 
-use super::reader::{Read, Reader, Stop};
+static PYTHON: Spelling = Spelling { json: false, tuples: true, quotes: "\"'", string, key: string };
 
 /// A list of calls, in brackets.
 pub fn list(r: &mut Reader) -> Read {
-    r.expect("[")?;
-    loop {
-        r.space();
-        call(r)?;
-        r.space();
-        match r.next()? {
-            ',' => (),
-            ']' => return Ok(()),
-            _ => return Err(Stop::No),
+    r.steps(&mut |r, step| {
+        match step {
+            0 => r.expect("[")?,
+            1 => {
+                r.space();
+                call(r)?;
+                return Ok(2);
+            }
+            _ => return list_goes_on(r, 1),
         }
-    }
+        Ok(1)
+    })
 }
 
 /// `name(argument=value, …)`.
-pub fn call(r: &mut Reader) -> Read {
-    let name = r.name()?.to_owned();
-    r.expect("(")?;
-    r.begin(&name, None)?;
-    arguments(r)
+fn call(r: &mut Reader) -> Read {
+    r.steps(&mut |r, step| {
+        if step == 0 {
+            let name = r.name()?;
+            r.expect("(")?;
+            r.begin(name, None)?;
+            return Ok(1);
+        }
+        arguments(r)?;
+        Ok(DONE)
+    })
 }
 
 /// What stands in the parentheses, the closing one included.
 pub fn arguments(r: &mut Reader) -> Read {
-    r.space();
-    while !r.eat(")")? {
-        let end = r.rest().find(|c: char| !(c.is_alphanumeric() || c == '_')).ok_or(Stop::More)?;
-        let name = r.rest()[..end].to_owned();
-        if name.is_empty() {
-            return Err(Stop::No);
-        }
-        r.at += end;
-        r.space();
-        r.expect("=")?;
-        r.argument(&name);
-        r.write(value)?;
-        r.space();
-        if !r.eat(",")? {
-            r.expect(")")?;
-            break;
-        }
-        r.space();
-    }
-    r.close_arguments();
-    r.end();
-    Ok(())
-}
-
-/// A value, as JSON.
-fn value(r: &mut Reader, out: &mut String) -> Read {
-    r.space();
-    match r.peek()? {
-        '"' | '\'' => string(r, out),
-        c @ ('[' | '(') => items(r, out, if c == '[' { ']' } else { ')' }, value),
-        '{' => {
-            r.next()?;
-            out.push('{');
-            let mut first = true;
-            loop {
+    r.steps(&mut |r, step| {
+        match step {
+            0 => {
                 r.space();
-                if r.peek()? == '}' {
-                    r.next()?;
-                    out.push('}');
-                    return Ok(());
-                }
-                if !std::mem::take(&mut first) {
-                    out.push_str(", ");
-                }
-                match r.peek()? {
-                    '"' | '\'' => string(r, out)?,
-                    _ => return Err(Stop::No),
-                }
-                r.space();
-                r.expect(":")?;
-                out.push_str(": ");
-                value(r, out)?;
-                r.space();
-                if r.peek()? != '}' {
-                    r.expect(",")?;
+                if !r.eat(")")? {
+                    let name = r.until_any(|c| !(c.is_alphanumeric() || c == '_'))?;
+                    if name.is_empty() {
+                        return Err(Stop::No);
+                    }
+                    r.space();
+                    r.expect("=")?;
+                    r.argument(name);
+                    return Ok(1);
                 }
             }
+            1 => {
+                r.write(|r, out| r.value(&PYTHON, None, out))?;
+                return Ok(2);
+            }
+            _ => {
+                r.space();
+                if r.eat(",")? {
+                    return Ok(0);
+                }
+                r.expect(")")?;
+            }
         }
-        _ => word(r, out),
-    }
-}
-
-/// Values in brackets, separated by commas; the opening one is next.
-pub fn items(r: &mut Reader, out: &mut String, close: char, value: fn(&mut Reader, &mut String) -> Read) -> Read {
-    r.next()?;
-    out.push('[');
-    let mut first = true;
-    loop {
-        r.space();
-        if r.peek()? == close {
-            r.next()?;
-            out.push(']');
-            return Ok(());
-        }
-        if !std::mem::take(&mut first) {
-            out.push_str(", ");
-        }
-        value(r, out)?;
-        r.space();
-        if r.peek()? != close {
-            r.expect(",")?;
-        }
-    }
-}
-
-/// A number, or one of the names that stand for true, false and nothing.
-pub fn word(r: &mut Reader, out: &mut String) -> Read {
-    let end = r.rest().find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_'))).ok_or(Stop::More)?;
-    let word = r.rest()[..end].replace('_', "");
-    let json = match word.as_str() {
-        "True" => "true",
-        "False" => "false",
-        "None" => "null",
-        word => word,
-    };
-    serde_json::from_str::<Value>(json).map_err(|_| Stop::No)?;
-    out.push_str(json);
-    r.at += end;
-    Ok(())
+        r.close();
+        Ok(DONE)
+    })
 }
 
 /// A string in either quotes, or in three of them.
 fn string(r: &mut Reader, out: &mut String) -> Read {
-    let quote = r.peek()?;
-    let three = quote.to_string().repeat(3);
-    let close = if r.eat(&three)? { three } else { r.next()?.to_string() };
-    r.quoted(out, Some(&close), |r| match r.next()? {
+    let character = |r: &mut Reader| match r.next()? {
         '\\' => escaped(r),
         c => Ok(Some(c)),
-    })
+    };
+    r.quoted(&["\"\"\"", "'''", "\"", "'"], character, out)
 }
 
 /// What stands after a backslash; nothing for a line that goes on.

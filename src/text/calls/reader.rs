@@ -3,6 +3,9 @@
 use serde_json::Value;
 
 use super::grammar::schema::{Kinds, is_free, kinds};
+use super::object::Parts;
+use super::tags::Level;
+use super::value::{JSON, STRICT};
 
 /// Why reading ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,73 +40,74 @@ pub struct Call {
     pub end: Option<usize>,
 }
 
-/// Where reading a value of JSON is.
-#[derive(Debug, Clone, Copy, Default)]
-enum Phase {
-    /// A value comes.
-    #[default]
-    Value,
-    /// An array or object has begun.
-    First,
-    Key,
-    /// Within a key, within a string.
-    KeyText,
-    Colon,
-    Text,
-    /// A value has been.
-    After,
-}
+/// The number of the step behind the last one.
+pub const DONE: u8 = u8::MAX;
 
-/// A value that was being read when the text was over.
-#[derive(Debug)]
-struct Unfinished {
-    /// Where it begins, and how much had been written before it: by these it is known again.
-    start: usize,
-    before: usize,
-    /// Up to where it is read, and what is written of it, with what was written before.
-    at: usize,
-    written: String,
-    /// Whether that is the last call's arguments.
-    arguments: bool,
-    /// Of JSON: the brackets that close what is open.
-    open: Vec<char>,
-    phase: Phase,
-}
-
-/// What need not be read again once there is more text. A call is read from its beginning each time, but for the value at its end: that is what is long.
+/// What is kept of a passage of calls until there is more text: nothing of it is read again but the beginning of one step.
 #[derive(Debug, Default)]
 pub struct Memo {
-    value: Option<Unfinished>,
+    pub calls: Vec<Call>,
+    /// Of each reading that has begun, the outermost first: its step, and where that begins.
+    steps: Vec<(u8, usize)>,
+    /// Of the value at hand: the brackets that close what is open.
+    pub open: Vec<char>,
+    /// A value that does not belong to the arguments yet.
+    pub aside: String,
+    /// The argument at hand.
+    pub key: String,
+    pub parts: Parts,
+    pub levels: Vec<Level>,
     /// What was looked for, from where, and up to where it is not.
     missing: Option<(String, usize, usize)>,
 }
 
-impl Memo {
-    /// Gives what is written of the last call's arguments to the call, or takes it back.
-    pub fn lend(&mut self, calls: &mut [Call]) {
-        if let (Some(value), Some(call)) = (self.value.as_mut().filter(|value| value.arguments), calls.last_mut()) {
-            std::mem::swap(&mut value.written, &mut call.arguments);
-        }
-    }
-}
-
 /// A place in a text that may go on.
 pub struct Reader<'a> {
-    text: &'a str,
+    pub text: &'a str,
     pub at: usize,
     /// Whether nothing more will come.
-    done: bool,
+    pub done: bool,
     tools: &'a [Tool],
-    pub calls: Vec<Call>,
-    pub memo: Memo,
-    /// Whether what is written goes to the last call's arguments.
-    writing: bool,
+    pub memo: &'a mut Memo,
+    /// How many readings are within one another here.
+    depth: usize,
 }
 
 impl<'a> Reader<'a> {
     /// `memo`: of the same text, when it was shorter.
-    pub fn new(text: &'a str, done: bool, tools: &'a [Tool], memo: Memo) -> Self {
-        Self { text, at: 0, done, tools, calls: Vec::new(), memo, writing: false }
+    pub fn new(text: &'a str, done: bool, tools: &'a [Tool], memo: &'a mut Memo) -> Self {
+        Self { text, at: 0, done, tools, memo, depth: 0 }
+    }
+
+    /// Reads by steps from step 0 on; each gives the number of the next one. Where the text ends within a step, that step is begun again once there is
+    /// more: it writes when nothing of it can be missing any more, or keeps its place, and a reading by steps within it is the last that it reads.
+    pub fn steps(&mut self, step: &mut dyn FnMut(&mut Self, u8) -> Read<u8>) -> Read {
+        let depth = self.depth;
+        match self.memo.steps.get_mut(depth) {
+            // What precedes it may have had more white space.
+            Some((_, at)) => *at = self.at.max(*at),
+            None => self.memo.steps.push((0, self.at)),
+        }
+        self.depth += 1;
+        let read = loop {
+            let (number, at) = self.memo.steps[depth];
+            self.at = at;
+            match step(self, number) {
+                Ok(DONE) => break Ok(()),
+                Ok(next) => self.memo.steps[depth] = (next, self.at),
+                Err(stop) => break Err(stop),
+            }
+        };
+        self.depth = depth;
+        if read != Err(Stop::More) {
+            self.memo.steps.truncate(depth);
+        }
+        read
+    }
+
+    /// The step at hand goes on from here.
+    pub fn keep(&mut self) {
+        self.memo.steps[self.depth - 1].1 = self.at;
     }
 
     pub fn rest(&self) -> &'a str {
@@ -112,6 +116,7 @@ impl<'a> Reader<'a> {
 
     /// The next character, which stays.
     pub fn peek(&self) -> Read<char> {
+        looked(1);
         self.rest().chars().next().ok_or(Stop::More)
     }
 
@@ -121,8 +126,14 @@ impl<'a> Reader<'a> {
         Ok(c)
     }
 
+    /// White space. A step that begins with it goes on behind it.
     pub fn space(&mut self) {
+        let before = self.at;
         self.at += self.rest().len() - self.rest().trim_start().len();
+        looked(self.at - before);
+        if self.depth > 0 && self.memo.steps[self.depth - 1].1 == before {
+            self.keep();
+        }
     }
 
     /// Exactly this.
@@ -132,6 +143,7 @@ impl<'a> Reader<'a> {
 
     /// This, if it is there.
     pub fn eat(&mut self, text: &str) -> Read<bool> {
+        looked(1);
         if self.rest().starts_with(text) {
             self.at += text.len();
             return Ok(true);
@@ -151,47 +163,35 @@ impl<'a> Reader<'a> {
 
     /// What stands before `end`, which is taken as well.
     pub fn until(&mut self, end: &str) -> Read<&'a str> {
-        let found = self.find(end).ok_or(Stop::More)?;
+        let found = self.find(end, &|rest| rest.find(end)).ok_or(Stop::More)?;
         let text = &self.rest()[..found];
         self.at += found + end.len();
         Ok(text)
     }
 
-    /// Where in the rest this is. What was looked through in vain is not looked through again.
-    fn find(&mut self, wanted: &str) -> Option<usize> {
+    /// What stands before a character of a kind, which stays.
+    pub fn until_any(&mut self, kind: fn(char) -> bool) -> Read<&'a str> {
+        let found = self.find("", &|rest| rest.find(kind)).ok_or(Stop::More)?;
+        let text = &self.rest()[..found];
+        self.at += found;
+        Ok(text)
+    }
+
+    /// Where in the rest something is. What was looked through in vain is not looked through again. `wanted`: its text, empty for one character.
+    pub fn find(&mut self, wanted: &str, find: &dyn Fn(&str) -> Option<usize>) -> Option<usize> {
         let rest = self.rest();
         let missing = self.memo.missing.as_ref().filter(|(what, start, _)| what == wanted && *start == self.at);
-        let from = missing.map_or(0, |(.., end)| *end).min(rest.len());
         // As much of its beginning as may be there.
-        let from = (0..=from.saturating_sub(wanted.len())).rev().find(|from| rest.is_char_boundary(*from)).unwrap_or(0);
-        let found = rest[from..].find(wanted).map(|at| from + at);
+        let mut from = missing.map_or(0, |(.., end)| *end).saturating_sub(wanted.len());
+        while !rest.is_char_boundary(from) {
+            from -= 1;
+        }
+        let found = find(&rest[from..]).map(|at| from + at);
+        looked(found.unwrap_or(rest.len()) - from);
         if found.is_none() {
             self.memo.missing = Some((wanted.to_owned(), self.at, rest.len()));
         }
         found
-    }
-
-    /// Goes on with the value that begins here, where it was being read when the text was over.
-    fn resumed(&mut self, out: &mut String) -> Option<(Vec<char>, Phase)> {
-        let value = self.memo.value.take_if(|value| value.start == self.at && value.before == out.len() && value.arguments == self.writing)?;
-        (*out, self.at) = (value.written, value.at);
-        Some((value.open, value.phase))
-    }
-
-    /// Keeps a value for when there is more text.
-    fn suspend(&mut self, start: usize, before: usize, out: &mut String, open: Vec<char>, phase: Phase) {
-        if !self.done {
-            let written = std::mem::take(out);
-            self.memo.value = Some(Unfinished { start, before, at: self.at, written, arguments: self.writing, open, phase });
-        }
-    }
-
-    /// What stands before a character of a kind, which stays.
-    pub fn until_any(&mut self, kind: impl Fn(char) -> bool) -> Read<&'a str> {
-        let found = self.rest().find(kind).ok_or(Stop::More)?;
-        let text = &self.rest()[..found];
-        self.at += found;
-        Ok(text)
     }
 
     /// Whether nothing more comes.
@@ -204,6 +204,7 @@ impl<'a> Reader<'a> {
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
         let end = self.rest().find(|c| !is_name(c)).unwrap_or(self.rest().len());
         let name = &self.rest()[..end];
+        looked(end);
         if self.at + end == self.text.len() && !self.done {
             return if self.tools.iter().any(|tool| tool.name.starts_with(name)) { Err(Stop::More) } else { Err(Stop::No) };
         }
@@ -223,14 +224,14 @@ impl<'a> Reader<'a> {
         if !self.is_tool(name) {
             return Err(Stop::No);
         }
-        self.calls.push(Call { name: name.to_owned(), id, ..Call::default() });
+        self.memo.calls.push(Call { name: name.to_owned(), id, ..Call::default() });
         Ok(())
     }
 
     /// It is whole.
     pub fn end(&mut self) {
         let at = self.at;
-        if let Some(call) = self.calls.last_mut() {
+        if let Some(call) = self.memo.calls.last_mut() {
             if call.arguments.is_empty() {
                 call.arguments.push_str("{}");
             }
@@ -240,208 +241,60 @@ impl<'a> Reader<'a> {
 
     /// Where the arguments go.
     pub fn arguments(&mut self) -> &mut String {
-        &mut self.calls.last_mut().expect("a call has begun").arguments
+        &mut self.memo.calls.last_mut().expect("a call has begun").arguments
     }
 
     /// The schema of an argument of the call at hand.
     pub fn schema(&self, argument: &str) -> Option<&'a Value> {
-        let name = &self.calls.last()?.name;
+        let name = &self.memo.calls.last()?.name;
         let tool = self.tools.iter().find(|tool| tool.name == *name)?;
         tool.parameters.get("properties")?.get(argument)
     }
 
     /// What an argument may be.
     pub fn kinds(&self, schema: Option<&Value>) -> Kinds {
-        let tool = self.calls.last().and_then(|call| self.tools.iter().find(|tool| tool.name == call.name));
+        let tool = self.memo.calls.last().and_then(|call| self.tools.iter().find(|tool| tool.name == call.name));
         schema.zip(tool).map_or(Kinds::default(), |(schema, tool)| kinds(schema, &tool.parameters))
-    }
-
-    /// A string of JSON after its first quote, up to and with the last, written to `out` as it comes.
-    fn text(&mut self, out: &mut String) -> Read {
-        loop {
-            match self.peek()? {
-                '"' => {
-                    out.push(self.next()?);
-                    return Ok(());
-                }
-                '\\' => {
-                    let escape = self.rest();
-                    let len = if escape.as_bytes().get(1) == Some(&b'u') { 6 } else { 2 };
-                    let escape = escape.get(..len).ok_or(if escape.len() < len { Stop::More } else { Stop::No })?;
-                    if serde_json::from_str::<String>(&format!("\"{escape}\"")).is_err() && !escape.starts_with("\\u") {
-                        return Err(Stop::No);
-                    }
-                    out.push_str(escape);
-                    self.at += len;
-                }
-                // A line's end within a string: models forget to escape it.
-                c if c < ' ' => {
-                    escape_into(out, c);
-                    self.at += 1;
-                }
-                c => {
-                    out.push(c);
-                    self.at += c.len_utf8();
-                }
-            }
-        }
-    }
-
-    /// A string that is no JSON's, after its opening quote, up to and with `close`, or up to the end of the text; written as one of JSON as it comes.
-    /// `character`: the next one, none where what stands for it means nothing.
-    pub fn quoted(&mut self, out: &mut String, close: Option<&str>, character: fn(&mut Self) -> Read<Option<char>>) -> Read {
-        let (start, before) = (self.at, out.len());
-        if self.resumed(out).is_none() {
-            out.push('"');
-        }
-        loop {
-            let at = self.at;
-            let ended = close.map_or(Ok(self.done && self.rest().is_empty()), |close| self.eat(close));
-            let next = ended.and_then(|ended| if ended { Ok(None) } else { character(self).map(Some) });
-            match next {
-                Ok(None) => {
-                    out.push('"');
-                    return Ok(());
-                }
-                Ok(Some(c)) => c.into_iter().for_each(|c| escape_into(out, c)),
-                Err(stop) => {
-                    if stop == Stop::More {
-                        self.at = at;
-                        self.suspend(start, before, out, Vec::new(), Phase::Text);
-                    }
-                    return Err(stop);
-                }
-            }
-        }
-    }
-
-    /// A number, `true`, `false` or `null`: whole, as its end shows only afterwards.
-    fn word(&mut self, out: &mut String) -> Read {
-        let end = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))).unwrap_or(self.rest().len());
-        if self.at + end == self.text.len() && !self.done {
-            return Err(Stop::More);
-        }
-        let word = &self.rest()[..end];
-        match serde_json::from_str::<Value>(word) {
-            Ok(_) => {
-                out.push_str(word);
-                self.at += end;
-                Ok(())
-            }
-            Err(_) => Err(Stop::No),
-        }
-    }
-
-    /// A value of JSON, written to `out` as it comes, as it stands.
-    pub fn json(&mut self, out: &mut String) -> Read {
-        let (start, before) = (self.at, out.len());
-        let (mut open, mut phase) = self.resumed(out).unwrap_or_default();
-        let read = self.json_from(&mut open, &mut phase, out);
-        if read == Err(Stop::More) {
-            self.suspend(start, before, out, open, phase);
-        }
-        read
-    }
-
-    fn json_from(&mut self, open: &mut Vec<char>, phase: &mut Phase, out: &mut String) -> Read {
-        loop {
-            // A string is read as it comes; what else there is between them is short.
-            if !matches!(phase, Phase::Text | Phase::KeyText) {
-                self.copy_space(out);
-            }
-            *phase = match *phase {
-                Phase::Value => match self.peek()? {
-                    '"' => {
-                        out.push(self.next()?);
-                        Phase::Text
-                    }
-                    c @ ('{' | '[') => {
-                        out.push(self.next()?);
-                        open.push(if c == '{' { '}' } else { ']' });
-                        Phase::First
-                    }
-                    _ => {
-                        self.word(out)?;
-                        Phase::After
-                    }
-                },
-                Phase::First => match (self.peek()?, open.last().copied()) {
-                    (c, Some(close)) if c == close => {
-                        out.push(self.next()?);
-                        open.pop();
-                        Phase::After
-                    }
-                    (_, Some('}')) => Phase::Key,
-                    _ => Phase::Value,
-                },
-                Phase::Key => {
-                    if self.peek()? != '"' {
-                        return Err(Stop::No);
-                    }
-                    out.push(self.next()?);
-                    Phase::KeyText
-                }
-                Phase::KeyText => {
-                    self.text(out)?;
-                    Phase::Colon
-                }
-                Phase::Colon => {
-                    if self.peek()? != ':' {
-                        return Err(Stop::No);
-                    }
-                    out.push(self.next()?);
-                    Phase::Value
-                }
-                Phase::Text => {
-                    self.text(out)?;
-                    Phase::After
-                }
-                Phase::After => match (open.last().copied(), self.peek()?) {
-                    (Some('}'), ',') => {
-                        out.push(self.next()?);
-                        Phase::Key
-                    }
-                    (Some(_), ',') => {
-                        out.push(self.next()?);
-                        Phase::Value
-                    }
-                    (Some(close), c) if c == close => {
-                        out.push(self.next()?);
-                        open.pop();
-                        Phase::After
-                    }
-                    _ => return Err(Stop::No),
-                },
-            };
-            if matches!(phase, Phase::After) && open.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn copy_space(&mut self, out: &mut String) {
-        let before = self.at;
-        self.space();
-        out.push_str(&self.text[before..self.at]);
     }
 
     /// The arguments of the call at hand: an object of JSON, or a string that holds one.
     pub fn json_arguments(&mut self) -> Read {
-        self.space();
-        match self.peek()? {
-            '{' => self.write(Self::json),
-            '"' => {
-                let mut text = String::new();
-                self.json(&mut text)?;
-                let text: String = serde_json::from_str(&text).map_err(|_| Stop::No)?;
-                self.arguments().push_str(&text);
-                Ok(())
+        self.steps(&mut |r, step| {
+            match step {
+                0 => {
+                    r.space();
+                    match r.peek()? {
+                        '{' => return Ok(1),
+                        '"' => return Ok(2),
+                        // None at all, by some.
+                        _ => {
+                            let mut word = String::new();
+                            r.word(true, &mut word)?;
+                            if word != "null" {
+                                return Err(Stop::No);
+                            }
+                        }
+                    }
+                }
+                1 => r.write(|r, out| r.value(&JSON, None, out))?,
+                _ => {
+                    let text = r.aside()?;
+                    let text: String = serde_json::from_str(&text).map_err(|_| Stop::No)?;
+                    r.arguments().push_str(&text);
+                }
             }
-            _ => {
-                // None at all, by some.
-                let mut word = String::new();
-                self.word(&mut word)?;
-                if word == "null" { Ok(()) } else { Err(Stop::No) }
+            Ok(DONE)
+        })
+    }
+
+    /// A value of JSON that is not written to the arguments; by steps.
+    pub fn aside(&mut self) -> Read<String> {
+        let mut out = std::mem::take(&mut self.memo.aside);
+        match self.value(&JSON, None, &mut out) {
+            Ok(()) => Ok(out),
+            Err(stop) => {
+                self.memo.aside = out;
+                Err(stop)
             }
         }
     }
@@ -449,9 +302,7 @@ impl<'a> Reader<'a> {
     /// Reads with something that writes to the arguments, as far as it comes.
     pub fn write(&mut self, read: impl FnOnce(&mut Self, &mut String) -> Read) -> Read {
         let mut out = std::mem::take(self.arguments());
-        let outer = std::mem::replace(&mut self.writing, true);
         let read = read(self, &mut out);
-        self.writing = outer;
         *self.arguments() = out;
         read
     }
@@ -465,90 +316,128 @@ impl<'a> Reader<'a> {
         out.push_str(": ");
     }
 
-    /// The last of them has been.
-    pub fn close_arguments(&mut self) {
+    /// The last of them has been, and the call is whole.
+    pub fn close(&mut self) {
         let out = self.arguments();
         out.push_str(if out.is_empty() { "{}" } else { "}" });
+        self.end();
     }
 
-    /// An argument that stands as plain text before `close`, which is taken too: a string where the schema says so, else JSON, else a string all
-    /// the same. A line's end after the opening tag belongs to the tags, and then one before the closing one, too. `string`: what the model says itself.
-    pub fn plain(&mut self, name: &str, close: &str, string: Option<bool>) -> Read {
-        let schema = self.schema(name);
-        let kinds = self.kinds(schema);
-        let text = kinds.string && string != Some(false) || string == Some(true);
-        // Whether it is null shows when it is whole.
-        let streams = text && !kinds.null;
-        let lead = match self.rest().as_bytes().first() {
-            None if !self.done => return Err(Stop::More),
-            Some(b'\n') => 1,
-            _ => 0,
-        };
-        if streams {
-            return self.plain_text(name, close, lead);
-        }
-        let json = string == Some(false) || !text && schema.is_some_and(|schema| !is_free(schema));
-        let mut closed = self.find(close);
-        let rest = self.rest();
-        // A string within JSON may hold the tag.
-        while let Some(end) = closed.filter(|end| json && is_cut_in_string(&rest[lead.min(*end)..*end])) {
-            let next = rest[end + close.len()..].find(close).map(|at| end + close.len() + at);
-            closed = if next.is_none() && self.done { break } else { next };
-        }
-        let Some(end) = closed else { return Err(Stop::More) };
-        let value = &rest[lead.min(end)..end];
-        let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
-        self.at += end + close.len();
-        self.argument(name);
-        let json = serde_json::from_str::<Value>(value.trim()).ok().filter(|json| if text { kinds.null && json.is_null() } else { true });
-        let written = match json {
-            Some(_) => value.trim().to_owned(),
-            None => Value::from(value).to_string(),
-        };
-        self.arguments().push_str(&written);
-        Ok(())
-    }
-
-    /// A string that stands as plain text, told as it comes. `lead`: how much before it belongs to the tags, and whether a line's end after it does.
-    fn plain_text(&mut self, name: &str, close: &str, lead: usize) -> Read {
-        self.argument(name);
-        self.write(|r, out| {
-            let (start, before) = (r.at, out.len());
-            if r.resumed(out).is_none() {
-                r.at += lead;
-                out.push('"');
+    /// The argument at hand, whose value stands as plain text before `close`, which is taken too: a string where the schema says so, else JSON, else a
+    /// string all the same. A line's end after the opening tag belongs to the tags, and then one before the closing one, too. `string`: what the model
+    /// says itself.
+    pub fn plain(&mut self, close: &str, string: Option<bool>) -> Read {
+        self.steps(&mut |r, step| {
+            let start = r.at;
+            let lead = usize::from(r.rest().starts_with('\n'));
+            if matches!(step, 1 | 2) {
+                r.write(|r, out| r.tagged(close, step == 2, out))?;
+                return Ok(DONE);
             }
-            let rest = r.rest();
-            let closed = rest.find(close);
-            let mut ready = closed.unwrap_or(rest.len());
-            if closed.is_some() {
-                ready -= usize::from(lead == 1 && rest[..ready].ends_with('\n'));
-            } else if !r.done {
-                // What may belong to the closing tag waits.
-                ready -= (1..close.len()).rev().find(|n| close.is_char_boundary(*n) && rest.ends_with(&close[..*n])).unwrap_or(0);
-                ready -= usize::from(lead == 1 && rest[..ready].ends_with('\n'));
+            // Whether it is text, may be null, and is free.
+            let wanted = |r: &Self| {
+                let schema = r.schema(&r.memo.key);
+                let kinds = r.kinds(schema);
+                (kinds.string && string != Some(false) || string == Some(true), kinds.null, schema.is_none_or(is_free))
+            };
+            if step == 0 {
+                if r.rest().is_empty() && !r.done {
+                    return Err(Stop::More);
+                }
+                let (text, null, free) = wanted(r);
+                // Whether it is null shows when it is whole.
+                if text && !null {
+                    let name = std::mem::take(&mut r.memo.key);
+                    r.argument(&name);
+                    r.arguments().push('"');
+                    r.at += lead;
+                    return Ok(1 + lead as u8);
+                }
+                return Ok(if string == Some(false) || !text && !free { 4 } else { 3 });
             }
-            let written = Value::from(&rest[..ready]).to_string();
-            out.push_str(&written[1..written.len() - 1]);
-            if let Some(end) = closed {
-                r.at += end + close.len();
-                out.push('"');
-                return Ok(());
+            match if step == 3 { r.until(close).map(drop) } else { r.json_before(close) } {
+                // Of tags within a string that has no end the last one counts.
+                Err(Stop::More) if step == 4 && r.done => r.at = start + r.text[start..].rfind(close).ok_or(Stop::More)? + close.len(),
+                read => read?,
             }
-            r.at += ready;
-            r.suspend(start, before, out, Vec::new(), Phase::Text);
-            Err(Stop::More)
+            let value = &r.text[start + lead..r.at - close.len()];
+            let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
+            looked(value.len());
+            let (text, null, _) = wanted(r);
+            let json = serde_json::from_str::<Value>(value.trim()).ok().filter(|json| !text || null && json.is_null());
+            let written = match json {
+                Some(_) => value.trim().to_owned(),
+                None => Value::from(value).to_string(),
+            };
+            let name = std::mem::take(&mut r.memo.key);
+            r.argument(&name);
+            r.arguments().push_str(&written);
+            Ok(DONE)
         })
     }
+
+    /// What should be JSON up to and with `close`, which may also stand within a string of it.
+    fn json_before(&mut self, close: &str) -> Read {
+        self.steps(&mut |r, step| {
+            if step == 0 {
+                let read = r.value(&STRICT, Some(close), &mut String::new());
+                if read == Err(Stop::More) {
+                    return Err(Stop::More);
+                }
+                r.memo.open.clear();
+                if read.is_err() || !r.text[..r.at].ends_with(close) {
+                    return Ok(1);
+                }
+            } else {
+                r.until(close)?;
+            }
+            Ok(DONE)
+        })
+    }
+
+    /// The text of a string before `close`, told as it comes. `lead`: whether a line's end before that belongs to it.
+    fn tagged(&mut self, close: &str, lead: bool, out: &mut String) -> Read {
+        let rest = self.rest();
+        let closed = rest.find(close);
+        let mut ready = closed.unwrap_or(rest.len());
+        looked(ready);
+        if closed.is_none() && !self.done {
+            // What may belong to the closing tag waits.
+            ready -= (1..close.len()).rev().find(|n| close.is_char_boundary(*n) && rest.ends_with(&close[..*n])).unwrap_or(0);
+        }
+        if closed.is_some() || !self.done {
+            ready -= usize::from(lead && rest[..ready].ends_with('\n'));
+        }
+        let written = Value::from(&rest[..ready]).to_string();
+        out.push_str(&written[1..written.len() - 1]);
+        match closed {
+            Some(end) => {
+                self.at += end + close.len();
+                out.push('"');
+                Ok(())
+            }
+            None => {
+                self.at += ready;
+                self.keep();
+                Err(Stop::More)
+            }
+        }
+    }
 }
 
-/// Whether this is the beginning of JSON that ends within a string.
-fn is_cut_in_string(text: &str) -> bool {
-    serde_json::from_str::<Value>(text.trim_start()).is_err_and(|error| error.to_string().starts_with("EOF while parsing a string"))
+#[cfg(feature = "lab")]
+thread_local! {
+    static LOOKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// A character of a JSON string.
-fn escape_into(out: &mut String, c: char) {
-    let quoted = Value::from(c.to_string()).to_string();
-    out.push_str(&quoted[1..quoted.len() - 1]);
+/// How many characters of answers this thread has looked at.
+#[cfg(feature = "lab")]
+pub fn looked_at() -> usize {
+    LOOKED.get()
+}
+
+/// Counts characters that are looked at, for tests.
+pub fn looked(_characters: usize) {
+    #[cfg(feature = "lab")]
+    LOOKED.set(LOOKED.get() + _characters);
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::grammar::writer::{literal, sequence};
 use super::super::grammar::{Writer, python};
-use super::super::reader::{Read, Reader, Stop};
+use super::super::reader::{DONE, Read, Reader, Stop};
 use super::super::{object, python as read_python};
 use super::Format;
 use crate::error::Result;
@@ -13,24 +13,33 @@ pub static JSON: Format = Format {
     opens: &["{", "[{", "[\n", "```json"],
     bare: true,
     read: |r, _, _| {
-        let fenced = r.eat("```json")?;
-        r.space();
-        object::objects(r, false)?;
-        loop {
-            r.space();
-            if fenced && r.eat("```")? {
-                return Ok(());
+        r.steps(&mut |r, step| {
+            // Odd ones are in a fence.
+            let fence = step % 2;
+            match step {
+                0 => return Ok(if r.eat("```json")? { 3 } else { 2 }),
+                2 | 3 => object::objects(r, false)?,
+                4 | 5 => object::object(r, false)?,
+                _ => {
+                    r.space();
+                    if fence == 1 && r.eat("```")? {
+                        return Ok(DONE);
+                    }
+                    // Several, after each other.
+                    let separated = r.eat(";")?;
+                    r.space();
+                    match r.peek() {
+                        Ok('{') => return Ok(4 + fence),
+                        Ok('`') if fence == 1 => r.expect("```")?,
+                        Ok(_) if separated => return Err(Stop::No),
+                        Ok(_) => (),
+                        Err(_) => r.finished()?,
+                    }
+                    return Ok(DONE);
+                }
             }
-            // Several, after each other.
-            let separated = r.eat(";")?;
-            r.space();
-            match r.peek() {
-                Ok('{') => object::object(r, false)?,
-                Ok('`') if fenced => return r.expect("```"),
-                Ok(_) => return if separated { Err(Stop::No) } else { Ok(()) },
-                Err(_) => return r.finished(),
-            }
-        }
+            Ok(6 + fence)
+        })
     },
     write: objects,
     ..Format::PLAIN

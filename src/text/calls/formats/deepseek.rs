@@ -2,7 +2,7 @@
 
 use super::super::grammar::Tags;
 use super::super::grammar::writer::{literal, sequence, space};
-use super::super::reader::{Read, Reader};
+use super::super::reader::{DONE, Read, Reader};
 use super::super::tags;
 use super::Format;
 
@@ -39,24 +39,36 @@ pub static MARKED: Format = Format {
 };
 
 fn call(r: &mut Reader) -> Read {
-    let kind = r.until(SEPARATOR)?.trim();
-    let name = if kind == "function" {
-        // R1: the kind comes first.
-        r.name()?.to_owned()
-    } else {
-        kind.to_owned()
-    };
-    r.begin(&name, None)?;
-    r.space();
-    let fenced = r.eat("```json")?;
-    r.json_arguments()?;
-    r.end();
-    r.space();
-    if fenced {
-        r.eat("```")?;
-        r.space();
-    }
-    r.eat(ONE_END).map(drop)
+    r.steps(&mut |r, step| {
+        Ok(match step {
+            0 => {
+                let kind = r.until(SEPARATOR)?.trim();
+                // R1: the kind comes first.
+                let name = if kind == "function" { r.name()? } else { kind };
+                r.begin(name, None)?;
+                1
+            }
+            1 => {
+                r.space();
+                if r.eat("```json")? { 3 } else { 2 }
+            }
+            2 | 3 => {
+                r.json_arguments()?;
+                r.end();
+                step + 2
+            }
+            5 => {
+                r.space();
+                r.eat("```")?;
+                4
+            }
+            _ => {
+                r.space();
+                r.eat(ONE_END)?;
+                DONE
+            }
+        })
+    })
 }
 
 const DSML_ENDS: [&str; 2] = ["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"];

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::grammar::writer::{literal, repeat, sequence, space, union, without};
-use super::super::reader::Stop;
+use super::super::reader::{DONE, Stop};
 use super::Format;
 
 pub static TAGS: Format = Format {
@@ -11,17 +11,30 @@ pub static TAGS: Format = Format {
     opens: &["<function="],
     marks: &["<function=", "</function>"],
     read: |r, _, _| {
-        let name = r.name()?.to_owned();
-        r.expect(">")?;
-        r.space();
-        if r.peek()? != '{' {
-            return Err(Stop::No);
-        }
-        r.begin(&name, None)?;
-        r.json_arguments()?;
-        r.end();
-        r.space();
-        r.eat("</function>").map(drop)
+        r.steps(&mut |r, step| {
+            Ok(match step {
+                0 => {
+                    let name = r.name()?;
+                    r.expect(">")?;
+                    r.space();
+                    if r.peek()? != '{' {
+                        return Err(Stop::No);
+                    }
+                    r.begin(name, None)?;
+                    1
+                }
+                1 => {
+                    r.json_arguments()?;
+                    r.end();
+                    2
+                }
+                _ => {
+                    r.space();
+                    r.eat("</function>")?;
+                    DONE
+                }
+            })
+        })
     },
     write: |w| {
         let call = w.each(|tool| Ok(sequence([literal(&format!("{}>", tool.name)), w.json(tool)?, space(), w.text("</function>")])))?;
@@ -36,15 +49,20 @@ pub static RECIPIENTS: Format = Format {
     marks: &[">>>"],
     sections: true,
     read: |r, _, _| {
-        if r.eat("all\n")? {
-            return Ok(());
-        }
-        let name = r.name()?.to_owned();
-        r.expect("\n")?;
-        r.begin(&name, None)?;
-        r.json_arguments()?;
-        r.end();
-        Ok(())
+        r.steps(&mut |r, step| {
+            if step == 1 {
+                r.json_arguments()?;
+                r.end();
+                return Ok(DONE);
+            }
+            if r.eat("all\n")? {
+                return Ok(DONE);
+            }
+            let name = r.name()?;
+            r.expect("\n")?;
+            r.begin(name, None)?;
+            Ok(1)
+        })
     },
     write: |w| {
         let call = w.each(|tool| Ok(sequence([literal(&format!("{}\n", tool.name)), w.json(tool)?])))?;

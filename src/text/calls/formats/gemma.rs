@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::grammar::writer::{literal, sequence, space};
 use super::super::grammar::{Notation, Plain, Writer};
-use super::super::python;
-use super::super::reader::{Read, Reader, Stop};
+use super::super::reader::{DONE, Read, Reader, Stop};
+use super::super::value::Spelling;
 use super::Format;
 use crate::error::Result;
 
@@ -17,18 +17,30 @@ pub static FORMAT: Format = Format {
     opens: &["<|tool_call>", "<start_function_call>"],
     marks: &["<|tool_call>", "<start_function_call>", CLOSES[0], CLOSES[1], QUOTES[0], QUOTES[1]],
     read: |r, which, _| {
-        r.space();
-        r.expect("call:")?;
-        let name = r.name()?.to_owned();
-        r.space();
-        if r.peek()? != '{' {
-            return Err(Stop::No);
-        }
-        r.begin(&name, None)?;
-        r.write(object)?;
-        r.end();
-        r.space();
-        r.eat(CLOSES[which]).map(drop)
+        r.steps(&mut |r, step| {
+            r.space();
+            Ok(match step {
+                0 => {
+                    r.expect("call:")?;
+                    let name = r.name()?;
+                    r.space();
+                    if r.peek()? != '{' {
+                        return Err(Stop::No);
+                    }
+                    r.begin(name, None)?;
+                    1
+                }
+                1 => {
+                    r.write(|r, out| r.value(&VALUES, None, out))?;
+                    r.end();
+                    2
+                }
+                _ => {
+                    r.eat(CLOSES[which])?;
+                    DONE
+                }
+            })
+        })
     },
     written: |shown| if shown("<start_function_call>") && !shown("<|tool_call>") { &[1] } else { &[0] },
     write,
@@ -65,49 +77,26 @@ fn key(w: &Writer<'_>, name: &str) -> Value {
     w.text(&format!("{quote}{name}{quote}"))
 }
 
-fn object(r: &mut Reader, out: &mut String) -> Read {
-    r.next()?;
-    out.push('{');
-    let mut first = true;
-    loop {
-        r.space();
-        if r.peek()? == '}' {
-            r.next()?;
-            out.push('}');
-            return Ok(());
-        }
-        if !std::mem::take(&mut first) {
-            out.push_str(", ");
-        }
-        match r.eat_any(&QUOTES)? {
-            Some(quote) => r.quoted(out, Some(QUOTES[quote]), |r| r.next().map(Some))?,
-            // As JSON has it.
-            None if r.peek()? == '"' => r.json(out)?,
-            None => {
-                let key = r.until(":")?.trim().trim_matches('"').to_owned();
-                r.at -= 1;
-                out.push_str(&serde_json::Value::from(key).to_string());
-            }
-        }
-        r.expect(":")?;
-        out.push_str(": ");
-        value(r, out)?;
-        r.space();
-        if r.peek()? != '}' {
-            r.expect(",")?;
-        }
+/// Values as they are read.
+static VALUES: Spelling = Spelling { json: false, tuples: false, quotes: "\"<", string, key: key_of };
+
+fn string(r: &mut Reader, out: &mut String) -> Read {
+    if r.peek()? == '"' {
+        // As JSON has it.
+        return r.json_string(false, out);
     }
+    r.quoted(&QUOTES, |r| r.next().map(Some), out)
 }
 
-fn value(r: &mut Reader, out: &mut String) -> Read {
-    r.space();
-    if let Some(quote) = r.eat_any(&QUOTES)? {
-        return r.quoted(out, Some(QUOTES[quote]), |r| r.next().map(Some));
+fn key_of(r: &mut Reader, out: &mut String) -> Read {
+    let start = r.at;
+    let quoted = r.eat_any(&QUOTES)?.is_some() || r.peek()? == '"';
+    r.at = start;
+    if quoted {
+        return string(r, out);
     }
-    match r.peek()? {
-        '{' => object(r, out),
-        '[' => python::items(r, out, ']', value),
-        '"' => r.json(out),
-        _ => python::word(r, out),
-    }
+    let key = r.until(":")?.trim().trim_matches('"').to_owned();
+    r.at -= 1;
+    out.push_str(&Value::from(key).to_string());
+    Ok(())
 }

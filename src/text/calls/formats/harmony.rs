@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::Section;
 use super::super::grammar::Writer;
 use super::super::grammar::writer::{ANY, literal, optional, repeat, sequence, union};
-use super::super::reader::{Read, Reader};
+use super::super::reader::{DONE, Read, Reader};
 use super::Format;
 use super::thoughts::HARMONY;
 use crate::error::Result;
@@ -57,6 +57,19 @@ fn read(r: &mut Reader, which: usize, section: &mut Section) -> Read {
     if which >= 3 {
         return Ok(());
     }
+    r.steps(&mut |r, step| {
+        if step == 0 && header(r, which, section)? {
+            return Ok(1);
+        } else if step == 1 {
+            r.json_arguments()?;
+            r.end();
+        }
+        Ok(DONE)
+    })
+}
+
+/// A message's header; true where a call follows.
+fn header(r: &mut Reader, which: usize, section: &mut Section) -> Read<bool> {
     let mut header = r.until(MESSAGE)?.to_owned();
     match which {
         1 => header.insert_str(0, "<|channel|>"),
@@ -73,14 +86,13 @@ fn read(r: &mut Reader, which: usize, section: &mut Section) -> Read {
             // Built-in tools, which nobody has offered.
             if !r.is_tool(name) {
                 *section = Section::Dropped(&HARMONY);
-                return Ok(());
+                return Ok(false);
             }
             r.begin(name, None)?;
-            r.json_arguments()?;
-            r.end();
+            return Ok(true);
         }
         None if channel.starts_with("analysis") => *section = Section::Thought(&HARMONY),
         None => (),
     }
-    Ok(())
+    Ok(false)
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::grammar::writer::{literal, optional, sequence, space};
-use super::super::reader::{Read, Reader, Stop};
+use super::super::reader::{DONE, Read, Reader};
 use super::super::tags;
 use super::Format;
 
@@ -40,15 +40,25 @@ pub static FORMAT: Format = Format {
 };
 
 fn call(r: &mut Reader) -> Read {
-    let id = r.until(ARGUMENTS)?.trim();
-    let name = id.strip_prefix("functions.").unwrap_or(id);
-    let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
-    if !r.is_tool(name) {
-        return Err(Stop::No);
-    }
-    r.begin(name, Some(id.to_owned()))?;
-    r.json_arguments()?;
-    r.end();
-    r.space();
-    r.eat(ONE_END).map(drop)
+    r.steps(&mut |r, step| {
+        Ok(match step {
+            0 => {
+                let id = r.until(ARGUMENTS)?.trim();
+                let name = id.strip_prefix("functions.").unwrap_or(id);
+                let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+                r.begin(name, Some(id.to_owned()))?;
+                1
+            }
+            1 => {
+                r.json_arguments()?;
+                r.end();
+                2
+            }
+            _ => {
+                r.space();
+                r.eat(ONE_END)?;
+                DONE
+            }
+        })
+    })
 }

@@ -7,7 +7,7 @@ use super::super::grammar::writer::{literal, sequence, space};
 use super::super::grammar::{Writer, python as write_python};
 use super::super::object;
 use super::super::python;
-use super::super::reader::{Read, Reader, Stop};
+use super::super::reader::{DONE, Read, Reader, Stop};
 use super::Format;
 use crate::error::Result;
 
@@ -53,15 +53,21 @@ pub static FORMAT: Format = Format {
         "<|tools_suffix|>",
     ],
     read: |r, which, _| {
-        match MARKS[which].0 {
-            "<|tools_prefix|>" => named(r)?,
-            _ => object::objects(r, false)?,
-        }
-        r.space();
-        if !MARKS[which].1.is_empty() {
-            r.eat(MARKS[which].1)?;
-        }
-        Ok(())
+        let (open, close) = MARKS[which];
+        r.steps(&mut |r, step| {
+            match step {
+                0 if open == "<|tools_prefix|>" => named(r)?,
+                0 => object::objects(r, false)?,
+                _ => {
+                    r.space();
+                    if !close.is_empty() {
+                        r.eat(close)?;
+                    }
+                    return Ok(DONE);
+                }
+            }
+            Ok(1)
+        })
     },
     written: |shown| {
         static ALL: [usize; MARKS.len()] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -92,29 +98,29 @@ fn write(w: &Writer<'_>) -> Result<Value> {
 
 /// `[{"name": {…}}]`: the name is the key.
 fn named(r: &mut Reader) -> Read {
-    r.space();
-    r.expect("[")?;
-    loop {
+    r.steps(&mut |r, step| {
         r.space();
-        r.expect("{")?;
-        r.space();
-        r.expect("\"")?;
-        let name = r.name()?.to_owned();
-        r.expect("\"")?;
-        r.space();
-        r.expect(":")?;
-        r.begin(&name, None)?;
-        r.json_arguments()?;
-        r.space();
-        r.expect("}")?;
-        r.end();
-        r.space();
-        match r.next()? {
-            ',' => (),
-            ']' => return Ok(()),
-            _ => return Err(Stop::No),
+        match step {
+            0 => r.expect("[")?,
+            1 => {
+                r.expect("{")?;
+                r.space();
+                r.expect("\"")?;
+                let name = r.name()?;
+                r.expect("\"")?;
+                r.space();
+                r.expect(":")?;
+                r.begin(name, None)?;
+            }
+            2 => r.json_arguments()?,
+            3 => {
+                r.expect("}")?;
+                r.end();
+            }
+            _ => return object::list_goes_on(r, 1),
         }
-    }
+        Ok(step + 1)
+    })
 }
 
 pub static PYTHON: Format = Format {
@@ -122,14 +128,23 @@ pub static PYTHON: Format = Format {
     opens: &["<|tool_call_start|>"],
     marks: &["<|tool_call_start|>", "<|tool_call_end|>"],
     read: |r, _, _| {
-        r.space();
-        match r.rest().strip_prefix('[').map(|rest| rest.trim_start().chars().next()) {
-            Some(None) => return Err(Stop::More),
-            Some(Some('{')) => object::objects(r, false)?,
-            _ => python::list(r)?,
-        }
-        r.space();
-        r.eat("<|tool_call_end|>").map(drop)
+        r.steps(&mut |r, step| {
+            r.space();
+            match step {
+                0 => match r.rest().strip_prefix('[').map(|rest| rest.trim_start().chars().next()) {
+                    Some(None) => return Err(Stop::More),
+                    Some(Some('{')) => return Ok(1),
+                    _ => return Ok(2),
+                },
+                1 => object::objects(r, false)?,
+                2 => python::list(r)?,
+                _ => {
+                    r.eat("<|tool_call_end|>")?;
+                    return Ok(DONE);
+                }
+            }
+            Ok(3)
+        })
     },
     write: |w| {
         let calls = w.several(w.each(|tool| write_python::call(w, tool))?, ", ");

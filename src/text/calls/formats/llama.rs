@@ -1,6 +1,6 @@
 //! Llama 3 after `<|python_tag|>`: JSON, `name.call(a=1)`, or a program for the interpreter that was offered.
 
-use super::super::reader::{Read, Reader, Stop};
+use super::super::reader::{DONE, Read, Reader, Stop};
 use super::super::{object, python};
 use super::Format;
 
@@ -11,32 +11,42 @@ pub static PYTHON_TAG: Format = Format {
     opens: &["<|python_tag|>"],
     marks: &["<|python_tag|>"],
     read: |r, _, _| {
-        r.space();
-        if matches!(r.peek()?, '{' | '[') {
-            object::objects(r, false)?;
-            // Several, as in a program.
-            loop {
-                r.space();
-                if !r.eat(";")? {
-                    return Ok(());
+        r.steps(&mut |r, step| {
+            let start = r.at;
+            match step {
+                0 => {
+                    r.space();
+                    return Ok(if matches!(r.peek()?, '{' | '[') { 1 } else { 4 });
                 }
-                r.space();
-                object::object(r, false)?;
+                1 => object::objects(r, false)?,
+                // Several, as in a program.
+                2 => {
+                    r.space();
+                    return Ok(if r.eat(";")? { 3 } else { DONE });
+                }
+                3 => {
+                    r.space();
+                    object::object(r, false)?;
+                }
+                4 => match call(r) {
+                    Err(Stop::No) if r.memo.calls.is_empty() => {
+                        let tool = INTERPRETERS.iter().find(|name| r.is_tool(name)).ok_or(Stop::No)?;
+                        r.at = start;
+                        r.begin(tool, None)?;
+                        r.argument("code");
+                        r.arguments().push('"');
+                        return Ok(5);
+                    }
+                    other => return other.map(|()| DONE),
+                },
+                _ => {
+                    r.write(|r, out| r.characters(None, |r| r.next().map(Some), out))?;
+                    r.close();
+                    return Ok(DONE);
+                }
             }
-        }
-        let start = r.at;
-        match call(r) {
-            Err(Stop::No) if r.calls.is_empty() => (),
-            other => return other,
-        }
-        r.at = start;
-        let tool = INTERPRETERS.iter().find(|name| r.is_tool(name)).ok_or(Stop::No)?;
-        r.begin(tool, None)?;
-        r.argument("code");
-        r.write(|r, out| r.quoted(out, None, |r| r.next().map(Some)))?;
-        r.close_arguments();
-        r.end();
-        Ok(())
+            Ok(2)
+        })
     },
     // Calls of tools that are not built in have no mark.
     written: |_| &[],
@@ -45,8 +55,14 @@ pub static PYTHON_TAG: Format = Format {
 
 /// `name.call(a=1)`, also without `.call`.
 fn call(r: &mut Reader) -> Read {
-    let name = r.until_any(|c| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')))?;
-    r.expect("(")?;
-    r.begin(name.strip_suffix(".call").unwrap_or(name), None)?;
-    python::arguments(r)
+    r.steps(&mut |r, step| {
+        if step == 0 {
+            let name = r.until_any(|c| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')))?;
+            r.expect("(")?;
+            r.begin(name.strip_suffix(".call").unwrap_or(name), None)?;
+            return Ok(1);
+        }
+        python::arguments(r)?;
+        Ok(DONE)
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::super::grammar::Tags;
 use super::super::grammar::writer::{literal, sequence, space};
+use super::super::reader::DONE;
 use super::Format;
 
 pub static FORMAT: Format = Format {
@@ -9,26 +10,34 @@ pub static FORMAT: Format = Format {
     opens: &["<function name=\""],
     marks: &["<function name=", "</function>", "<param name=", "</param>"],
     read: |r, _, _| {
-        let name = r.name()?.to_owned();
-        r.expect("\">")?;
-        r.begin(&name, None)?;
-        loop {
-            r.space();
-            if r.eat("</function>")? {
-                break;
+        r.steps(&mut |r, step| {
+            match step {
+                0 => {
+                    let name = r.name()?;
+                    r.expect("\">")?;
+                    r.begin(name, None)?;
+                }
+                1 => {
+                    r.space();
+                    if r.eat("</function>")? {
+                        r.close();
+                        return Ok(DONE);
+                    }
+                    r.expect("<param name=\"")?;
+                    let key = r.until("\">")?;
+                    let quoted = r.eat("<![CDATA[")?;
+                    r.memo.key = key.to_owned();
+                    return Ok(if quoted { 2 } else { 4 });
+                }
+                2 => {
+                    r.plain("]]>", None)?;
+                    return Ok(3);
+                }
+                3 => r.expect("</param>")?,
+                _ => r.plain("</param>", None)?,
             }
-            r.expect("<param name=\"")?;
-            let key = r.until("\">")?.to_owned();
-            if r.eat("<![CDATA[")? {
-                r.plain(&key, "]]>", None)?;
-                r.expect("</param>")?;
-            } else {
-                r.plain(&key, "</param>", None)?;
-            }
-        }
-        r.close_arguments();
-        r.end();
-        Ok(())
+            Ok(1)
+        })
     },
     write: |w| {
         const TAGS: Tags = Tags { open: ("<param name=\"", "\">"), value: "", close: "</param>", says: false, quote: Some(("<![CDATA[", "]]>")) };

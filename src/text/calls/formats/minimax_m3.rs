@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::super::grammar::schema::{asserted, described, is_free, kinds, resolve, step};
 use super::super::grammar::writer::{literal, repeat, sequence, space, union};
 use super::super::grammar::{Fields, Plain, Writer, refuse};
-use super::super::reader::{Read, Reader, Stop, Tool};
-use super::super::tags;
+use super::super::reader::{DONE, Read, Reader, Stop, Tool, looked};
+use super::super::tags::{self, Level};
 use super::Format;
 use crate::error::Result;
 
@@ -100,65 +100,82 @@ fn alternatives<'s>(schema: &'s Value, root: &'s Value, pointer: &str) -> Vec<(&
 }
 
 fn invoke(r: &mut Reader) -> Read {
-    r.expect("]<]minimax[>[<invoke name=\"")?;
-    let name = r.name()?.to_owned();
-    r.expect("\">")?;
-    r.begin(&name, None)?;
-    loop {
-        r.space();
-        r.expect(MARK)?;
-        if r.eat("</invoke>")? {
-            break;
+    r.steps(&mut |r, step| match step {
+        0 => {
+            r.expect("]<]minimax[>[<invoke name=\"")?;
+            let name = r.name()?;
+            r.expect("\">")?;
+            r.begin(name, None)?;
+            Ok(1)
         }
-        let key = opening(r)?;
-        let schema = r.schema(&key).cloned();
-        let value = value(r, &key, schema.as_ref(), MOST_LEVELS)?;
-        r.argument(&key);
-        let written = value.to_string();
-        r.arguments().push_str(&written);
-    }
-    r.close_arguments();
-    r.end();
-    Ok(())
+        1 => {
+            r.space();
+            r.expect(MARK)?;
+            if r.eat("</invoke>")? {
+                r.close();
+                return Ok(DONE);
+            }
+            r.expect("<")?;
+            let name = r.until(">")?;
+            if name.is_empty() || name.starts_with('/') {
+                return Err(Stop::No);
+            }
+            opened(r, name, r.schema(name).cloned())
+        }
+        2 => {
+            let name = r.until(">")?;
+            let schema = r.memo.levels.last().and_then(|level| within(level.schema.as_ref()?, name));
+            opened(r, name, schema)
+        }
+        // In a tag, before those within; and behind one of them.
+        _ => {
+            let text = if step == 3 {
+                r.until(MARK)?
+            } else {
+                r.space();
+                r.expect(MARK)?;
+                ""
+            };
+            r.expect("<")?;
+            let level = r.memo.levels.last().ok_or(Stop::No)?;
+            let close = format!("/{}>", level.name);
+            if !r.eat(&close)? {
+                return Ok(2);
+            }
+            let level = r.memo.levels.pop().ok_or(Stop::No)?;
+            let value = match step {
+                3 => plain(r, text, level.schema.as_ref()),
+                _ if level.fields.is_empty() => level.items.into(),
+                _ => level.fields.into(),
+            };
+            match r.memo.levels.last_mut() {
+                None => {
+                    r.argument(&level.name);
+                    let written = value.to_string();
+                    r.arguments().push_str(&written);
+                    return Ok(1);
+                }
+                Some(around) if level.name == "item" => around.items.push(value),
+                Some(around) => drop(around.fields.insert(level.name, value)),
+            }
+            Ok(4)
+        }
+    })
 }
 
-fn opening(r: &mut Reader) -> Read<String> {
-    r.expect("<")?;
-    let name = r.until(">")?.to_owned();
-    if name.is_empty() || name.starts_with('/') { Err(Stop::No) } else { Ok(name) }
-}
-
-/// What stands up to the closing tag, which is taken.
-fn value(r: &mut Reader, name: &str, schema: Option<&Value>, levels: usize) -> Read<Value> {
-    let Some(levels) = levels.checked_sub(1) else { return Err(Stop::No) };
-    let text = r.until(MARK)?;
-    let close = format!("/{name}>");
-    r.expect("<")?;
-    if r.eat(&close)? {
-        return Ok(plain(r, text, schema));
+/// A tag has been opened: the step within it.
+fn opened(r: &mut Reader, name: &str, schema: Option<Value>) -> Read<u8> {
+    if r.memo.levels.len() == MOST_LEVELS {
+        return Err(Stop::No);
     }
-    let (mut fields, mut items) = (Map::new(), Vec::new());
-    loop {
-        let key = r.until(">")?.to_owned();
-        let of = schema.and_then(|schema| within(schema, &key));
-        let inner = value(r, &key, of.as_ref(), levels)?;
-        if key == "item" {
-            items.push(inner);
-        } else {
-            fields.insert(key, inner);
-        }
-        r.space();
-        r.expect(MARK)?;
-        r.expect("<")?;
-        if r.eat(&close)? {
-            return Ok(if fields.is_empty() { Value::from(items) } else { Value::from(fields) });
-        }
-    }
+    r.memo.levels.push(Level { name: name.to_owned(), schema, fields: Map::new(), items: Vec::new() });
+    Ok(3)
 }
 
 /// A value without tags: text where the schema says so, else JSON where it is such.
 fn plain(r: &Reader, text: &str, schema: Option<&Value>) -> Value {
     let kinds = r.kinds(schema);
+    looked(text.len());
     let json = serde_json::from_str(text.trim()).ok();
     json.filter(|json: &Value| !kinds.string || kinds.null && json.is_null()).unwrap_or_else(|| Value::from(text))
 }

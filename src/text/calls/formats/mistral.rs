@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::grammar::writer::{literal, optional, sequence, space};
 use super::super::object;
+use super::super::reader::DONE;
 use super::Format;
 
 pub static FORMAT: Format = Format {
@@ -11,21 +12,31 @@ pub static FORMAT: Format = Format {
     opens: &["[TOOL_CALLS]"],
     marks: &["[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"],
     read: |r, _, _| {
-        r.space();
-        if matches!(r.peek()?, '[' | '{') {
-            // The template wants the id back that the model gives last.
-            return object::objects(r, true);
-        }
-        let name = r.name()?.to_owned();
-        let id = match r.eat("[CALL_ID]")? {
-            true => Some(r.until_any(|c| c == '[')?.to_owned()),
-            false => None,
-        };
-        r.expect("[ARGS]")?;
-        r.begin(&name, id)?;
-        r.json_arguments()?;
-        r.end();
-        Ok(())
+        r.steps(&mut |r, step| {
+            match step {
+                0 => {
+                    r.space();
+                    if matches!(r.peek()?, '[' | '{') {
+                        return Ok(1);
+                    }
+                    let name = r.name()?;
+                    let id = match r.eat("[CALL_ID]")? {
+                        true => Some(r.until_any(|c| c == '[')?.to_owned()),
+                        false => None,
+                    };
+                    r.expect("[ARGS]")?;
+                    r.begin(name, id)?;
+                    return Ok(2);
+                }
+                // The template wants the id back that the model gives last.
+                1 => object::objects(r, true)?,
+                _ => {
+                    r.json_arguments()?;
+                    r.end();
+                }
+            }
+            Ok(DONE)
+        })
     },
     write: |w| {
         let id = || json!({ "regex": "[a-zA-Z0-9]{9}" });

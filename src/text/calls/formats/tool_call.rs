@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::grammar::writer::{literal, optional, sequence, space};
 use super::super::grammar::{Tags, Writer};
-use super::super::reader::{Read, Reader};
+use super::super::reader::{DONE, Read, Reader};
 use super::super::{object, tags};
 use super::Format;
 use crate::error::Result;
@@ -19,21 +19,48 @@ pub static FORMAT: Format = Format {
     // Qwen 3.5.
     ends_thoughts: Some("<function="),
     read: |r, which, _| {
-        // The tag around may be forgotten.
-        if which == 1 {
-            tags::function(r)?;
-            r.space();
-            return r.eat(CLOSE).map(drop);
-        }
-        r.space();
-        match r.peek()? {
-            '{' | '[' => objects(r),
-            '<' => tags::all(r, CLOSE, |r| {
-                r.expect("<function=")?;
-                tags::function(r)
-            }),
-            _ => glm(r),
-        }
+        r.steps(&mut |r, step| {
+            Ok(match step {
+                // The tag around may be forgotten.
+                0 if which == 1 => {
+                    tags::function(r)?;
+                    5
+                }
+                0 => {
+                    r.space();
+                    match r.peek()? {
+                        '{' | '[' => 1,
+                        '<' => 3,
+                        _ => 4,
+                    }
+                }
+                1 => {
+                    object::objects(r, false)?;
+                    2
+                }
+                // Calls up to the closing tag.
+                2 => {
+                    r.space();
+                    if r.eat(CLOSE)? { DONE } else { 1 }
+                }
+                3 => {
+                    tags::all(r, CLOSE, |r| {
+                        r.expect("<function=")?;
+                        tags::function(r)
+                    })?;
+                    DONE
+                }
+                4 => {
+                    glm(r)?;
+                    DONE
+                }
+                _ => {
+                    r.space();
+                    r.eat(CLOSE)?;
+                    DONE
+                }
+            })
+        })
     },
     written: |shown| match () {
         // Apriel, and MiniMax M3, which has a mark before each tag.
@@ -63,32 +90,28 @@ fn write(w: &Writer<'_>) -> Result<Value> {
     Ok(w.calls([sequence([space(), calls, space(), w.text(CLOSE)])], !listed))
 }
 
-/// Calls up to the closing tag.
-fn objects(r: &mut Reader) -> Read {
-    loop {
-        object::objects(r, false)?;
-        r.space();
-        if r.eat(CLOSE)? {
-            return Ok(());
-        }
-    }
-}
-
 fn glm(r: &mut Reader) -> Read {
-    let name = r.name()?.to_owned();
-    r.begin(&name, None)?;
-    loop {
-        r.space();
-        if r.eat(CLOSE)? {
-            break;
+    r.steps(&mut |r, step| {
+        match step {
+            0 => {
+                let name = r.name()?;
+                r.begin(name, None)?;
+            }
+            1 => {
+                r.space();
+                if r.eat(CLOSE)? {
+                    r.close();
+                    return Ok(DONE);
+                }
+                r.expect("<arg_key>")?;
+                let key = r.until("</arg_key>")?.trim();
+                r.space();
+                r.expect("<arg_value>")?;
+                r.memo.key = key.to_owned();
+                return Ok(2);
+            }
+            _ => r.plain("</arg_value>", None)?,
         }
-        r.expect("<arg_key>")?;
-        let key = r.until("</arg_key>")?.trim().to_owned();
-        r.space();
-        r.expect("<arg_value>")?;
-        r.plain(&key, "</arg_value>", None)?;
-    }
-    r.close_arguments();
-    r.end();
-    Ok(())
+        Ok(1)
+    })
 }
