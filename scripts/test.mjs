@@ -185,8 +185,10 @@ main(async () => {
       // Of a machine that has not run it yet more is to be compiled than programs: it is not judged.
       taken[name] = { seconds: meter.seconds(name), judged: before && JUDGED };
     }
+    const processor = Math.max(childSeconds() - cpu, meter.seconds(name));
+    const units = METERED.includes(name) ? `, ${(meter.seconds(name) / unit).toFixed(0)} units without compilers` : '';
     lines.push(
-      `${name.padEnd(9)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round(seconds)} s, ${Math.round(Math.max(childSeconds() - cpu, meter.seconds(name)))} s of processor)`,
+      `${name.padEnd(9)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round(seconds)} s, ${Math.round(processor)} s of processor${units})`,
     );
   }
   meter.stop();
