@@ -5,6 +5,7 @@
 import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { alone } from './lib/cargo.mjs';
 import { hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
 import { nameBySimilarity } from './lib/similar.mjs';
 import { setupBuild, WASM } from './setup.mjs';
@@ -66,14 +67,11 @@ const CPU = [
 async function cpu(name, features, out, env) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   const selected = ['--package', 'millrace-cpu', '--lib', '--target', WASM, '--profile', 'cpu'];
-  await run(
-    cargo,
-    ['rustc', '--quiet', '--locked', ...selected, ...shortPaths(), '--', '-C', `target-feature=${features}`],
-    {
-      env,
-    },
-  );
-  copyFileSync(join(targetDir, WASM, 'cpu', 'millrace_cpu.wasm'), join(out, `${name}.wasm`));
+  const args = ['rustc', '--quiet', '--locked', ...selected, ...shortPaths(), '--', '-C', `target-feature=${features}`];
+  await alone(async () => {
+    await run(cargo, args, { env });
+    copyFileSync(join(targetDir, WASM, 'cpu', 'millrace_cpu.wasm'), join(out, `${name}.wasm`));
+  }, 'cpu');
 }
 
 /** Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic. */
@@ -87,15 +85,16 @@ async function wasm(name, selected, profile, out, env, bind) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   // Inlined is only what is small or called once: the download's size matters more than calls do, except where the code says #[inline].
   const smaller = ['--', '-C', 'llvm-args=-inline-threshold=0 -inlinehint-threshold=60'];
-  await run(
-    cargo,
-    [
-      ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile, ...selected],
-      ...(profile === 'web' ? [...shortPaths(), ...smaller] : []),
-    ],
-    { env },
-  );
-  const module = join(targetDir, WASM, profile, `${name}.wasm`);
+  const args = [
+    ...['rustc', '--quiet', '--locked', '--lib', '--target', WASM, '--profile', profile, ...selected],
+    ...(profile === 'web' ? [...shortPaths(), ...smaller] : []),
+  ];
+  const module = join(root, '.cache', 'modules', profile, `${name}.wasm`);
+  mkdirSync(dirname(module), { recursive: true });
+  await alone(async () => {
+    await run(cargo, args, { env });
+    copyFileSync(join(targetDir, WASM, profile, `${name}.wasm`), module);
+  }, profile);
   const tool = await bind;
   const hash = hashOf([
     module,

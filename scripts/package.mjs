@@ -42,8 +42,8 @@ export function served(name) {
   return join(copyOf(name), EXAMPLES[name] ?? '.');
 }
 
-/** Packs the package, and brings the consumer's folder and all examples up to date. */
-export async function prepare() {
+/** Packs the package, and brings the consumer's folder and, unless it is told not to, all examples up to date. */
+export async function prepare(examples = true) {
   const name = chosenBuild('release');
   const pkg = process.env.MILLRACE_SKIP_BUILD === '1' ? BUILDS[name].out : await build(name);
   mkdirSync(work, { recursive: true });
@@ -51,7 +51,7 @@ export async function prepare() {
   const tarball = join(work, output.trim().split('\n').at(-1));
   writeFileSync(join(mkdir(consumer), 'package.json'), '{ "private": true, "type": "module" }\n');
   await unpack(tarball, installed);
-  await Promise.all(Object.keys(EXAMPLES).map((example) => prepareExample(example, tarball)));
+  if (examples) await Promise.all(Object.keys(EXAMPLES).map((example) => prepareExample(example, tarball)));
 }
 
 async function prepareExample(name, tarball) {
@@ -94,4 +94,4 @@ function mkdir(folder) {
   return folder;
 }
 
-if (isMain(import.meta.url)) main(prepare);
+if (isMain(import.meta.url)) main(() => prepare());

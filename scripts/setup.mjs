@@ -1,26 +1,13 @@
 // Installs what is missing and says what it does. Run it again at any time.
 //   npm run setup            everything that `npm test` needs
 //   node scripts/setup.mjs --build   only what a build needs: Rust's wasm target, the tool that binds, the npm packages
-import { existsSync, readFileSync, utimesSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findBrowser, findDriver, writeWebdriver } from './lib/browser.mjs';
 import { findFirefox } from './lib/firefox.mjs';
-import {
-  ask,
-  cache,
-  Failure,
-  filesUnder,
-  hashOf,
-  isMain,
-  main,
-  once,
-  root,
-  run,
-  say,
-  targetDir,
-  tools,
-} from './lib/env.mjs';
+import { locked as lockedFolder } from './lib/lock.mjs';
+import { ask, cache, Failure, filesUnder, hashOf, isMain, main, once, root, run, say, tools } from './lib/env.mjs';
 
 export const WASM = 'wasm32-unknown-unknown';
 const windows = process.platform === 'win32';
@@ -36,16 +23,7 @@ export async function setupBuild() {
   // Whoever awaits it hears of a failure; until then it is nobody's.
   bind.catch(() => {});
   const [env] = await Promise.all([wasmTarget(), packages]);
-  await ownTarget();
   return { env, bind };
-}
-
-/** Cargo takes what it built for another clone for its own where the sources here are older: then the crate is compiled again, what it needs is not. */
-async function ownTarget() {
-  await once(join(targetDir, '.clone'), root, async () => {
-    const now = new Date();
-    for (const crate of ['.', join('crates', 'core')]) utimesSync(join(root, crate, 'src', 'lib.rs'), now, now);
-  });
 }
 
 /** What the tests need beyond a build: a browser, its driver, a Vulkan driver. Returns the environment for native tests. */
@@ -108,8 +86,16 @@ function checkNode() {
 
 /** `npm ci`, unless node_modules already is what package-lock.json says. */
 async function npmPackages() {
-  const hash = hashOf([join(root, 'package-lock.json'), join(root, 'package.json')]);
-  await once(join(root, 'node_modules', '.millrace-lock'), hash, async () => {
+  const folder = join(root, 'node_modules');
+  // By content alone: a link to another clone's packages is as good where they are the same.
+  const hash = hashOf(
+    ['package-lock.json', 'package.json'].map((name) => `=${readFileSync(join(root, name), 'utf8')}`),
+  );
+  await once(join(folder, '.millrace-lock'), hash, async () => {
+    if (lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink())
+      throw new Failure(
+        `${folder} is a link to other packages than package-lock.json has, and npm would empty what it leads to: remove it`,
+      );
     say('installing the npm packages of package-lock.json');
     // No package of ours needs an install script, and none gets to run one.
     await run(windows ? 'npm.cmd' : 'npm', ['ci', '--ignore-scripts'], { quiet: true });
@@ -173,11 +159,14 @@ async function bindTool() {
   const folder = join(tools, `bind-${hash}`);
   const path = join(folder, 'bin', windows ? 'millrace-bind.exe' : 'millrace-bind');
   if (existsSync(path)) return path;
-  say('building what binds WebAssembly to JavaScript (once, 1 minute)');
-  await run('cargo', ['install', '--quiet', '--locked', '--debug', '--root', folder, '--path', source], {
-    env: { CARGO_TARGET_DIR: join(cache, 'target-bind') },
+  return installing(async () => {
+    if (existsSync(path)) return path;
+    say('building what binds WebAssembly to JavaScript (once, 1 minute)');
+    await run('cargo', ['install', '--quiet', '--locked', '--debug', '--root', folder, '--path', source], {
+      env: { CARGO_TARGET_DIR: join(cache, 'target-bind') },
+    });
+    return path;
   });
-  return path;
 }
 
 /** wasm-bindgen's command line tools, of which the tests' wasm runner needs the test runner, in the version that Cargo.lock pins. */
@@ -189,11 +178,20 @@ async function wasmBindgen() {
 /** A command line tool in one version, built by Cargo where it is missing. Returns its path. `optimised`: one that works for longer than it compiles. */
 export async function cargoTool(name, version, { binary = name, optimised = false, locked = true } = {}) {
   const path = join(tools, 'bin', windows ? `${binary}.exe` : binary);
-  if ((await ask(path, ['--version']))?.split(' ')[1] === version) return path;
-  say(`building ${name} ${version} into ${tools} (once, some minutes)`);
-  const how = [...(optimised ? [] : ['--debug']), ...(locked ? ['--locked'] : [])];
-  await run('cargo', ['install', '--quiet', '--root', tools, '--force', ...how, name, '--version', `=${version}`]);
-  return path;
+  const isThere = async () => (await ask(path, ['--version']))?.split(' ')[1] === version;
+  if (await isThere()) return path;
+  return installing(async () => {
+    if (await isThere()) return path;
+    say(`building ${name} ${version} into ${tools} (once, some minutes)`);
+    const how = [...(optimised ? [] : ['--debug']), ...(locked ? ['--locked'] : [])];
+    await run('cargo', ['install', '--quiet', '--root', tools, '--force', ...how, name, '--version', `=${version}`]);
+    return path;
+  });
+}
+
+/** Installs for all clones, which share the tools: one at a time. */
+function installing(work) {
+  return lockedFolder(join(tools, '.installing'), work, () => say('waiting for another clone that installs a tool'));
 }
 
 /** Linux: the software Vulkan driver that every machine can run, named to the loader. Elsewhere the system's own API is used. */

@@ -1,10 +1,15 @@
 // npm test: everything that CI runs. Each runner's own output is shown; the last line is `N passed, N failed`.
 //   npm test -- NAME…   only these runners, e.g. `npm test -- browser`; further arguments after `--` go to the runner
+//   npm test -- changed [COMMIT]   what a change since the commit, or since main was left, can touch
+//   npm test -- --write-budgets    tests/budgets.json anew, of the runners that run
 //   npm test -- --minutes N   begins nothing that is not expected to end within N minutes, and names what was left out
 //   npm run test:long   also what takes longer
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { build, tsc } from './build.mjs';
+import { budgets, Meter, overBudget, unitSeconds, writeBudgets } from './lib/budget.mjs';
+import { alone, buildTests, NATIVE } from './lib/cargo.mjs';
+import { ALL, changedPaths, touchedBy } from './lib/changed.mjs';
 import { Failure, main, root, run, say } from './lib/env.mjs';
 import { prepare } from './package.mjs';
 import { checkSize } from './lib/size.mjs';
@@ -14,10 +19,7 @@ import { cargoTool, setupFirefox, setupTest, setupWasmTests } from './setup.mjs'
 import { askLowLevel } from './wasm-pack.mjs';
 
 const reports = join(root, 'test-results');
-const WASM_TESTS =
-  'test --locked --no-fail-fast --lib --target wasm32-unknown-unknown --profile wasm-dev --features lab'.split(' ');
-/** The command line, and the layer that only tests have. */
-const FEATURES = 'cli,toy';
+const WASM_TESTS = '--locked --lib --target wasm32-unknown-unknown --profile wasm-dev --features lab'.split(' ');
 const biome = join(root, 'node_modules', '@biomejs', 'biome', 'bin', 'biome');
 
 /** The runners, in the order in which they run: what is quick to fail comes first. */
@@ -34,44 +36,24 @@ const RUNNERS = {
       await check(process.execPath, [join(root, 'scripts', 'options.mjs'), '--check']),
       await check(process.execPath, [join(root, 'scripts', 'docs.mjs'), '--check']),
     ),
-  clippy: () =>
-    check('cargo', [
-      'clippy',
-      '--quiet',
-      '--locked',
-      '--workspace',
-      '--all-targets',
-      '--features',
-      FEATURES,
-      '--',
-      '-D',
-      'warnings',
-    ]),
-  native: ({ native, long, more }) =>
-    cargoTests(
-      'cargo',
-      [
-        'test',
-        '--locked',
-        '--workspace',
-        '--no-fail-fast',
-        '--features',
-        FEATURES,
-        ...more,
-        ...(long ? ['--', '--include-ignored'] : []),
-      ],
-      native,
-    ),
+  clippy: () => alone(() => check('cargo', ['clippy', '--quiet', ...NATIVE, '--all-targets', '--', '-D', 'warnings'])),
+  native: (context) => native(context),
   wasm: async ({ ready, wasm, browser, more }) => {
     const driver = await setupWasmTests(browser);
-    await ready('wasm');
-    return cargoTests(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, ...more], {
-      ...wasm,
-      CHROMEDRIVER: driver,
-      CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER: 'wasm-bindgen-test-runner',
-      // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
-      WASM_BINDGEN_TEST_TIMEOUT: '600',
-    });
+    const built = await ready('wasm');
+    return ranTests(built, ({ path, cwd }) => [
+      'wasm-bindgen-test-runner',
+      [path, ...more],
+      {
+        cwd,
+        env: {
+          ...wasm,
+          CHROMEDRIVER: driver,
+          // SwiftShader compiles a shader in the time in which a GPU compiles a hundred.
+          WASM_BINDGEN_TEST_TIMEOUT: '600',
+        },
+      },
+    ]);
   },
   browser: async (context) => {
     await context.ready('dev');
@@ -106,16 +88,28 @@ const LONG = ['wasm', 'deny', 'wasm-pack', 'oracle'];
 /** What runs only where it is named: a browser that only a Mac has. */
 const NAMED = ['safari'];
 
+/** Runners whose processor time has a budget, and whether it is judged here: software GPUs compute otherwise on other processors. */
+const METERED = ['native', 'browser', 'firefox', 'package'];
+const JUDGED = process.platform === 'linux' && process.arch === 'x64';
+
+/** Options of Cargo that have a value behind them. */
+const VALUED =
+  /^(--(test|bin|example|bench|package|exclude|features|profile|target|jobs|config|color|target-dir|manifest-path)|-[pFjZ])$/;
+
 /** What runners need built, in the order in which it is: in the background, while the runners before them test. */
 const BUILDS = {
   dev: { for: ['browser'], make: () => build('dev') },
   wasm: {
     for: ['wasm'],
     make: ({ wasm }) =>
-      run(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, '--no-run', '--quiet'], { env: wasm }),
+      alone(
+        () =>
+          buildTests(wasm.RUSTC ? '/usr/bin/cargo' : 'cargo', [...WASM_TESTS, '--quiet'], { env: wasm, into: 'wasm' }),
+        'wasm-dev',
+      ),
   },
   release: { for: ['firefox', 'safari', 'size'], make: () => build('release') },
-  examples: { for: ['package'], make: () => prepare() },
+  examples: { for: ['package'], make: ({ only }) => prepare(needsExamples(only.package)) },
 };
 
 /** Begins to build what these runners need, one after the other. Returns what waits for one of them. */
@@ -144,6 +138,10 @@ main(async () => {
   const long = take(args, '--long');
   const minutes = take(args, '--minutes', 1);
   if (minutes !== false && !(Number(minutes) > 0)) throw new Failure(`--minutes takes a number, not "${minutes}"`);
+  const writes = take(args, '--write-budgets');
+  const change = args[0] === 'changed' ? await changedPaths(args[1]) : null;
+  if (change && args.length > 2) throw new Failure('npm test -- changed [COMMIT] takes no further words');
+  if (change) args.length = 0;
   const unknown = args.find((name) => !(name in RUNNERS));
   if (unknown) throw new Failure(`there is no runner "${unknown}"; there are ${Object.keys(RUNNERS).join(', ')}`);
 
@@ -152,14 +150,18 @@ main(async () => {
   const began = Date.now();
   const times = new Times();
   const left = () => (minutes === false ? Infinity : Number(minutes) * 60 - (Date.now() - began) / 1000 - RESERVE);
-  const runners =
-    args.length > 0
-      ? args
-      : Object.keys(RUNNERS).filter((name) => !NAMED.includes(name) && (long || !LONG.includes(name)));
-  const context = { ...(await setupTest()), long, more, times, left };
+  const usual = Object.keys(RUNNERS).filter((name) => !NAMED.includes(name) && (long || !LONG.includes(name)));
+  const { runners, only } = change ? chosen(change, usual) : { runners: args.length > 0 ? args : usual, only: {} };
+  if (runners.length === 0) return say('no test is about what has changed: nothing was run');
+  const meter = new Meter();
+  const unit = METERED.some((name) => runners.includes(name)) ? unitSeconds() : 1;
+  if (unit !== 1) say(`a unit of processor time is ${unit.toFixed(2)} s here`);
+  meter.start();
+  const context = { ...(await setupTest()), long, more, times, left, only, meter };
   context.ready = buildFor(runners, context);
   const total = { passed: 0, failed: 0 };
-  const [lines, slowest, flaky, leftOut] = [[], [], [], []];
+  const [lines, slowest, flaky, leftOut, over] = [[], [], [], [], []];
+  const taken = {};
   for (const name of runners) {
     if (times.seconds(name) > left() && !CHOOSES_FILES.includes(name)) {
       leftOut.push({ name, tests: times.tests(name) });
@@ -167,7 +169,9 @@ main(async () => {
     }
     say(`running ${name}`);
     const [started, cpu] = [Date.now(), childSeconds()];
+    const before = times.knows(name);
     const result = await RUNNERS[name](context);
+    meter.look();
     const { passed, failed, skipped = 0 } = result;
     total.passed += passed;
     total.failed += failed;
@@ -175,11 +179,22 @@ main(async () => {
     flaky.push(...(result.flaky ?? []));
     leftOut.push(...(result.leftOut ?? []));
     const seconds = (Date.now() - started) / 1000;
-    if (more.length === 0 && !long && failed === 0 && !result.leftOut?.length) times.note(name, seconds, passed);
+    const whole = more.length === 0 && !long && failed === 0 && !result.leftOut?.length && (only[name] ?? ALL) === ALL;
+    if (whole) times.note(name, seconds, passed);
+    if (whole && METERED.includes(name) && meter.seconds(name) > 0) {
+      // Of a machine that has not run it yet more is to be compiled than programs: it is not judged.
+      taken[name] = { seconds: meter.seconds(name), judged: before && JUDGED };
+    }
+    const processor = Math.max(childSeconds() - cpu, meter.seconds(name));
+    const units = METERED.includes(name) ? `, ${(meter.seconds(name) / unit).toFixed(0)} units without compilers` : '';
     lines.push(
-      `${name.padEnd(9)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round(seconds)} s, ${Math.round(childSeconds() - cpu)} s of processor)`,
+      `${name.padEnd(9)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} left to test:long` : ''} (${Math.round(seconds)} s, ${Math.round(processor)} s of processor${units})`,
     );
   }
+  meter.stop();
+  if (writes)
+    writeBudgets(Object.fromEntries(Object.entries(taken).map(([name, { seconds }]) => [name, seconds / unit])));
+  else over.push(...judge(taken, unit));
   const out = (text) => process.stdout.write(`${text}\n`);
   slowest.sort((a, b) => b.seconds - a.seconds);
   if (slowest.length > 0) out('\nslowest:');
@@ -190,7 +205,10 @@ main(async () => {
     out(`left out for time, ${tests} tests: ${leftOut.map(({ name }) => name).join(', ')}`);
   }
   for (const title of flaky) out(`flaky, passed when run again: ${title}`);
-  out(`${total.passed} passed, ${total.failed} failed`);
+  for (const { text, fails } of over) out(`${fails ? 'over budget' : 'warning'}: ${text}`);
+  total.failed += over.filter(({ fails }) => fails).length;
+  if (change) out(`not run: ${rest(runners, only, usual)}`);
+  out(`${total.passed} passed, ${total.failed} failed${change ? ', of what the change can touch' : ''}`);
   // Where nothing has run, nothing has passed.
   process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
 });
@@ -213,10 +231,99 @@ async function check(command, args) {
   return code === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
 }
 
-/** Sums up the `test result:` lines of `cargo test`. A runner that breaks without one is a failure too. */
-async function cargoTests(command, args, env) {
-  const { code, output } = await run(command, args, { env, tee: true, check: false });
-  const sum = { passed: 0, failed: 0, skipped: 0 };
+/** What has taken more than its budget. A machine that was busy has been slower than at the beginning: then the unit is measured again. */
+function judge(taken, unit) {
+  const allowed = budgets();
+  const ask = (unit) =>
+    Object.entries(taken).flatMap(
+      ([name, { seconds, judged }]) => overBudget(name, seconds / unit, allowed[name], judged) ?? [],
+    );
+  return ask(unit).length > 0 ? ask(Math.max(unit, unitSeconds(), unitSeconds())) : [];
+}
+
+/** What a change can touch: the runners, and of each the tests; says what, and why. */
+function chosen({ since, paths }, usual) {
+  say(`${paths.length} file${paths.length === 1 ? '' : 's'} differ${paths.length === 1 ? 's' : ''} from ${since}`);
+  const { runners: touched, unknown } = touchedBy(paths);
+  if (touched === null) {
+    say(`everything is run, since it may be touched by ${some(unknown)}`);
+    return { runners: usual, only: {} };
+  }
+  const runners = Object.keys(RUNNERS).filter((name) => name in touched);
+  const only = Object.fromEntries(runners.map((name) => [name, touched[name].only]));
+  for (const name of runners)
+    say(`${name}, ${only[name] === ALL ? 'all of it' : only[name].join(' ')}: for ${some(touched[name].paths)}`);
+  if (runners.length > 0) say(`not run: ${rest(runners, only, usual)}`);
+  // Documents are read by tests of the package, and need not wait for one that is optimised.
+  if (paths.every((path) => path.endsWith('.md'))) process.env.MILLRACE_BUILD ??= 'dev';
+  return { runners, only };
+}
+
+const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ` and ${paths.length - 3} more` : ''}`;
+
+/** What of all runners is not run, or not whole. */
+function rest(runners, only, usual) {
+  const whole = (name) => runners.includes(name) && (only[name] ?? ALL) === ALL;
+  const parts = usual
+    .filter((name) => !whole(name))
+    .map((name) => (runners.includes(name) ? `the rest of ${name}` : name));
+  return parts.length > 0 ? parts.join(', ') : 'nothing';
+}
+
+/** What stands behind `npm test -- native --`: what Cargo selects by, names of tests, and what goes to the tests. */
+function nativeArguments(more) {
+  const end = more.indexOf('--');
+  const [own, tests] = end < 0 ? [more, []] : [more.slice(0, end), more.slice(end + 1)];
+  const [selected, names] = [[], []];
+  for (let i = 0; i < own.length; i += 1) {
+    if (!own[i].startsWith('-')) names.push(own[i]);
+    else selected.push(own[i], ...(VALUED.test(own[i]) ? own.slice(++i, i + 1) : []));
+  }
+  return { selected, names, tests };
+}
+
+/** The native tests, from this clone's own copies, and those in comments, which Cargo compiles. */
+async function native({ native: env, long, more, only, meter }) {
+  const { selected, names, tests } = nativeArguments(more);
+  const some = Array.isArray(only.native);
+  if (some) {
+    selected.push('--test', 'native');
+    names.push(...only.native);
+  }
+  const options = [...names, ...(long ? ['--include-ignored'] : []), ...tests];
+  const started = meter.follow('native');
+  const built = await alone(() => buildTests('cargo', [...NATIVE, ...selected]));
+  // Its times are for those who ask for what is not stable.
+  const timed = ['-Zunstable-options', '--report-time'];
+  const sum = await ranTests(built, ({ path, cwd }) => [
+    path,
+    [...options, ...timed],
+    { cwd, env: { ...env, CARGO_MANIFEST_DIR: cwd, RUSTC_BOOTSTRAP: '1' }, started },
+  ]);
+  if (selected.length > 0) return sum;
+  const doc = await alone(() => testsOfRust('cargo', ['test', '--doc', ...NATIVE, '--', ...options], { env }));
+  return { ...both(sum, doc), skipped: sum.skipped + doc.skipped };
+}
+
+/** Runs what Cargo has built, one executable after the other; `how` says with which command, arguments and options. */
+async function ranTests({ code, tests }, how) {
+  const sum = { passed: 0, failed: code === 0 ? 0 : 1, skipped: 0, slowest: [] };
+  if (code !== 0) return sum;
+  for (const test of tests) {
+    say(`running ${test.name}`);
+    const one = await testsOfRust(...how(test));
+    for (const key of ['passed', 'failed', 'skipped']) sum[key] += one[key];
+    sum.slowest.push(...one.slowest.map(({ title, seconds }) => ({ title: `${test.name} › ${title}`, seconds })));
+  }
+  return sum;
+}
+
+/** Sums up the `test result:` lines of Rust's tests. A run that breaks without one is a failure too. */
+async function testsOfRust(command, args, options) {
+  const { code, output } = await run(command, args, { ...options, tee: true, check: false });
+  const sum = { passed: 0, failed: 0, skipped: 0, slowest: [] };
+  for (const [, title, seconds] of output.matchAll(/^test (.*?) \.\.\. (?:ok|FAILED) <([\d.]+)s>$/gm))
+    sum.slowest.push({ title, seconds: Number(seconds) });
   for (const [, passed, failed, ignored] of output.matchAll(
     /^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored/gm,
   )) {
@@ -251,6 +358,11 @@ async function oracle(env) {
 /** Runners that leave out single files where time is short. */
 const CHOOSES_FILES = ['browser', 'package'];
 
+/** Whether these tests of the package need its examples. */
+function needsExamples(only = ALL) {
+  return only === ALL || only.some((file) => /\/(examples|runtimes)\.spec/.test(file));
+}
+
 /** The test files of a runner of Playwright's. */
 function filesOf(name) {
   const folder = join(root, 'tests', name);
@@ -279,9 +391,10 @@ function inTime(name, { times, left }) {
 
 /** Playwright's tests of one runner. */
 async function playwright(name, options, context) {
-  const { long, more, times } = context;
+  const { long, more, times, only, meter } = context;
   const report = join(reports, `${name}.json`);
-  const { files, leftOut } = inTime(name, context);
+  const some = (only[name] ?? ALL) !== ALL;
+  const { files, leftOut } = some ? { files: only[name], leftOut: [] } : inTime(name, context);
   if (files.length === 0) return { passed: 0, failed: 0, leftOut };
   const args = [
     join(root, 'node_modules', '@playwright', 'test', 'cli.js'),
@@ -291,7 +404,7 @@ async function playwright(name, options, context) {
     // What failed is run once more: where it passes then it is told of by name, and is to be mended. The long tests take it as failed.
     `--retries=${long ? 0 : 1}`,
     ...more,
-    ...(leftOut.length > 0 ? files : []),
+    ...(some || leftOut.length > 0 ? files : []),
   ];
   const { code } = await run(process.execPath, args, {
     env: {
@@ -301,6 +414,7 @@ async function playwright(name, options, context) {
       MILLRACE_LONG: long ? '1' : '',
     },
     check: false,
+    started: meter.follow(name),
   });
   let sum = { passed: 0, failed: 0, skipped: 0 };
   const [slowest, flaky] = [[], []];

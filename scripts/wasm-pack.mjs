@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { browserFlags } from './lib/browser.mjs';
+import { alone } from './lib/cargo.mjs';
 import { Failure, isMain, main, root, run, say } from './lib/env.mjs';
 import { serve } from './serve.mjs';
 import { cargoTool, setupTest, setupWasmTests } from './setup.mjs';
@@ -14,7 +15,10 @@ export async function askLowLevel({ wasm, browser: executablePath }) {
   const tool = await cargoTool('wasm-pack', '0.15.1');
   // It takes wasm-bindgen and wasm-opt from the PATH.
   await setupWasmTests(executablePath);
-  await run(tool, ['build', '--target', 'web', '--mode', 'no-install', '--out-dir', out], { env: wasm });
+  await alone(
+    () => run(tool, ['build', '--target', 'web', '--mode', 'no-install', '--out-dir', out], { env: wasm }),
+    'release',
+  );
   const { types } = JSON.parse(readFileSync(join(out, 'package.json'), 'utf8'));
   if (types !== 'millrace.d.ts') throw new Failure(`wasm-pack's package names ${types} as its types`);
   const server = await serve({

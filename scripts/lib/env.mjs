@@ -44,23 +44,26 @@ export function childEnv(extra = {}) {
 
 /**
  * Runs a command. Options: `env` (added), `cwd`, `capture` (return the output instead of showing it), `tee` (show it and return it),
- * `quiet` (show it only if the command fails). Resolves to `{ code, output }`; throws `Failure` on a non-zero code unless `check` is false.
+ * `quiet` (show it only if the command fails), `stdout` (is called with what comes there, which is not shown), `started` (is called with the
+ * process's id). Resolves to `{ code, output }`; throws `Failure` on a non-zero code unless `check` is false.
  */
 export async function run(
   command,
   args,
-  { env, cwd = root, capture = false, tee = false, quiet = false, check = true } = {},
+  { env, cwd = root, capture = false, tee = false, quiet = false, stdout, started, check = true } = {},
 ) {
   const keep = capture || tee || quiet;
   // What a tool prints goes to stderr too, so that a script's own stdout stays clean.
   const child = spawn(command, args, {
     cwd,
     env: childEnv(env),
-    stdio: ['inherit', keep ? 'pipe' : 2, keep ? 'pipe' : 2],
+    stdio: ['inherit', keep || stdout ? 'pipe' : 2, keep ? 'pipe' : 2],
   });
+  if (child.pid !== undefined) started?.(child.pid);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8').on('data', (text) => {
+      if (stdout && stream === child.stdout) return stdout(text);
       output += text;
       if (tee) process.stderr.write(text);
     });

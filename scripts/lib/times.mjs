@@ -51,6 +51,11 @@ export class Times {
     return this.#measured[name]?.seconds ?? (this.#committed[name]?.seconds ?? 0) * this.#slower;
   }
 
+  /** Whether this machine has run it before. */
+  knows(name) {
+    return name in this.#measured;
+  }
+
   /** How many tests it has. */
   tests(name) {
     return this.#measured[name]?.tests ?? this.#committed[name]?.tests ?? 0;

@@ -154,7 +154,10 @@ fn ranges_in_shards() {
 
 #[test]
 fn nobody_there_is_a_network_error() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // The near end of a connection has a port that nobody can listen at as long as it is open.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     let error = block_on(HttpTransport::new().get(Request::whole(&format!("http://127.0.0.1:{port}/a")), &Cancel::new())).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Network);
 }

@@ -266,11 +266,10 @@ test('a failure while streaming is an error part, and the text before it stays',
 
 test('an abort ends both, and cancelling the stream aborts the generation', async () => {
   const endless = Array.from({ length: 100_000 }, () => 'a');
-  const { engine, asked } = fake([endless, endless, endless]);
-  const model = millrace(engine);
   const controller = new AbortController();
+  const { engine, asked } = fake([endless, endless, endless], { onPiece: () => controller.abort() });
+  const model = millrace(engine);
   const whole = generateText({ model, prompt: 'Hello', abortSignal: controller.signal });
-  setTimeout(() => controller.abort(), 20);
   await expect(whole).rejects.toMatchObject({ name: 'AbortError' });
 
   const second = new AbortController();

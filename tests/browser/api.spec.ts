@@ -129,8 +129,11 @@ test.describe('abort', () => {
     const errors = await blank.evaluate(async () => {
       const before = await failure(Engine.load({ model: '/slow.gguf', signal: AbortSignal.abort() }));
       const controller = new AbortController();
-      const loading = Engine.load({ model: '/slow.gguf', signal: controller.signal });
-      setTimeout(() => controller.abort(), 1500);
+      const loading = Engine.load({
+        model: '/slow.gguf',
+        signal: controller.signal,
+        onProgress: ({ phase, loaded }) => phase === 'download' && loaded > 0 && controller.abort(),
+      });
       return [before, await failure(loading)];
     });
     for (const error of errors) expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError', ours: true });
@@ -415,9 +418,11 @@ test('dispose rejects what is pending and all that comes later', async ({ blank 
   const errors = await blank.evaluate(async (model) => {
     const engine = await Engine.load({ model });
     const options = { temperature: 0, ignoreEos: true };
-    const running = failure(engine.generate({ tokens: [1, 2] }, options));
+    let begun = (): void => {};
+    const begins = new Promise<void>((done) => (begun = done));
+    const running = failure(engine.generate({ tokens: [1, 2] }, { ...options, onTokens: begun }));
     const queued = failure(engine.generate({ tokens: [1, 2] }, options));
-    await new Promise((done) => setTimeout(done, 100));
+    await begins;
     // What `using` calls.
     engine[Symbol.dispose]();
     engine.dispose();

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chosenBuild } from '../../scripts/build.mjs';
 import { ALL, nameOf, regressions, tableOf } from '../../scripts/lib/bench_all.mjs';
-import { childEnv, targetDir } from '../../scripts/lib/env.mjs';
+import { commandLine } from '../../scripts/lib/cargo.mjs';
+import { childEnv } from '../../scripts/lib/env.mjs';
 import { vulkan } from '../../scripts/setup.mjs';
 import { expect, root, test } from './support.ts';
 
@@ -39,10 +40,7 @@ const generate = (...args: string[]): Promise<Outcome> =>
 
 /** On this machine's own driver, with the command line as the native tests have built it. */
 const native = async (...args: string[]): Promise<Outcome> => {
-  const tests = ['test', '--quiet', '--locked', '--workspace', '--features', 'cli,toy', '--test', 'native', '--no-run'];
-  const built = await run('cargo', tests);
-  expect(built, built.stderr).toMatchObject({ code: 0 });
-  return run(join(targetDir, 'debug', 'millrace'), ['generate', ...args], await vulkan());
+  return run(await commandLine(), ['generate', ...args], await vulkan());
 };
 
 const lastLine = ({ stdout }: Outcome) =>

@@ -35,7 +35,10 @@ test('the log says what is done, as much as is asked for, to whom is named', asy
       const engine = await Engine.load({ model, lane: 'exact' });
       await engine.generate({ tokens: [57] }, { maxTokens: 3, ignoreEos: true });
       engine.dispose();
-      await failure(Engine.load({ model: 'http://localhost:1/x.gguf', signal: AbortSignal.timeout(1500) }));
+      const controller = new AbortController();
+      const { signal } = controller;
+      const onProgress = ({ note }: { note?: string }): void => void (note && controller.abort());
+      await failure(Engine.load({ model: 'http://localhost:1/x.gguf', signal, onProgress }));
       seen[logLevel] = lines;
     }
     return seen;

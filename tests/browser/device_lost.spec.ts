@@ -136,15 +136,20 @@ onlyLong(test)(
 
 test('dispose is no loss: nothing is told, nothing comes back', async ({ page, site }) => {
   await open(page, site);
-  const heardOf = await page.evaluate(async (prompt) => {
-    const running = failure(engine.generate({ tokens: prompt }, { maxTokens: 400, ignoreEos: true }));
-    await new Promise((wait) => setTimeout(wait, 100));
+  const ended = Promise.all(page.workers().map((worker) => worker.waitForEvent('close')));
+  const code = await page.evaluate(async (prompt) => {
+    let begun = (): void => {};
+    const begins = new Promise<void>((done) => (begun = done));
+    const options = { maxTokens: 400, ignoreEos: true, onTokens: begun };
+    const running = failure(engine.generate({ tokens: prompt }, options));
+    await begins;
     engine.dispose();
-    const error = await running;
-    await new Promise((wait) => setTimeout(wait, 500));
-    return { heard, code: error?.code };
+    return (await running)?.code;
   }, PROMPT);
-  expect(heardOf).toEqual({ heard: [], code: 'DISPOSED' });
+  expect(code).toBe('DISPOSED');
+  // Who could tell anything is gone.
+  expect(await ended).not.toHaveLength(0);
+  expect(await page.evaluate(() => heard)).toEqual([]);
 });
 
 onlyLong(test)('without another device the engine gives up and says so', async ({ page, site }) => {

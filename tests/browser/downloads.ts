@@ -43,6 +43,8 @@ interface InPage {
 declare global {
   /** The page's private storage, and hashes. */
   var storage: InPage;
+  /** What downloads of the page have waited for so far. */
+  var waitedFor: Set<string> | undefined;
   var DownloadControl: typeof Millrace.DownloadControl;
 }
 
@@ -85,7 +87,7 @@ const SCRIPT = `
   };
   const sha256 = async (blob) => Array.from(new Uint8Array(await crypto.subtle.digest('SHA-256', await blob.arrayBuffer())), (byte) => byte.toString(16).padStart(2, '0')).join('');
   const storage = { walk: async () => walk(await root()), damage, find, sha256 };
-  Object.assign(globalThis, { models: millrace.models, DownloadControl: millrace.DownloadControl, storage });
+  Object.assign(globalThis, { models: millrace.models, DownloadControl: millrace.DownloadControl, storage, waitedFor: new Set() });
   globalThis.prepared = true;
 `;
 
@@ -203,6 +205,7 @@ export function download(
       const result: Downloaded = { error: null, stored: null, notes: [], loaded: 0, back: false };
       const onProgress: DownloadOptions['onProgress'] = ({ loaded, note }) => {
         if (note && !result.notes.includes(note)) result.notes.push(note);
+        if (note) globalThis.waitedFor?.add(note);
         result.back ||= loaded < result.loaded;
         result.loaded = Math.max(result.loaded, loaded);
         if (loaded >= (abortAt ?? Infinity)) controller.abort();

@@ -182,10 +182,15 @@ test('of the engine: the caller’s own reason, what the Worker failed of, and w
 }) => {
   const own = await tiny.evaluate(async () => {
     const reason = { whose: 'mine' };
-    const caught = async (start: (signal: AbortSignal) => PromiseLike<unknown>): Promise<unknown[]> => {
+    let begun = (): void => {};
+    const begins = new Promise<void>((done) => (begun = done));
+    const caught = async (
+      start: (signal: AbortSignal) => PromiseLike<unknown>,
+      when: PromiseLike<void>,
+    ): Promise<unknown[]> => {
       const controller = new AbortController();
       const work = start(controller.signal);
-      setTimeout(() => controller.abort(reason), 50);
+      void when.then(() => controller.abort(reason));
       try {
         return [await work];
       } catch (error) {
@@ -193,12 +198,19 @@ test('of the engine: the caller’s own reason, what the Worker failed of, and w
         return [code, cause === reason];
       }
     };
-    const running = caught((signal) => engine.generate({ tokens: [1, 2] }, { signal, ignoreEos: true }));
-    const queued = caught((signal) => engine.generate({ tokens: [1, 2] }, { signal, ignoreEos: true }));
+    const running = caught(
+      (signal) => engine.generate({ tokens: [1, 2] }, { signal, ignoreEos: true, onTokens: begun }),
+      begins,
+    );
+    const queued = caught((signal) => engine.generate({ tokens: [1, 2] }, { signal, ignoreEos: true }), begins);
     const results = [
       await running,
       await queued,
-      await caught((signal) => engine.completions.create({ prompt: 'x', max_tokens: 400 }, { signal })),
+      // Once the Worker has been asked, and before it can have answered.
+      await caught(
+        (signal) => engine.completions.create({ prompt: 'x', max_tokens: 400 }, { signal }),
+        new Promise((done) => setTimeout(done)),
+      ),
     ];
     const unsendable = await failure(
       engine.generate([{ role: 'user', content: 'x' }], { templateOptions: { f: () => 1 } }),

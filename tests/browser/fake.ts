@@ -28,8 +28,8 @@ export const callOf = (name: string, ...text: string[]): AnswerPart[][] => [
 /** What it is forced by, where it is. */
 export const GRAMMAR = { states: 12, bytes: 3456, ms: 7 };
 
-/** An engine that says what it is told to, piece by piece, and notes what it was asked. */
-export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) {
+/** An engine that says what it is told to, piece by piece, and notes what it was asked. `onPiece` is called after each piece. */
+export function fake(says: (Said[] | MillraceError)[], { thinks = false, onPiece = (): void => {} } = {}) {
   const asked: { input: Input; options: GenerateOptions }[] = [];
   let stopped = 0;
   const engine = {
@@ -74,6 +74,7 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false } = {}) 
               ...(options.logprobs === undefined ? {} : { logprobs: logprobs.slice(-1) }),
             });
             onDelta(piece);
+            onPiece();
           }
           const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
           return {

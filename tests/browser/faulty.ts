@@ -145,19 +145,29 @@ const LINGER = 40;
 const EXPOSED = ['Accept-Ranges', 'Content-Encoding', 'Content-Range', 'ETag', 'Retry-After'];
 const LAST_MODIFIED = 'Wed, 01 Jul 2026 10:00:00 GMT';
 
+/** Milliseconds. */
+export interface Clock {
+  now(): number;
+  sleep(ms: number): Promise<void>;
+}
+const CLOCK: Clock = { now: () => performance.now(), sleep };
+
 export class Faulty {
   /** The first origin, and another one with the same files, faults and log. */
   readonly url: string;
   readonly other: string;
   readonly log: Logged[] = [];
   /** Bytes a second of all answers together. */
-  readonly throttle = new Throttle();
+  readonly throttle: Throttle;
+  readonly #clock: Clock;
   readonly #files = new Map<string, Content>();
   readonly #folders = new Map<string, string>();
   readonly #faults = new Map<string, Script>();
   readonly #servers: Server[];
 
-  private constructor(servers: Server[]) {
+  private constructor(servers: Server[], clock: Clock) {
+    this.#clock = clock;
+    this.throttle = new Throttle(clock);
     const [url, other] = servers.map((server) => `http://localhost:${(server.address() as AddressInfo).port}`);
     this.#servers = servers;
     this.url = url!;
@@ -167,8 +177,9 @@ export class Faulty {
     }
   }
 
-  static async start(): Promise<Faulty> {
-    return new Faulty(await Promise.all([listen(), listen()]));
+  /** `clock`: what slow answers go by. */
+  static async start(clock: Clock = CLOCK): Promise<Faulty> {
+    return new Faulty(await Promise.all([listen(), listen()]), clock);
   }
 
   /** Serves a file. */
@@ -303,7 +314,7 @@ export class Faulty {
   }
 
   async #send(entry: Logged, response: ServerResponse, body: Buffer | Content, fault: Fault): Promise<void> {
-    const own = new Throttle(fault.rate);
+    const own = new Throttle(this.#clock, fault.rate);
     const faults = [fault.truncate, fault.reset, fault.stall].filter((at) => typeof at === 'number');
     const end = Math.min(...faults, body.length);
     // Slow ones drip.
@@ -336,14 +347,17 @@ export class Faulty {
 class Throttle {
   #free = 0;
 
-  constructor(public rate = Infinity) {}
+  constructor(
+    private readonly clock: Clock,
+    public rate = Infinity,
+  ) {}
 
   /** Waits until `bytes` more may be sent. */
   async take(bytes: number): Promise<void> {
-    const now = performance.now();
+    const now = this.clock.now();
     this.#free = Math.max(this.#free, now) + (bytes / this.rate) * 1000;
     // Timers wake up late: what is due soon is due now.
-    if (this.#free - now > 2) await sleep(this.#free - now);
+    if (this.#free - now > 2) await this.clock.sleep(this.#free - now);
   }
 }
 

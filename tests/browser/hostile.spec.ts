@@ -23,6 +23,10 @@ const LONG_FILE = generated(30, 8 * MB);
 
 declare global {
   var workers: Worker[];
+  /** Resolves once the Worker has waited long enough. */
+  var waited: Promise<void>;
+  /** How often Workers were asked whether they are there, and have answered. */
+  var looks: { asked: number; answered: number };
 }
 
 /** How a server refuses a connection beside those that it takes. */
@@ -198,12 +202,22 @@ test('a signed address that is refused once after it has worked is asked again',
 });
 
 test('without a network it waits for one, and says so', async ({ tab, site, faulty }) => {
-  // What the browser says of its network in a Worker cannot be emulated from outside.
+  // What the browser says of its network in a Worker cannot be emulated from outside. Without one the Worker's clock runs fast, and it says when it
+  // has waited for longer than five attempts take.
   before(
     site,
-    `{ let online = true; new BroadcastChannel('network').onmessage = ({ data }) => { online = data; };
-       Object.defineProperty(WorkerNavigator.prototype, 'onLine', { get: () => online }); }`,
+    `{ let online = true, waited = 0;
+       const [network, told, later] = [new BroadcastChannel('network'), new BroadcastChannel('waited'), self.setTimeout];
+       network.onmessage = ({ data }) => { online = data; };
+       Object.defineProperty(WorkerNavigator.prototype, 'onLine', { get: () => online });
+       self.setTimeout = (work, ms, ...rest) => {
+         if (online) return later.call(self, work, ms, ...rest);
+         return later.call(self, () => { if ((waited += ms) >= 12_000) told.postMessage(waited); work(...rest); }, ms / 20);
+       }; }`,
   );
+  await tab.evaluate(() => {
+    globalThis.waited = new Promise((done) => (new BroadcastChannel('waited').onmessage = () => done()));
+  });
   const network = (online: boolean): Promise<void> =>
     tab.evaluate((online) => new BroadcastChannel('network').postMessage(online), online);
   faulty.put(LARGE, LONG_FILE);
@@ -215,8 +229,7 @@ test('without a network it waits for one, and says so', async ({ tab, site, faul
   await expect.poll(() => faulty.sent).toBeGreaterThan(MB);
   online = false;
   await network(false);
-  // Longer than five attempts take.
-  await tab.waitForTimeout(12_000);
+  await tab.evaluate(() => waited);
   online = true;
   await network(true);
   const { error, notes } = await work;
@@ -226,8 +239,16 @@ test('without a network it waits for one, and says so', async ({ tab, site, faul
 });
 
 test.describe('a Worker that says nothing more', () => {
-  /** Lets a minute go by for the page. */
-  const aMinute = (page: Page): Promise<void> => page.clock.runFor(62_000);
+  /** Lets minutes go by for the page until something has settled, ten at most: what it waits for takes a moment on every clock. */
+  const settles = async (page: Page, work: Promise<unknown>): Promise<boolean> => {
+    let settled = false;
+    const end = work.finally(() => (settled = true)).catch(() => {});
+    for (let minute = 0; minute < 10 && !settled; minute++) {
+      await page.clock.runFor(62_000);
+      await Promise.race([end, new Promise((go) => setTimeout(go, 500))]);
+    }
+    return settled;
+  };
 
   test('ended from outside: what is pending rejects, and the next call has another', async ({ page, site }) => {
     await page.clock.install();
@@ -251,8 +272,8 @@ test.describe('a Worker that says nothing more', () => {
       errors.push(failure(models.list()), failure(engine.generate('x')), failure(engine.fork()));
       return { errors, models };
     }, TINY);
-    await page.waitForTimeout(200);
-    await aMinute(page);
+    const rejected = pending.evaluate(({ errors }) => Promise.all(errors));
+    expect(await settles(page, rejected)).toBe(true);
     const heard = await pending.evaluate(async ({ errors, models }) => ({
       errors: await Promise.all(errors),
       later: await failure(engine.generate('x')),
@@ -282,14 +303,8 @@ test.describe('a Worker that says nothing more', () => {
     await expect.poll(() => faulty.sent).toBeGreaterThan(3 * MB);
     const devtools = await context.newCDPSession(page);
     await devtools.send('Storage.clearDataForOrigin', { origin: new URL(page.url()).origin, storageTypes: 'all' });
-    let settled = false;
-    const ended = work.evaluate(({ error }) => error).finally(() => (settled = true));
-    await page.waitForTimeout(3000);
-    for (let minute = 0; minute < 3 && !settled; minute++) {
-      await aMinute(page);
-      await page.waitForTimeout(500);
-    }
-    expect(settled, 'the call has ended').toBe(true);
+    const ended = work.evaluate(({ error }) => error);
+    expect(await settles(page, ended), 'the call has ended').toBe(true);
     // Where the browser lets the write fail, that is the error.
     expect([null, 'WORKER_LOST', 'STORAGE', 'INTERNAL']).toContain((await ended)?.code ?? null);
     faulty.throttle.rate = Infinity;
@@ -299,47 +314,79 @@ test.describe('a Worker that says nothing more', () => {
     expect(await exported(page, url)).toMatchObject([{ sha256: sha256(LONG_FILE) }]);
   });
 
+  /** Counts the looks for Workers in the page, whose clock can be moved from then on. */
+  const counted = async (page: Page): Promise<void> => {
+    await page.clock.install();
+    await page.addInitScript(() => {
+      globalThis.looks = { asked: 0, answered: 0 };
+      const Original = Worker;
+      globalThis.Worker = class extends Original {
+        constructor(...args: ConstructorParameters<typeof Worker>) {
+          super(...args);
+          this.addEventListener('message', ({ data }) => void (data?.type === 'pong' && looks.answered++));
+        }
+        override postMessage(message: { type?: string }, ...rest: never[]): void {
+          if (message?.type === 'ping') looks.asked++;
+          super.postMessage(message, ...rest);
+        }
+      };
+    });
+  };
+
+  /** Lets a second go by for the page, and as long as it takes for its Workers: their clocks are not moved. */
+  const aSecond = async (page: Page): Promise<void> => {
+    await page.clock.runFor(1000);
+    await expect.poll(() => page.evaluate(() => looks.asked - looks.answered), { intervals: [5, 10, 20] }).toBe(0);
+  };
+
   test('what an abandoned one holds is taken away, what others hold is not', async ({ page, site, faulty }) => {
+    await counted(page);
     faulty.put(LARGE, LONG_FILE);
     await openPage(page, site);
     const url = `${faulty.url}${LARGE}`;
     await page.evaluate((url) => models.download(url), url);
     // A thread that is blocked for ever cannot be made on purpose: one that never lets go of the model's lock, whatever its page does, is the same
     // to all others. It waits for a second lock, too, as a blocked one may.
-    const left = await page.evaluate(async (url) => {
+    const free = await page.evaluateHandle(async () => {
       const { locks } = navigator;
-      const wait = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms));
       const folder = (await storage.walk())[0]!.path.split('/').slice(0, 2).join('/');
       const script = `onmessage = ({ data }) => {
         for (const name of data) navigator.locks.request(name, () => new Promise(() => {}));
       }`;
       const address = URL.createObjectURL(new Blob([script]));
-      const holders: Worker[] = [];
-      const hold = (...names: string[]): void => {
-        holders.push(new Worker(address));
-        holders.at(-1)!.postMessage(names);
-      };
-      const held = async (): Promise<string[]> => ((await locks.query()).held ?? []).map(({ name }) => name!);
+      const hold = (...names: string[]): void => new Worker(address).postMessage(names);
       void locks.request('millrace:page:listened', () => new Promise(() => {}));
-      void locks.request('waited for', () => wait(8000));
+      let free = (): void => {};
+      void locks.request('waited for', () => new Promise<void>((done) => (free = done)));
       hold('millrace:worker:listened', 'of one that is listened to');
       hold('of somebody else');
       hold('millrace:worker:abandoned', folder, 'waited for');
-      while ((await held()).filter((name) => /^of|abandoned/.test(name)).length < 3) await wait(20);
-      await models.remove(url);
-      // Its name goes last, once nothing is left that it may be given.
-      const removed = performance.now();
-      while ((await held()).includes('millrace:worker:abandoned') && performance.now() < removed + 30_000) {
-        await models.download(url);
-        await models.remove(url);
-      }
-      return (await held()).filter((name) => /^of|abandoned|waited/.test(name)).sort();
-    }, url);
-    expect(left).toEqual(['of one that is listened to', 'of somebody else']);
+      return () => free();
+    });
+    const ABANDONED = 'millrace:worker:abandoned';
+    const held = (): Promise<string[]> =>
+      page.evaluate(async () => ((await navigator.locks.query()).held ?? []).map(({ name }) => name!).sort());
+    const OTHERS = ['of one that is listened to', 'of somebody else'];
+    await expect.poll(held).toEqual(expect.arrayContaining([ABANDONED, ...OTHERS]));
+    let removed = false;
+    const removing = page.evaluate((url) => models.remove(url), url).then(() => (removed = true));
+    for (let second = 0; second < 30 && !removed; second++) await aSecond(page);
+    await removing;
+    // Its name goes last, once nothing is left that it may be given.
+    expect(await held()).toEqual(expect.arrayContaining([ABANDONED, 'waited for']));
+    await free.evaluate((free) => free());
+    await expect.poll(() => page.evaluate(async () => (await navigator.locks.query()).pending)).toEqual([]);
+    // It is looked for while somebody waits.
+    faulty.throttle.rate = MB / 8;
+    const again = page.evaluate((url) => failure(models.download(url)), url);
+    for (let second = 0; second < 30 && (await held()).includes(ABANDONED); second++) await aSecond(page);
+    faulty.throttle.rate = Infinity;
+    expect(await again).toBeNull();
+    expect((await held()).filter((name) => /^of|abandoned|waited/.test(name))).toEqual(OTHERS);
   });
 
   test('one that is busy is left alone', async ({ page, site, faulty }) => {
-    await page.clock.install();
+    await counted(page);
     await openBlank(page, site);
     faulty.break(FILE, () => ({ stall: 20_000 }));
     const work = await page.evaluateHandle(async (url) => {
@@ -351,12 +398,9 @@ test.describe('a Worker that says nothing more', () => {
       );
       return { settled: () => settled };
     }, `${faulty.url}${FILE}`);
-    // The page's clock runs fast, the Worker's does not: it answers each question all the same.
-    for (let second = 0; second < 90; second++) {
-      await page.clock.runFor(1000);
-      await page.waitForTimeout(20);
-    }
+    for (let second = 0; second < 90; second++) await aSecond(page);
     expect(await work.evaluate(({ settled }) => settled())).toBe(false);
+    expect(await page.evaluate(() => looks.answered)).toBeGreaterThanOrEqual(90);
   });
 });
 

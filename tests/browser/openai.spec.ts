@@ -388,7 +388,8 @@ plain('without parallel calls the first is the last', async () => {
 
 plain('leaving the loop, its controller and a signal stop the generation', async () => {
   const endless = Array.from({ length: 1000 }, () => 'a');
-  const { engine, stopped } = fake([endless, endless, endless]);
+  let onPiece = (): void => {};
+  const { engine, stopped } = fake([endless, endless, endless], { onPiece: () => onPiece() });
   const chat = new ChatCompletions(engine);
   for await (const { choices } of await chat.create({ ...HELLO, stream: true })) if (choices[0]?.delta.content) break;
   expect(stopped()).toBe(1);
@@ -396,7 +397,7 @@ plain('leaving the loop, its controller and a signal stop the generation', async
   for await (const { choices } of stream) if (choices[0]?.delta.content) stream.controller.abort();
   const controller = new AbortController();
   const answer = chat.create(HELLO, { signal: controller.signal });
-  setTimeout(() => controller.abort(), 20);
+  onPiece = () => controller.abort();
   await expect(answer).rejects.toMatchObject({ code: 'ABORTED' });
 });
 

@@ -99,7 +99,9 @@ test.describe('a download that is interrupted', () => {
         models.download(model, { shardBytes: 65_536, download: control, signal: controller.signal }),
       );
       control.pause();
-      setTimeout(() => controller.abort(), 300);
+      // The Worker answers in order: it has begun, and heard that it is to wait.
+      await models.list();
+      controller.abort();
       return work;
     }, `${faulty.url}${FILE}`);
     expect(error).toMatchObject({ code: 'ABORTED', name: 'AbortError' });
@@ -478,7 +480,9 @@ test.describe('who fetches', () => {
       url,
     );
     const result = download(waiting, url);
-    await new Promise((done) => setTimeout(done, 300));
+    await expect
+      .poll(() => waiting.evaluate(() => [...waitedFor!]))
+      .toContainEqual(expect.stringMatching(/another tab/));
     await tab.close();
     expect(await result).toMatchObject({ error: null, stored: { complete: true } });
     await expectWhole(waiting, url, generated(24, 9 * SHARD));

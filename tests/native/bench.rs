@@ -164,7 +164,7 @@ fn every_mix_of_weight_types_runs_and_is_profiled() {
         for chunks in report.runs.iter().map(|run| &run.chunks) {
             // They follow each other to the run's end.
             assert!(chunks.windows(2).all(|w| w[0].position + w[0].tokens == w[1].position), "{chunks:?}");
-            assert!(chunks.iter().all(|c| c.position > 70 && c.ms > 0.0), "{chunks:?}");
+            assert!(chunks.iter().all(|c| c.position > 70 && c.ms >= 0.0) && chunks.iter().any(|c| c.ms > 0.0), "{chunks:?}");
             assert_eq!(chunks.last().map(|c| c.position + c.tokens), Some(90));
         }
         assert!(report.decode_tok_s > 0.0 && report.prefill_tok_s > 0.0 && report.streaming_gb_s > 0.0, "{report:?}");

@@ -32,6 +32,19 @@ pub fn open(list: impl IntoIterator<Item = (String, Vec<u8>)>) -> millrace::Resu
     pollster::block_on(Checkpoint::open(&files(list)))
 }
 
+/// Seconds that a processor has worked for this thread, where the system says: whoever else is busy does not count.
+pub fn processor_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(text.split_whitespace().next()?.parse::<u64>().ok()? as f64 / 1e9)
+}
+
+/// What `work` makes, and for how many of these seconds it kept this thread busy: none where the system does not say.
+pub fn worked<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let began = processor_seconds();
+    let made = work();
+    (made, processor_seconds().zip(began).map_or(0.0, |(now, began)| now - began))
+}
+
 /// A safetensors file that holds one small tensor, for folders whose tokenizer is what matters.
 pub fn tiny_safetensors() -> Vec<u8> {
     let header = br#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;

@@ -7,6 +7,9 @@ use millrace::plan::tuning::Tuning;
 
 use crate::decode_loop::{ask, load, run};
 
+/// A budget that no machine uses up, ms.
+const UNHURRIED: f64 = 3_600_000.0;
+
 fn tune(engine: &mut Engine, budget_ms: f64, cancel: &Cancel) -> millrace::decode::Tuned {
     pollster::block_on(engine.tune(budget_ms, cancel)).unwrap()
 }
@@ -18,7 +21,7 @@ fn what_is_measured_is_kept_and_the_plan_says_it() {
     // The logits of the decode steps that read a text: the variants add up the same sums in another order.
     let scored = |engine: &mut Engine| run(engine, &Request { logits_from: Some(0), reuse: false, ..ask(1) }).all_logits.unwrap();
     let before = scored(&mut engine);
-    let tuned = tune(&mut engine, 60_000.0, &Cancel::new());
+    let tuned = tune(&mut engine, UNHURRIED, &Cancel::new());
     assert!(tuned.measured >= 4 && tuned.left == 0, "{tuned:?}");
     let info = engine.info();
     let measured: Vec<_> = info.plan.iter().filter(|r| r.reason.starts_with("measured: ")).collect();
@@ -36,7 +39,7 @@ fn what_is_measured_is_kept_and_the_plan_says_it() {
     }
     let after = run(&mut engine, &ask(24));
     assert_eq!(after.counters.created, 0);
-    assert_eq!(tune(&mut engine, 60_000.0, &Cancel::new()).measured, 0, "once is enough");
+    assert_eq!(tune(&mut engine, UNHURRIED, &Cancel::new()).measured, 0, "once is enough");
 
     let mut tuning = Tuning::default();
     engine.remember(&mut tuning);
@@ -57,7 +60,7 @@ fn it_ends_when_its_time_is_up_or_somebody_wants_the_gpu() {
     assert!(none.measured == 0 && none.left >= 4, "{none:?}");
     let cancel = Cancel::new();
     cancel.cancel();
-    let none = tune(&mut engine, 60_000.0, &cancel);
+    let none = tune(&mut engine, UNHURRIED, &cancel);
     assert!(none.measured == 0 && none.left >= 4, "{none:?}");
     assert_eq!(run(&mut engine, &ask(4)).tokens.len(), 4);
 }
@@ -66,7 +69,7 @@ fn it_ends_when_its_time_is_up_or_somebody_wants_the_gpu() {
 fn a_forced_variant_is_not_tuned_away() {
     let kernels = vec![("norm_matvec".to_owned(), "wg".to_owned())];
     let mut engine = load(&LoadOptions { kernels, ..LoadOptions::default() });
-    tune(&mut engine, 60_000.0, &Cancel::new());
+    tune(&mut engine, UNHURRIED, &Cancel::new());
     for row in engine.info().plan.iter().filter(|r| r.kernel == "norm_matvec") {
         assert!(row.variant.ends_with("-wg") && row.reason.contains("forced"), "{row:?}");
     }
@@ -85,9 +88,8 @@ fn warming_up_leaves_a_conversation_as_it_is_and_ends_when_somebody_asks() {
     assert!(started.elapsed().as_millis() >= 60, "the GPU was at work for as long as asked");
     let cancel = Cancel::new();
     cancel.cancel();
-    let started = std::time::Instant::now();
-    pollster::block_on(engine.warm(60_000.0, &cancel)).unwrap();
-    assert!(started.elapsed().as_secs() < 10);
+    // It would not end by itself.
+    pollster::block_on(engine.warm(f64::INFINITY, &cancel)).unwrap();
     assert_eq!(engine.info().memory.total, before.total, "nothing is allocated for it");
     assert_eq!(run(&mut engine, &more).tokens, run(&mut other, &more).tokens);
 }

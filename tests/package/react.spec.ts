@@ -15,6 +15,7 @@ function fakeEngines(): void {
     says: ['Hi', ' there', '!'],
     thinks: false,
     hold: 0,
+    ended: 0,
   };
   Object.assign(globalThis, { noted });
   Engine.load = (async ({
@@ -60,7 +61,8 @@ function fakeEngines(): void {
           const message = reasoning_content === '' ? rest : said;
           return { text: said.content, message, finish_reason: stopped ? 'abort' : 'stop' };
         };
-        return Object.assign(work(), { stop: () => void (stopped = true) });
+        const result = work().finally(() => void (noted.ended += 1));
+        return Object.assign(result, { stop: () => void (stopped = true) });
       },
     });
   }) as never;
@@ -75,6 +77,8 @@ interface Noted {
   says: string[];
   thinks: boolean;
   hold: number;
+  /** Answers that have come to their end. */
+  ended: number;
 }
 declare global {
   var noted: Noted;
@@ -150,7 +154,8 @@ test('stop keeps what there is, retry asks again, reset begins anew', async ({ b
     await until(() => chat.messages.length === 4);
     chat.reset();
     await until(() => chat.messages.length === 0);
-    await new Promise((go) => setTimeout(go, 50));
+    await until(() => noted.ended === 3);
+    await new Promise((go) => setTimeout(go));
     return { stopped, status: chat.status, messages: chat.messages, ...noted };
   });
   expect(seen.stopped.reason).toBe('abort');

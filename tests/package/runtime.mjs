@@ -2,11 +2,13 @@
 import process from 'node:process';
 import { Engine, MillraceError, models } from 'millrace';
 
-const { model, load = {}, prompt, conversation, remove, abortAfter, regex } = JSON.parse(process.argv[2]);
+const { model, load = {}, prompt, conversation, remove, abortAt, regex } = JSON.parse(process.argv[2]);
 const outcome = { supported: (await Engine.supported()).supported, globals: Object.keys(globalThis).sort() };
 try {
-  const signal = abortAfter === undefined ? undefined : AbortSignal.timeout(abortAfter);
-  const engine = await Engine.load({ model, lane: 'exact', ...load, signal });
+  // Once so many bytes have come.
+  const controller = new AbortController();
+  const onProgress = ({ loaded }) => abortAt !== undefined && loaded >= abortAt && controller.abort();
+  const engine = await Engine.load({ model, lane: 'exact', ...load, signal: controller.signal, onProgress });
   const options = { maxTokens: 13, temperature: 0, ignoreEos: true };
   outcome.tokens = Array.from((await engine.generate({ tokens: prompt }, options)).tokens);
   if (regex) {

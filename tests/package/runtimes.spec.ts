@@ -155,7 +155,7 @@ for (const name of PROGRAMS)
         const half = Math.floor(length / 2);
         server.break('/model.gguf', ({ from }) => ({ stall: from === null ? half : Math.max(0, half - from) }));
         const load = { connections: 1 };
-        const broken = await ask({ model, load, abortAfter: 4000 });
+        const broken = await ask({ model, load, abortAt: 0.4 * length });
         expect(broken.error).toMatchObject({ code: 'ABORTED', ours: true });
         server.heal();
         const outcomes = await Promise.all([ask({ model, load }), ask({ model, load })]);

@@ -1,0 +1,87 @@
+// A lock that all clones of a machine share, and that ends with its process: Lamport's bakery, with files for the numbers. Whoever is gone is passed over,
+// and nobody's file is ever taken for another's: it has the process's id and start in its name.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** How often who waits looks, in milliseconds. */
+const LOOK_MS = 100;
+
+/** When a process began, as the system counts it; null where there is none, or only what is left of it. */
+function began(pid) {
+  if (process.platform === 'linux') {
+    try {
+      // After the name, which may have spaces: the state is the 3rd field, the start the 22nd.
+      const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        .replace(/^.*\) /s, '')
+        .split(' ');
+      return fields[0] === 'Z' ? null : fields[19];
+    } catch {
+      return null;
+    }
+  }
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if (error.code !== 'EPERM') return null;
+  }
+  try {
+    return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).replace(/\W/g, '');
+  } catch {
+    return '0';
+  }
+}
+
+const own = `${process.pid}-${began(process.pid)}`;
+/** What this process has asked for, by folder: one after the other. */
+const turns = new Map();
+
+/** Who else is there: `[{ kind, number, id }]`. Files of those that are gone are taken away. */
+function others(folder) {
+  return readdirSync(folder).flatMap((name) => {
+    const [, kind, number, pid, start] = /^(choosing|ticket)-(\d+)-(\d+)-(\w+)$/.exec(name) ?? [];
+    const id = `${pid}-${start}`;
+    if (kind === undefined || id === own) return [];
+    if (began(Number(pid)) === start) return [{ kind, number: Number(number), id }];
+    rmSync(join(folder, name), { force: true });
+    return [];
+  });
+}
+
+/**
+ * Does `work` while nobody else that locks this folder, here or in another process, does theirs. `waits` is called once if it has to wait. Not to be
+ * called within `work`.
+ */
+export async function locked(folder, work, waits = () => {}) {
+  const before = turns.get(folder) ?? Promise.resolve();
+  const turn = before.then(() => alone(folder, work, waits));
+  turns.set(
+    folder,
+    turn.then(
+      () => {},
+      () => {},
+    ),
+  );
+  return turn;
+}
+
+async function alone(folder, work, waits) {
+  mkdirSync(folder, { recursive: true });
+  const choosing = join(folder, `choosing-0-${own}`);
+  writeFileSync(choosing, '');
+  const number = 1 + Math.max(0, ...others(folder).map((other) => other.number));
+  const ticket = join(folder, `ticket-${number}-${own}`);
+  writeFileSync(ticket, '');
+  rmSync(choosing);
+  try {
+    const goesFirst = ({ kind, ...other }) =>
+      kind === 'choosing' || other.number < number || (other.number === number && other.id < own);
+    for (let looks = 0; others(folder).some(goesFirst); looks += 1) {
+      if (looks === 10) waits();
+      await new Promise((done) => setTimeout(done, LOOK_MS));
+    }
+    return await work();
+  } finally {
+    rmSync(ticket, { force: true });
+  }
+}
