@@ -157,9 +157,9 @@ export interface LoadPlan {
   download: { total: number; stored: number; missing: number };
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
   storage: { kind: StorageKind; available: number | null; reason?: string };
-  /** GPU memory with a full context. `spare`: what the cache takes beside while it grows, and copies of chats that a prompt may come back to. `beside`: what
-   * other models take, those of this page and those that were named. */
-  memory: { weights: number; kv: number; activations: number; spare: number; total: number; beside: number };
+  /** GPU memory with a full context. `activations` counts all but weights and the cache: also what the cache takes while it grows, and copies of chats that
+   * a prompt may come back to. `beside`: what other models take, those of this page and those that were named. */
+  memory: { weights: number; kv: number; activations: number; total: number; beside: number };
   /** The largest buffer. */
   largest: { name: string; bytes: number };
   /** Bytes: the largest buffer and the largest binding of this GPU. Browsers do not tell how much memory a GPU has: `memory` is what you allowed. */

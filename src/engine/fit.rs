@@ -59,10 +59,8 @@ pub struct FitMemory {
     pub weights: u64,
     /// Keys and values of a full context.
     pub kv: u64,
-    /// The rest.
+    /// The rest: activations, what the cache takes beside while it grows, copies of texts that prompts may come back to.
     pub activations: u64,
-    /// What the cache takes beside while it grows, and copies of texts that prompts may come back to.
-    pub spare: u64,
     /// All of it.
     pub total: u64,
     /// What other models take, or will, with full contexts.
@@ -208,9 +206,9 @@ impl Survey {
         let logits = self.layout.find(&Scratch::Logits.into()).map_or(0, |id| self.layout.spec(id).bytes);
         let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
         let copies = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
-        let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]));
         let spare = decode::most_beside(&self.layout, self.sizes, context);
-        let memory = FitMemory { weights, kv, activations, spare, total: weights + kv + activations + spare, beside: room.beside };
+        let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]) + spare);
+        let memory = FitMemory { weights, kv, activations, total: weights + kv + activations, beside: room.beside };
         let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
         let largest = buffers.max_by_key(|(_, bytes)| *bytes).map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
         let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: room.memory };
@@ -290,7 +288,7 @@ mod tests {
     fn what_fits_says_what_it_takes() {
         let fit = plan(LoadOptions::default(), None);
         assert!(fit.fits && fit.problems.is_empty() && fit.alternatives.is_empty(), "{fit:?}");
-        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations + fit.memory.spare);
+        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations);
         let (info, fit) = block_on(Engine::plan(&files(), &LoadOptions { context: Some(128), ..LoadOptions::default() }, Room::default())).unwrap();
         assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
     }
@@ -310,7 +308,7 @@ mod tests {
     fn copies_of_recurrent_states_are_counted() {
         let files = open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model")).unwrap();
         let (info, fit) = block_on(Engine::plan(&files, &LoadOptions::default(), Room::default())).unwrap();
-        let (layers, taps, width, vocab) = (4, 3, 64, info.model.vocab.next_multiple_of(32) as u64);
+        let (layers, taps, width, vocab) = (4, 3, 64, info.model.vocab as u64);
         assert_eq!(fit.memory.kv - info.memory.kv_full, 7 * layers * taps * width * 4 + 4 * vocab * 4);
     }
 

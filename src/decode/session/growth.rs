@@ -14,7 +14,7 @@ const LEAST_STAGE: u64 = 32 << 20;
 /// Bytes that copies of texts which no answer uses may take where a full context leaves no room for them …
 const TEXTS: u64 = 64 << 20;
 /// … or as many as this many full contexts take, of small models.
-const MOST_TEXTS: u64 = 10;
+const MOST_TEXTS: u64 = 5;
 
 #[cfg(feature = "lab")]
 thread_local!(static LEAST: std::cell::Cell<u64> = const { std::cell::Cell::new(LEAST_STAGE) });
