@@ -1,5 +1,5 @@
-// A lock that all clones of a machine share, and that ends with its process: Lamport's bakery, with files for the numbers. Whoever is gone is passed over,
-// and nobody's file is ever taken for another's: it has the process's id and start in its name.
+// A lock that all clones of a machine share, and that ends with its process: Lamport's bakery, with files for the numbers. Processes that are gone are passed
+// over, and no file is taken for that of another process: its name has the process's id and start.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

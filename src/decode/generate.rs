@@ -281,19 +281,14 @@ impl Session {
         let slot = self.enter(sequence).await?;
         let held = (self.states.history(sequence)?.clone(), self.states.is_long(sequence)?);
         self.interrupted = None;
-        let whole = !run.afresh && !run.resumed && self.knows_whole(sequence, run.prompt)?;
-        let known = match () {
-            () if whole => run.prompt.len(),
-            () if run.afresh && !run.resumed => 0,
-            () => self.known_prefix(sequence, run.prompt)?,
-        };
+        let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(sequence, run.prompt)? };
         let resumed = run.resumed && known + 1 == run.prompt.len();
         // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
         let total = run.prompt.len() - known;
         let mut on_read = |read| _ = on_step(Progress::Read { read, total });
         let last_pass = match self.rebuild(sequence, known, cancel).await {
             Ok(()) if resumed => self.states.cut(sequence, known as u32).map(|()| None),
-            Ok(()) if whole => self.states.cut(sequence, prompt).and_then(|()| self.put_back_logits(sequence)).map(|()| None),
+            Ok(()) if total == 0 => self.put_back_logits(sequence, prompt).map(|()| None),
             Ok(()) => self.begin_prefill(sequence, &run.prompt[known..], known as u32, cancel, &mut on_read).await.map(Some),
             Err(e) => Err(e),
         };
@@ -546,25 +541,23 @@ impl Session {
         }
     }
 
-    /// Whether nothing of the prompt need be read: a recurrent state was kept at its end, with its logits.
-    fn knows_whole(&self, sequence: SequenceId, prompt: &[u32]) -> Result<bool> {
-        let n = prompt.len() as u32;
-        let kept = self.states.history(sequence)?.starts_with(prompt) && self.states.has_logits(sequence, n)?;
-        Ok(kept && self.is_long(n) == self.states.is_long(sequence)? && self.states.trim(sequence, n)? == n)
-    }
-
-    /// Puts the logits of a prompt back that is known whole.
-    fn put_back_logits(&self, sequence: SequenceId) -> Result<()> {
+    /// Goes back to the end of a prompt of `n` tokens that is known whole, and to its logits.
+    fn put_back_logits(&mut self, sequence: SequenceId, n: u32) -> Result<()> {
+        self.states.cut(sequence, n)?;
         self.states.put_back_logits(sequence, self.buffer(Scratch::Logits)?)
     }
 
-    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its logits, unless the prompt is known whole;
-    /// everything is where a prompt is as long as to be rotated otherwise.
+    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its logits, unless a recurrent state was kept
+    /// behind it, with these; everything is where a prompt is as long as to be rotated otherwise.
     pub(super) fn known_prefix(&self, sequence: SequenceId, prompt: &[u32]) -> Result<usize> {
         if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
             return Ok(0);
         }
         let common = self.states.history(sequence)?.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let n = prompt.len() as u32;
+        if common == prompt.len() && self.states.has_logits(sequence, n)? && self.states.trim(sequence, n)? == n {
+            return Ok(common);
+        }
         Ok(self.states.trim(sequence, common.min(prompt.len().saturating_sub(1)) as u32)? as usize)
     }
 

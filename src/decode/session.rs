@@ -391,8 +391,12 @@ impl Session {
     /// Gives a sequence its slot, and has positions be rotated as its are.
     pub(super) async fn enter(&mut self, sequence: SequenceId) -> Result<u32> {
         self.ensure(self.states.history(sequence)?.len() as u32).await?;
+        let outside = self.states.slot_of(sequence).is_err();
         let slot = self.states.enter(sequence)?;
-        self.evict_for(self.sizes.capacity);
+        // Its slot may have been another's, whose copy takes memory now.
+        if outside {
+            self.evict_for(self.sizes.capacity);
+        }
         self.voice_of(&[sequence])?;
         self.rotate_long(self.states.is_long(sequence)?)?;
         Ok(slot as u32)

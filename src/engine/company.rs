@@ -24,7 +24,7 @@ const WORTH_A_COPY: usize = 32;
 /// Another prompt may come back to a text of which at least so many tokens of prompts would be forgotten. What a chat's template leaves out of the next
 /// turn's prompt, thoughts for the most part, is fewer.
 const WORTH_KEEPING: usize = 8;
-/// Texts of those who ask without a conversation that are kept beside as many as there are answers at one time.
+/// Texts of requests without a conversation that are kept beside as many as there are answers at one time.
 const KEPT_TEXTS: usize = 4;
 
 /// A request, and who waits for what comes of it.
@@ -324,15 +324,15 @@ impl Engine {
         // Of a free text the part behind the prompt's would be forgotten: where another prompt may come back to it, it stays, and its beginning is copied.
         let forgotten = |id: SequenceId| self.session.states().history(id).map_or(0, |history| history.prompt_len().saturating_sub(known));
         let kept = free.filter(|id| copied.is_none() && request.reuse && known < prompt.len() && forgotten(*id) >= WORTH_KEEPING);
-        let chosen = match (free, copied.or(kept.filter(|_| known > 0))) {
-            (Some(_), None) if kept.is_some() => self.another(busy),
-            (Some(free), None) => free,
-            (free, Some(from)) => {
+        let begins_as = copied.or(kept.filter(|_| known > 0));
+        let chosen = match (begins_as, free.filter(|_| kept.is_none())) {
+            (Some(from), free) => {
                 let shared = shares(self, from);
                 let copy = self.session.states_mut().fork_at(from, shared)?;
-                free.into_iter().filter(|free| kept != Some(*free)).for_each(|free| self.forget_nameless(free));
+                free.into_iter().for_each(|free| self.forget_nameless(free));
                 copy
             }
+            (None, Some(free)) => free,
             (None, None) => self.another(busy),
         };
         if !self.nameless.contains(&chosen) {

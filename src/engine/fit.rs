@@ -206,7 +206,7 @@ impl Survey {
         let logits = self.layout.find(&Scratch::Logits.into()).map_or(0, |id| self.layout.spec(id).bytes);
         let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
         let copies = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
-        let spare = decode::most_beside(&self.layout, self.sizes, context);
+        let spare = decode::most_beside(&self.layout, self.sizes, context, self.info.model.pooling.is_none());
         let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]) + spare);
         let memory = FitMemory { weights, kv, activations, total: weights + kv + activations, beside: room.beside };
         let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));

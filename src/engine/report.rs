@@ -69,7 +69,7 @@ impl Info {
             kv: layout.bytes(Role::State),
             kv_full: layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(full)).sum(),
             activations: layout.bytes(Role::Scratch) + layout.bytes(Role::Control),
-            spare: crate::decode::most_beside(layout, sizes, context),
+            spare: crate::decode::most_beside(layout, sizes, context, model.pooling.is_none()),
             total: 0,
             peak: 0,
             wasm: wasm_bytes(),

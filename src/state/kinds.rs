@@ -53,13 +53,10 @@ impl Part {
 
     /// Takes over all of a sequence from a part of another size.
     pub fn take_over(&self, encoder: &mut Encoder, slot: usize, from: &Self) {
-        let n = match from.shape {
+        let n = match (from.shape, self.shape) {
             // Slots are positions as long as a part can grow.
-            StateShape::Rows(rows) => match self.shape {
-                StateShape::Rows(to) => rows.positions.min(to.positions),
-                StateShape::Recurrent { .. } => 0,
-            },
-            StateShape::Recurrent { .. } => 0,
+            (StateShape::Rows(from), StateShape::Rows(to)) => from.positions.min(to.positions),
+            _ => 0,
         };
         self.copy(encoder, n, (&from.buffer, from.shape, slot), (&self.buffer, self.shape, slot));
     }

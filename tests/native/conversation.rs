@@ -126,6 +126,27 @@ fn a_parked_conversation_takes_memory_only_for_what_it_holds() {
     assert_eq!(bytes(&engine), before);
 }
 
+/// A fork shares the copy of the longer text that it was forked from: what is saved of it is its own part.
+#[test]
+fn a_fork_of_a_text_that_went_on_is_saved_as_it_was() {
+    let mut engine = load(&exact());
+    let prompt = ids(20, 1);
+    run(&mut engine, &ask(&prompt, 4));
+    let [fork, other] = [(); 2].map(|()| engine.fork(0).unwrap());
+    run(&mut engine, &ask(&[&prompt[..], &ids(30, 2)].concat(), 4));
+    // The text that went on makes room for another, with what the fork has of it.
+    run(&mut engine, &Request { conversation: other, ..ask(&prompt, 1) });
+    let store = Memory::store();
+    block_on(engine.save(fork, &store, "fork", &Cancel::new())).unwrap();
+    let next = [&prompt[..], &ids(5, 3)].concat();
+    let mut elsewhere = load(&exact());
+    let restored = block_on(elsewhere.restore(&store, "fork")).unwrap();
+    for (engine, conversation) in [(&mut elsewhere, restored), (&mut engine, fork)] {
+        let result = run(engine, &Request { conversation, ..ask(&next, 12) });
+        assert_eq!((result.cached_tokens, result.tokens), (20, fresh(&next, 12).tokens));
+    }
+}
+
 #[test]
 fn a_full_context_is_an_error_or_a_shift() {
     let options = LoadOptions { context: Some(64), ..exact() };

@@ -54,8 +54,9 @@ fn stages(layout: &Layout, before: Sizes, after: Sizes) -> Vec<Vec<usize>> {
     stages
 }
 
-/// The most bytes that are needed beside a cache of `sizes` at one time: by what its last growth leaves, and by copies of texts that no answer uses.
-pub(crate) fn most_beside(layout: &Layout, sizes: Sizes, full: u32) -> u64 {
+/// The most bytes that are needed beside a cache of `sizes` at one time: by what its last growth leaves, and where the model writes (`writes`) by copies of
+/// texts that no answer uses.
+pub(crate) fn most_beside(layout: &Layout, sizes: Sizes, full: u32, writes: bool) -> u64 {
     let after = Sizes { capacity: full.next_multiple_of(64), ..sizes };
     let mut before = sizes;
     while before.capacity.saturating_mul(2) < after.capacity {
@@ -64,7 +65,7 @@ pub(crate) fn most_beside(layout: &Layout, sizes: Sizes, full: u32) -> u64 {
     let old: Vec<u64> = layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(before)).collect();
     let stages = if before.capacity < after.capacity { stages(layout, before, after) } else { Vec::new() };
     let growth = stages.iter().map(|stage| stage.iter().map(|part| old[*part]).sum::<u64>()).max().unwrap_or(0);
-    growth + texts(states_at(layout, after))
+    growth + if writes { texts(states_at(layout, after)) } else { 0 }
 }
 
 /// Bytes that copies of texts may take, beside states of so many bytes with a full context.
@@ -112,7 +113,8 @@ impl Session {
     /// asked for what is needed and no more.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`] where there is none for that either: all is as before, and the context no longer than what there is room for.
+    /// [`ErrorKind::OutOfMemory`] where there is none for that either: the context is no longer than what there is room for, and all else is as before, but
+    /// that states may have to be made again from their tokens.
     pub async fn ensure(&mut self, positions: u32) -> Result<()> {
         if positions <= self.sizes.capacity {
             return Ok(());
@@ -157,54 +159,50 @@ impl Session {
         let gpu = self.gpu.clone();
         let sizes = Sizes { capacity, ..self.sizes };
         let (layout, plans) = self.planned_for(sizes)?;
-        // All but the states that move: what has the same length stays.
+        // All but the states that move: what is long enough stays.
         let allocation = gpu.allocate();
         let made: Result<Vec<_>> = layout.specs().iter().map(|spec| self.stays_or_made(spec)).collect();
         allocation.end(&gpu).await?;
         let new = made?;
-        let outliving = |(id, spec): (usize, &BufferSpec)| {
-            let old = &self.buffers[self.layout.find(&spec.name)?.0 as usize];
-            let new = new[id].clone().filter(|new| outlives(spec) && new.bytes() != old.bytes())?;
-            Some((old.clone(), new))
-        };
-        let outliving: Vec<(Buffer, Buffer)> = layout.specs().iter().enumerate().filter_map(outliving).collect();
+        // They take the place of those there were at once: also the plans of now can be bound to longer ones.
+        let mut encoder = gpu.encoder("grow");
+        let mut replaced = Vec::new();
+        for (spec, new) in layout.specs().iter().zip(&new) {
+            let Some((id, new)) = self.layout.find(&spec.name).zip(new.as_ref()) else { continue };
+            let old = std::mem::replace(&mut self.buffers[id.0 as usize], new.clone());
+            if outlives(spec) && old.bytes() != new.bytes() {
+                encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes());
+            }
+            replaced.push(old);
+        }
+        gpu.submit(encoder);
+        drop(replaced);
         let stages = stages(&self.layout, self.sizes, sizes);
         // What is bound is not freed.
         let passes = self.passes_compiled();
         (self.encoded, self.encoded_adapted) = Default::default();
         let old = std::mem::take(&mut self.buffers).into_iter().map(Some).collect();
         let mut moving = Moving { old, new, states: [states_of(&self.layout), states_of(&layout)], moved: Vec::new() };
-        let mut failed = None;
-        for (i, stage) in stages.iter().enumerate() {
-            if let Err(e) = self.move_stage(&mut moving, stage, &layout, i + 1 < stages.len()).await {
-                failed = Some(e);
-                break;
+        let error = match self.move_all(&mut moving, &stages, &layout, &plans, &passes).await {
+            Ok(compiled) => {
+                let buffers = std::mem::take(&mut self.buffers);
+                self.adopt(Laid { layout, buffers, sizes, asked: self.asked, plans, compiled });
+                self.put_rotations()?;
+                return Ok(());
             }
-        }
-        if failed.is_none() {
-            match self.bind_moved(&moving, &plans, &passes).await {
-                Ok(compiled) => {
-                    let buffers = std::mem::take(&mut self.buffers);
-                    self.adopt(Laid { layout, buffers, sizes, asked: self.asked, plans, compiled });
-                    self.put_rotations()?;
-                    let mut encoder = gpu.encoder("grow");
-                    outliving.iter().for_each(|(old, new)| encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes()));
-                    gpu.submit(encoder);
-                    return Ok(());
-                }
-                Err(e) => failed = Some(e),
-            }
-        }
+            Err(e) => e,
+        };
         let lost = self.move_back(&mut moving).await;
         self.buffers = moving.old.into_iter().flatten().collect();
         let plans = [std::mem::take(&mut self.plans), std::mem::take(&mut self.adapted_plans)];
         let compiled = self.compile(&plans, &passes);
         [self.plans, self.adapted_plans] = plans;
         [self.encoded, self.encoded_adapted] = compiled?;
+        self.put_rotations()?;
         if lost {
             self.states.lose_all();
         }
-        Err(Failed { error: failed.unwrap_or_else(|| Error::internal("states that did not grow")), lost })
+        Err(Failed { error, lost })
     }
 
     /// The layout and the plans for other sizes.
@@ -217,11 +215,11 @@ impl Session {
         Ok((layout, plans?))
     }
 
-    /// The buffer that there is, where it has the right length, or a new one; none of a state that moves.
+    /// The buffer that there is, where it is long enough, or a new one; none of a state that moves.
     fn stays_or_made(&self, spec: &BufferSpec) -> Result<Option<Buffer>> {
         let old = self.layout.find(&spec.name).map(|id| (self.layout.spec(id), &self.buffers[id.0 as usize]));
         match old {
-            Some((old, buffer)) if old.bytes == spec.bytes && old.state == spec.state => Ok(Some(buffer.clone())),
+            Some((old, buffer)) if old.state == spec.state && buffer.bytes() >= spec.bytes => Ok(Some(buffer.clone())),
             Some(_) if spec.state.is_some() => Ok(None),
             _ => self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec)).map(Some),
         }
@@ -246,9 +244,19 @@ impl Session {
         if freed { gpu.idle().await } else { Ok(()) }
     }
 
-    /// Binds what has moved to the plans for other sizes.
-    async fn bind_moved(&mut self, moving: &Moving, plans: &[Plans; 2], passes: &[Vec<Pass>; 2]) -> Result<[Compiled; 2]> {
+    /// Moves the states, stage by stage, and binds the buffers of the layout to come to its plans.
+    async fn move_all(
+        &mut self,
+        moving: &mut Moving,
+        stages: &[Vec<usize>],
+        layout: &Layout,
+        plans: &[Plans; 2],
+        passes: &[Vec<Pass>; 2],
+    ) -> Result<[Compiled; 2]> {
         let gpu = self.gpu.clone();
+        for (i, stage) in stages.iter().enumerate() {
+            self.move_stage(moving, stage, layout, i + 1 < stages.len()).await?;
+        }
         self.buffers = moving.new.iter().flatten().cloned().collect();
         let allocation = gpu.allocate();
         let compiled = self.compile(plans, passes);

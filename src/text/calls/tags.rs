@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::grammar::Tags;
 use super::reader::{DONE, Read, Reader, Stop};
 
 /// A tag with tags in it, which is not closed yet.
@@ -13,13 +14,13 @@ pub struct Level {
     pub items: Vec<Value>,
 }
 
-/// `name>` of `<function=name>`, then `<parameter=key>value</parameter>` and `</function>`.
-pub fn function(r: &mut Reader) -> Read {
+/// What follows `<function=` or the like: the name, its arguments, and `</function>`.
+pub fn function(r: &mut Reader, tags: &Tags) -> Read {
     r.steps(&mut |r, step| {
         match step {
             0 => {
                 let name = r.name()?;
-                r.expect(">")?;
+                r.expect(tags.open.1)?;
                 r.begin(name, None)?;
             }
             1 => {
@@ -28,11 +29,18 @@ pub fn function(r: &mut Reader) -> Read {
                     r.close();
                     return Ok(DONE);
                 }
-                r.expect("<parameter=")?;
-                r.memo.key = r.until(">")?.to_owned();
-                return Ok(2);
+                r.expect(tags.open.0)?;
+                let key = r.until(tags.open.1)?;
+                let quoted = tags.quote.map_or(Ok(false), |(open, _)| r.eat(open))?;
+                r.memo.key = key.to_owned();
+                return Ok(if quoted { 2 } else { 4 });
             }
-            _ => r.plain("</parameter>", None)?,
+            2 => {
+                r.plain(tags.quote.map_or(tags.close, |(_, close)| close), None)?;
+                return Ok(3);
+            }
+            3 => r.expect(tags.close)?,
+            _ => r.plain(tags.close, None)?,
         }
         Ok(1)
     })

@@ -12,7 +12,7 @@ pub static FORMAT: Format = Format {
     read: |r, _, _| {
         tags::all(r, "</seed:tool_call>", |r| {
             r.expect("<function=")?;
-            tags::function(r)
+            tags::function(r, &Tags::PARAMETERS)
         })
     },
     write: |w| {

@@ -23,7 +23,7 @@ pub static FORMAT: Format = Format {
             Ok(match step {
                 // The tag around may be forgotten.
                 0 if which == 1 => {
-                    tags::function(r)?;
+                    tags::function(r, &Tags::PARAMETERS)?;
                     5
                 }
                 0 => {
@@ -46,7 +46,7 @@ pub static FORMAT: Format = Format {
                 3 => {
                     tags::all(r, CLOSE, |r| {
                         r.expect("<function=")?;
-                        tags::function(r)
+                        tags::function(r, &Tags::PARAMETERS)
                     })?;
                     DONE
                 }
