@@ -131,9 +131,9 @@ fn a_parked_conversation_takes_memory_only_for_what_it_holds() {
 fn a_fork_of_a_text_that_went_on_is_saved_as_it_was() {
     let mut engine = load(&exact());
     let prompt = ids(20, 1);
-    run(&mut engine, &ask(&prompt, 4));
+    let first = run(&mut engine, &ask(&prompt, 4)).tokens;
     let [fork, other] = [(); 2].map(|()| engine.fork(0).unwrap());
-    run(&mut engine, &ask(&[&prompt[..], &ids(30, 2)].concat(), 4));
+    run(&mut engine, &ask(&[&prompt[..], &first, &ids(30, 2)].concat(), 4));
     // The text that went on makes room for another, with what the fork has of it.
     run(&mut engine, &Request { conversation: other, ..ask(&prompt, 1) });
     let store = Memory::store();

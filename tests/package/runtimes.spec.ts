@@ -177,7 +177,13 @@ for (const name of PROGRAMS)
   async ({ cache, server }) => {
     test.setTimeout(180_000);
     copyFileSync(join(root, 'tests', 'package', 'threads.mjs'), join(consumer, 'threads.mjs'));
-    const asked = { model: `${server.url}/model.gguf`, prompt, greedy, seconds: 60, seed: Number(process.env.MILLRACE_SEED ?? Date.now() % 2 ** 31) };
+    const asked = {
+      model: `${server.url}/model.gguf`,
+      prompt,
+      greedy,
+      seconds: 60,
+      seed: Number(process.env.MILLRACE_SEED ?? Date.now() % 2 ** 31),
+    };
     const child = spawn(process.execPath, ['threads.mjs', JSON.stringify(asked)], {
       cwd: consumer,
       env: { ...process.env, XDG_CACHE_HOME: cache },
