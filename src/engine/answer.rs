@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::output::{Listens, Output};
 use super::recover::Losses;
-use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request, rendered_prompt};
+use super::texts::rendered_prompt;
+use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, now_ms};
 use crate::decode::{self, Extras, Outcome, Run, Timings};
@@ -360,6 +361,7 @@ impl Engine {
                 prompt: Prompt::Messages(messages),
                 tools: request.tools.clone(),
                 template: request.template.clone(),
+                special_tokens: request.special_tokens,
                 ..Request::new(Prompt::Tokens(Vec::new()))
             })
         };

@@ -1,6 +1,7 @@
 //! A wrong token is found by bisection: on this device each step of a pass against its twin.
 
-use super::{LoadOptions, Request, load, prompt_tokens};
+use super::texts::prompt_tokens;
+use super::{LoadOptions, Request, load};
 use crate::base::Cancel;
 use crate::decode::Compared;
 use crate::decode::twins::Memory;

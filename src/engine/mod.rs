@@ -17,6 +17,7 @@ mod report;
 mod request;
 mod result;
 pub mod stops;
+mod texts;
 
 pub use adapters::AdapterAbout;
 pub use bisect::bisect;
@@ -30,9 +31,10 @@ pub use open::{LoadPlan, Origin, PlanDownload, PlanStorage, Stored};
 pub use output::Listens;
 pub use recover::{Device, DeviceEvent, Listener};
 pub use report::{Info, MemoryInfo, ModelInfo, SelfTestInfo};
-pub use request::{EmbedOptions, LoadOptions, Overflow, Prompt, Request, RerankOptions};
+pub use request::{EmbedOptions, LoadOptions, Overflow, Prompt, Request, RerankOptions, Spelled};
 pub use result::{AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Scored, TokenLogprobs};
 pub use stops::StopScanner;
+pub use texts::Texts;
 
 use std::rc::Rc;
 
@@ -41,7 +43,7 @@ use futures_util::future::LocalBoxFuture;
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::decode::{Session, Tuned};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::Checkpoint;
 use crate::plan::tuning::Tuning;
 use crate::source::Files;
@@ -52,6 +54,7 @@ use crate::weights::LoadTimes;
 use embed::Around;
 use forced::Grammars;
 use recover::{Losses, Recovery};
+use texts::prompt_tokens;
 
 /// A loaded model.
 pub struct Engine {
@@ -112,7 +115,7 @@ impl Engine {
         let around = Around::of(&checkpoint, session.model().config(), &tokenizer)?;
         about.prompts = around.prompts.clone();
         about.thinks = template.as_ref().is_ok_and(ChatTemplate::opens_thought);
-        let formats = template.as_ref().map_or_else(|_| Formats::of("", []), |template| template.formats(&tokenizer));
+        let formats = texts::formats(&template, &tokenizer);
         let fingerprint = checkpoint.fingerprint().await?;
         let recovery = Recovery::new(files, session.gpu());
         let load_ms = now_ms() - started;
@@ -148,7 +151,7 @@ impl Engine {
 
     /// Between texts and tokens, also while the engine is at work.
     pub fn texts(&self) -> Texts {
-        Texts { tokenizer: self.tokenizer.clone(), template: self.template.clone() }
+        Texts::new(self.tokenizer.clone(), self.template.clone())
     }
 
     /// The ids that a request's prompt stands for.
@@ -184,48 +187,4 @@ impl Engine {
     pub fn dispose(self) {
         self.session.gpu().destroy();
     }
-}
-
-/// What turns texts and conversations into tokens, and tokens into text.
-pub struct Texts {
-    tokenizer: Rc<Tokenizer>,
-    template: Rc<Result<ChatTemplate>>,
-}
-
-impl Texts {
-    /// The ids that a request's prompt stands for.
-    pub fn tokens(&self, request: &Request) -> Result<Vec<u32>> {
-        prompt_tokens(&self.tokenizer, &self.template, request)
-    }
-
-    /// What tokens add to a text, special ones by their names. Bytes that are not UTF-8 become U+FFFD.
-    ///
-    /// # Errors
-    /// `TOKENIZER` for an id that the model does not have.
-    pub fn text(&self, ids: &[u32]) -> Result<String> {
-        ids.iter().try_for_each(|id| self.tokenizer.check_id(*id))?;
-        let bytes: Vec<u8> = ids.iter().flat_map(|id| self.tokenizer.bytes(*id)).copied().collect();
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-fn prompt_tokens(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<Vec<u32>> {
-    Ok(rendered_prompt(tokenizer, template, request)?.0)
-}
-
-/// The ids that a request's prompt stands for, and of messages the text that the model's chat template makes of them.
-fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<(Vec<u32>, Option<String>)> {
-    let (ids, rendered) = match &request.prompt {
-        Prompt::Tokens(ids) => (ids.clone(), None),
-        Prompt::Text(text) => (tokenizer.encode(text, true)?, None),
-        Prompt::Messages(messages) => {
-            let template = template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))?;
-            let text = template.render(messages, request.offered(), &request.template, true)?;
-            (tokenizer.encode(&text, false)?, Some(text))
-        }
-    };
-    if ids.is_empty() {
-        return Err(Error::bad_option("the prompt is empty; give at least one token"));
-    }
-    Ok((ids, rendered))
 }

@@ -76,3 +76,32 @@ impl Overflow {
         }
     }
 }
+
+/// What a special token is that a message spells, as `<|im_end|>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spelled {
+    /// Text.
+    #[default]
+    Text,
+    /// That token, as in transformers: whoever writes a message can then end it and begin another.
+    Parse,
+}
+
+impl Spelled {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Parse => "parse",
+        }
+    }
+
+    /// By its name.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "text" => Ok(Self::Text),
+            "parse" => Ok(Self::Parse),
+            _ => Err(Error::bad_option(format!("special tokens {name} is not known; use text or parse"))),
+        }
+    }
+}

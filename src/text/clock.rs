@@ -1,7 +1,5 @@
 //! The date for chat templates: several models are told today's in their system message.
 
-use std::fmt::Write;
-
 use crate::base::local_seconds;
 use crate::error::{Error, Result};
 
@@ -34,71 +32,111 @@ impl DateTime {
         Self { year, month, day, hour: rest / 3600, minute: rest / 60 % 60, second: rest % 60 }
     }
 
-    /// As Python's `strftime` in the C locale, with glibc's `%-d` for "no padding". `TEMPLATE` names a directive that is not known.
+    /// As Python's `strftime` in the C locale on Linux, with glibc's flags: `%-d` without padding, `%_d` with spaces, `%0e` with zeros, `%^a` and `%#p` in the
+    /// other case. `TEMPLATE` names a directive that is not known.
     pub(super) fn format(&self, format: &str) -> Result<String> {
         let mut out = String::new();
-        let mut chars = format.chars();
+        let mut chars = format.chars().peekable();
         while let Some(c) = chars.next() {
             if c != '%' {
                 out.push(c);
                 continue;
             }
-            let mut directive = chars.next();
-            let padded = directive != Some('-');
-            if !padded {
-                directive = chars.next();
+            let mut flags = String::new();
+            while let Some(flag) = chars.next_if(|c| "-_0^#".contains(*c)) {
+                flags.push(flag);
             }
-            self.directive(directive, padded, &mut out)?;
+            // Other ways of writing, which the C locale does not have.
+            chars.next_if(|c| matches!(c, 'E' | 'O'));
+            let directive = chars.next().ok_or_else(|| Error::template("strftime_now: the format ends with %"))?;
+            let (text, width, fill) = self.directive(directive)?;
+            let fill = flags
+                .chars()
+                .rev()
+                .find_map(|flag| match flag {
+                    '-' => Some(None),
+                    '_' => Some(Some(' ')),
+                    '0' => Some(Some('0')),
+                    _ => None,
+                })
+                .unwrap_or(Some(fill));
+            out.extend(std::iter::repeat_n(fill.unwrap_or(' '), if fill.is_some() { width.saturating_sub(text.len()) } else { 0 }));
+            out.push_str(&match flags.contains('^') || flags.contains('#') {
+                true if directive == 'p' && flags.contains('#') => text.to_lowercase(),
+                true => text.to_uppercase(),
+                false => text,
+            });
         }
         Ok(out)
     }
 
-    fn directive(&self, directive: Option<char>, padded: bool, out: &mut String) -> Result<()> {
+    /// What a letter stands for, the least width, and what that is filled with.
+    fn directive(&self, letter: char) -> Result<(String, usize, char)> {
         let weekday = self.weekday();
-        let mut number = |value: u32, width: usize, fill: char| {
-            // Writing to a String does not fail.
-            let _ = match (padded, fill) {
-                (false, _) => write!(out, "{value}"),
-                (true, ' ') => write!(out, "{value:>width$}"),
-                (true, _) => write!(out, "{value:0>width$}"),
-            };
-        };
         let hour12 = (self.hour + 11) % 12 + 1;
-        match directive {
-            Some('d') => number(self.day, 2, '0'),
-            Some('e') => number(self.day, 2, ' '),
-            Some('m') => number(self.month, 2, '0'),
-            Some('H') => number(self.hour, 2, '0'),
-            Some('k') => number(self.hour, 2, ' '),
-            Some('I') => number(hour12, 2, '0'),
-            Some('l') => number(hour12, 2, ' '),
-            Some('M') => number(self.minute, 2, '0'),
-            Some('S') => number(self.second, 2, '0'),
-            Some('f') => number(0, 6, '0'),
-            Some('j') => number(self.day_of_year(), 3, '0'),
-            Some('y') => number(self.year.rem_euclid(100) as u32, 2, '0'),
-            Some('w') => number(weekday as u32, 1, '0'),
-            Some('u') => number(if weekday == 0 { 7 } else { weekday as u32 }, 1, '0'),
-            Some('Y') => out.push_str(&self.year.to_string()),
-            Some('B') => out.push_str(MONTHS[self.month_index()]),
-            Some('b' | 'h') => out.push_str(&MONTHS[self.month_index()][..3]),
-            Some('A') => out.push_str(DAYS[weekday]),
-            Some('a') => out.push_str(&DAYS[weekday][..3]),
-            Some('p') => out.push_str(if self.hour < 12 { "AM" } else { "PM" }),
-            Some('F') => out.push_str(&self.format("%Y-%m-%d")?),
-            Some('T' | 'X') => out.push_str(&self.format("%H:%M:%S")?),
-            Some('R') => out.push_str(&self.format("%H:%M")?),
-            Some('D' | 'x') => out.push_str(&self.format("%m/%d/%y")?),
-            Some('c') => out.push_str(&self.format("%a %b %e %H:%M:%S %Y")?),
-            Some('n') => out.push('\n'),
-            Some('t') => out.push('\t'),
-            Some('%') => out.push('%'),
-            // Python's datetime.now() carries no zone.
-            Some('Z' | 'z') => {}
-            Some(other) => return Err(Error::template(format!("strftime_now: the directive %{other} is not known"))),
-            None => return Err(Error::template("strftime_now: the format ends with %")),
+        let number = |value: u32, width: usize, fill: char| Ok((value.to_string(), width, fill));
+        // Days since 1 January, and weeks that begin with a day of the week.
+        let day = self.day_of_year() as usize - 1;
+        let week = |first: usize| ((day + 7 - (weekday + 7 - first) % 7) / 7) as u32;
+        let (iso_year, iso_week) = self.iso_week();
+        match letter {
+            'd' => number(self.day, 2, '0'),
+            'e' => number(self.day, 2, ' '),
+            'm' => number(self.month, 2, '0'),
+            'H' => number(self.hour, 2, '0'),
+            'k' => number(self.hour, 2, ' '),
+            'I' => number(hour12, 2, '0'),
+            'l' => number(hour12, 2, ' '),
+            'M' => number(self.minute, 2, '0'),
+            'S' => number(self.second, 2, '0'),
+            'f' => number(0, 6, '0'),
+            'j' => number(self.day_of_year(), 3, '0'),
+            'y' => number(self.year.rem_euclid(100) as u32, 2, '0'),
+            'C' => number(self.year.div_euclid(100) as u32, 2, '0'),
+            'g' => number(iso_year.rem_euclid(100) as u32, 2, '0'),
+            'G' => Ok((iso_year.to_string(), 4, '0')),
+            'V' => number(iso_week, 2, '0'),
+            'U' => number(week(0), 2, '0'),
+            'W' => number(week(1), 2, '0'),
+            'w' => number(weekday as u32, 1, '0'),
+            'u' => number(if weekday == 0 { 7 } else { weekday as u32 }, 1, '0'),
+            'Y' => Ok((self.year.to_string(), 4, '0')),
+            _ => self.text(letter, weekday).map(|text| (text, 0, ' ')),
         }
-        Ok(())
+    }
+
+    /// What a letter stands for that is no number.
+    fn text(&self, letter: char, weekday: usize) -> Result<String> {
+        let half = if self.hour < 12 { "AM" } else { "PM" };
+        Ok(match letter {
+            'B' => MONTHS[self.month_index()].to_owned(),
+            'b' | 'h' => MONTHS[self.month_index()][..3].to_owned(),
+            'A' => DAYS[weekday].to_owned(),
+            'a' => DAYS[weekday][..3].to_owned(),
+            'p' => half.to_owned(),
+            'P' => half.to_lowercase(),
+            'F' => self.format("%Y-%m-%d")?,
+            'T' | 'X' => self.format("%H:%M:%S")?,
+            'R' => self.format("%H:%M")?,
+            'r' => self.format("%I:%M:%S %p")?,
+            'D' | 'x' => self.format("%m/%d/%y")?,
+            'c' => self.format("%a %b %e %H:%M:%S %Y")?,
+            's' => (days(self.year, self.month, self.day) * 86_400 + i64::from(self.hour * 3600 + self.minute * 60 + self.second)).to_string(),
+            'n' => "\n".to_owned(),
+            't' => "\t".to_owned(),
+            '%' => "%".to_owned(),
+            // Python's datetime.now() carries no zone.
+            'Z' | 'z' => String::new(),
+            other => return Err(Error::template(format!("strftime_now: the directive %{other} is not known"))),
+        })
+    }
+
+    /// The year and the week that ISO 8601 counts: of the week's Thursday.
+    fn iso_week(&self) -> (i64, u32) {
+        let today = days(self.year, self.month, self.day);
+        let thursday = today + 3 - (today + 3).rem_euclid(7);
+        let (year, ..) = civil(thursday);
+        (year, ((thursday - days(year, 1, 1)) / 7 + 1) as u32)
     }
 
     fn month_index(&self) -> usize {
@@ -182,6 +220,8 @@ mod tests {
             ("%A, %B %e", "Saturday, July  4"),
             ("%-d/%-m %I:%M %p %j %y %%", "4/7 09:05 AM 185 26 %"),
             ("%c|%F|%T|%x", "Sat Jul  4 09:05:03 2026|2026-07-04|09:05:03|07/04/26"),
+            ("%C %g %G %V %U %W %u %w %P %r %s", "20 26 2026 27 26 26 6 6 am 09:05:03 AM 1783155903"),
+            ("%_d %0e %-e %^a %#p %^B %Ey %Om %_H %-I", " 4 04 4 SAT am JULY 26 07  9 9"),
         ];
         for (format, expected) in cases {
             assert_eq!(date.format(format).unwrap(), expected, "{format}");
@@ -190,5 +230,11 @@ mod tests {
             assert_eq!(date.format(bad).unwrap_err().code(), "TEMPLATE", "{bad}");
         }
         assert_eq!(DateTime::from_unix(0).format("%A").unwrap(), "Thursday");
+        // Weeks at the turn of years, as Python has them.
+        for (day, expected) in
+            [(18_627, "2020 53 52 52"), (18_628, "2020 53 00 00"), (18_631, "2021 01 01 01"), (20_817, "2026 53 52 52"), (21_549, "2028 52 53 52")]
+        {
+            assert_eq!(DateTime::from_unix(day * 86_400).format("%G %V %U %W").unwrap(), expected, "day {day}");
+        }
     }
 }

@@ -41,6 +41,14 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
             let (width, fill): (usize, Option<char>) = from_args(args)?;
             Ok(Value::from(padded(text, method, width, fill)))
         }
+        "title" => {
+            let mut inside = false;
+            let title = text.chars().flat_map(|c| {
+                let begins = !std::mem::replace(&mut inside, c.is_alphabetic());
+                if begins { c.to_uppercase().collect::<Vec<_>>() } else { c.to_lowercase().collect() }
+            });
+            Ok(Value::from(title.collect::<String>()))
+        }
         "casefold" => Ok(Value::from(text.to_lowercase())),
         "swapcase" => {
             let swap = |c: char| if c.is_uppercase() { c.to_lowercase().to_string() } else { c.to_uppercase().to_string() };
@@ -54,7 +62,7 @@ fn tuple(parts: [&str; 3]) -> Value {
     Value::from_object(Tuple::from(parts.map(Value::from)))
 }
 
-fn padded(text: &str, method: &str, width: usize, fill: Option<char>) -> String {
+pub(super) fn padded(text: &str, method: &str, width: usize, fill: Option<char>) -> String {
     let missing = width.saturating_sub(text.chars().count());
     let before = match method {
         "ljust" => 0,

@@ -10,8 +10,10 @@ mod charsmap;
 mod clock;
 mod eos;
 mod gguf;
+mod guard;
 mod hf;
 mod hf_outline;
+mod jinja;
 mod methods;
 mod pieces;
 mod pre;
@@ -27,6 +29,7 @@ mod tokenizer;
 mod turns;
 
 pub use clock::DateTime;
+pub use guard::Guarded;
 pub use stream::StreamDecoder;
 pub use template::ChatTemplate;
 pub use template_source::TemplateSource;

@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, filters};
 
+use super::guard::is_mark;
 use super::tojson::python_float;
 
 /// `str(value)`.
@@ -49,6 +50,14 @@ fn represent(out: &mut impl Write, value: &Value) -> fmt::Result {
     }
 }
 
+/// `repr(value)` as a text.
+pub(super) fn repr(value: &Value) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = represent(&mut text, value);
+    text
+}
+
 fn float(out: &mut impl Write, value: &Value) -> fmt::Result {
     let value = f64::try_from(value.clone()).map_err(|_| fmt::Error)?;
     match (value.is_finite(), value.is_nan()) {
@@ -70,24 +79,29 @@ fn quoted(out: &mut impl Write, text: &str) -> fmt::Result {
             '\\' => out.write_str("\\\\")?,
             c if c == quote => write!(out, "\\{c}")?,
             c if is_printable(c) => out.write_char(c)?,
-            c => match u32::from(c) {
-                code @ ..=0xFF => write!(out, "\\x{code:02x}")?,
-                code @ ..=0xFFFF => write!(out, "\\u{code:04x}")?,
-                code => write!(out, "\\U{code:08x}")?,
-            },
+            c => out.write_str(&code(c))?,
         }
     }
     out.write_char(quote)
 }
 
+/// A character as an escape of Python's.
+fn code(c: char) -> String {
+    match u32::from(c) {
+        code @ ..=0xFF => format!("\\x{code:02x}"),
+        code @ ..=0xFFFF => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    }
+}
+
 /// Whether Python shows a character in such a text. Rust knows which are printable, but escapes what combines with the
 /// one before only where it is the first.
 fn is_printable(c: char) -> bool {
-    matches!(c, '"' | '\'') || ["x", c.encode_utf8(&mut [0; 4])].concat().escape_debug().count() == 2
+    matches!(c, '"' | '\'') || is_mark(c) || ["x", c.encode_utf8(&mut [0; 4])].concat().escape_debug().count() == 2
 }
 
 /// `markupsafe.escape`.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -124,12 +138,8 @@ pub(super) fn as_safe_as(of: &Value, made: Value) -> Value {
 /// `text % values`: a tuple has several, an object names them.
 pub(super) fn format(state: &mut State, text: &Value, values: &Value) -> Result<Value, Error> {
     let mut args = vec![text.clone()];
-    let plain = |value: &Value| match value.kind() {
-        ValueKind::Number | ValueKind::String => value.clone(),
-        _ => Value::from(to_string(value)),
-    };
     if values.is_tuple() {
-        args.extend(values.try_iter()?.map(|value| plain(&value)));
+        args.extend(values.try_iter()?);
     } else if values.kind() == ValueKind::Map && text.as_str().is_some_and(|text| text.contains("%(")) {
         let mut named = Vec::new();
         for key in values.try_iter()? {
@@ -137,12 +147,89 @@ pub(super) fn format(state: &mut State, text: &Value, values: &Value) -> Result<
         }
         args.push(named.into_iter().collect::<Kwargs>().into());
     } else {
-        args.push(plain(values));
+        args.push(values.clone());
     }
-    Value::from_function(filters::format).call(state, &args)
+    format_all(state, &args)
 }
 
-fn to_string(value: &Value) -> String {
+/// The filter `format`. What minijinja has not is put in the place of values: `%r` and `%a`, values that are neither text nor number, whole parts of numbers.
+pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Error> {
+    let (text, given) = (args[0].as_str().map_or_else(|| to_string(&args[0]), str::to_owned), &args[1..]);
+    let named = given.last().filter(|last| last.is_kwargs());
+    let mut places = given.iter().filter(|value| !value.is_kwargs());
+    let (mut out, mut rest) = (String::new(), text.as_str());
+    let (mut values, mut names) = (Vec::new(), Vec::new());
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..=at]);
+        rest = &rest[at + 1..];
+        let key = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let flags = key.map_or(rest, |(_, behind)| behind);
+        let spec = flags.len() - flags.trim_start_matches(|c: char| c.is_ascii_digit() || "#0- +.*hlL".contains(c)).len();
+        let Some(kind) = flags[spec..].chars().next() else { break };
+        let stars = flags[..spec].matches('*').count();
+        values.extend(places.by_ref().take(stars).cloned());
+        if kind != '%' {
+            let value = match key {
+                Some((key, _)) => named.map_or_else(Value::default, |named| named.get_attr(key).unwrap_or_default()),
+                None => match places.next() {
+                    Some(value) => value.clone(),
+                    // Too few: told below.
+                    None => break,
+                },
+            };
+            let value = printable(kind, value);
+            match key {
+                Some(_) => {
+                    let name = format!("v{}", names.len());
+                    out.push_str(&format!("({name})"));
+                    names.push((name, value));
+                }
+                None => values.push(value),
+            }
+        }
+        out.push_str(&flags[..spec]);
+        out.push(match kind {
+            'r' | 'a' => 's',
+            'i' | 'u' => 'd',
+            kind => kind,
+        });
+        rest = &flags[spec + kind.len_utf8()..];
+    }
+    out.push_str(rest);
+    // An object may name more than is asked for.
+    if places.any(|value| value.kind() != ValueKind::Map) {
+        return Err(Error::new(minijinja::ErrorKind::InvalidOperation, "not all arguments converted during string formatting"));
+    }
+    let out = if args[0].is_safe() { Value::from_safe_string(out) } else { Value::from(out) };
+    let mut all = vec![out];
+    all.extend(values);
+    if !names.is_empty() {
+        all.push(names.into_iter().collect::<Kwargs>().into());
+    }
+    Value::from_function(filters::format).call(state, &all)
+}
+
+/// A value as a conversion of this kind takes it.
+fn printable(kind: char, value: Value) -> Value {
+    match kind {
+        'r' | 'a' => {
+            let mut text = repr(&value);
+            if kind == 'a' {
+                text = text.chars().map(|c| if c.is_ascii() { c.to_string() } else { code(c) }).collect();
+            }
+            Value::from(text)
+        }
+        'd' | 'i' | 'u' => match (value.kind(), f64::try_from(value.clone())) {
+            (ValueKind::Bool, _) => Value::from(i64::from(value.is_true())),
+            (ValueKind::Number, Ok(number)) if !value.is_integer() && number.is_finite() => Value::from(number.trunc() as i64),
+            _ => value,
+        },
+        's' if !matches!(value.kind(), ValueKind::Number | ValueKind::String) => Value::from(to_string(&value)),
+        _ => value,
+    }
+}
+
+pub(super) fn to_string(value: &Value) -> String {
     let mut out = String::new();
     // Writing to a String does not fail; an object that cannot be gone through prints what it could.
     let _ = print(&mut out, value);
@@ -154,10 +241,13 @@ pub(super) fn add_numbers(environment: &mut Environment<'_>) {
     let filters = [("int", Value::from_function(filters::int)), ("float", Value::from_function(filters::float))];
     for (name, filter) in filters {
         environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
-            let mut args = args.into_values();
+            let mut args = super::jinja::bind(name, args.into_values())?;
             let text = args.first().and_then(Value::as_str).map(|text| text.trim().replace('_', ""));
             if let Some(text) = &text {
                 args[0] = Value::from(text.as_str());
+            }
+            if args.first().is_none_or(Value::is_undefined) {
+                return Err(Error::new(minijinja::ErrorKind::UndefinedError, format!("{name} of what is not defined")));
             }
             if let Ok(number) = filter.call(state, &args) {
                 return Ok(number);

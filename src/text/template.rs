@@ -1,5 +1,6 @@
 //! Chat templates: the Jinja programs that turn a conversation into the text a model was trained on.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
@@ -12,6 +13,8 @@ use serde_json::Map;
 use super::Tokenizer;
 use super::calls::Formats;
 use super::clock::DateTime;
+use super::guard::{Guard, Guarded};
+use super::jinja;
 use super::python;
 use super::template_budget::{self, Budget, bound, printed};
 use super::template_limits;
@@ -38,6 +41,8 @@ pub struct ChatTemplate {
     prepared: IndexMap<String, Prepared>,
     special: SpecialTokens,
     now: Option<DateTime>,
+    /// Keeps messages from spelling control tokens.
+    guard: Option<Guard>,
 }
 
 /// One of a model's templates.
@@ -59,15 +64,22 @@ impl ChatTemplate {
             environment(None, 1)?.add_template(name, &text).map_err(|e| failure("does not parse", &e))?;
             prepared.insert(name.to_owned(), Prepared { text, turns: OnceLock::new() });
         }
-        Ok(Self { source: source.clone(), prepared, special, now: None })
+        Ok(Self { source: source.clone(), prepared, special, now: None, guard: None })
     }
 
     /// The templates of a checkpoint. `TEMPLATE` if it has none: then it is a model to complete text, not to chat.
     pub fn open(checkpoint: &crate::format::Checkpoint, tokenizer: &super::Tokenizer) -> Result<Self> {
         match TemplateSource::of(checkpoint)? {
-            Some(source) => Self::new(&source, tokenizer.special_tokens().clone()),
+            Some(source) => Self::of(&source, tokenizer),
             None => Err(Error::template("the model has no chat template: give it a plain prompt instead of messages")),
         }
+    }
+
+    /// The templates of `source`, for a model with this tokenizer.
+    pub fn of(source: &TemplateSource, tokenizer: &super::Tokenizer) -> Result<Self> {
+        let template = Self::new(source, tokenizer.special_tokens().clone())?;
+        let text: Vec<&str> = source.iter().map(|(_, text)| text).collect();
+        Ok(Self { guard: Some(tokenizer.guard(&text.join("\n"))), ..template })
     }
 
     /// Fixes what `strftime_now` calls now, for prompts that can be reproduced.
@@ -105,6 +117,30 @@ impl ChatTemplate {
         extra: &Map<String, serde_json::Value>,
         add_generation_prompt: bool,
     ) -> Result<String> {
+        self.rendered(messages, tools, extra, add_generation_prompt, None).map(|(text, _)| text)
+    }
+
+    /// As [`ChatTemplate::render`]: control tokens that messages, tools or `documents` spell stay text when the prompt is encoded by
+    /// [`super::Tokenizer::encode_guarded`]. What the assistant has said is its own, but for the arguments of its calls.
+    pub fn render_guarded(
+        &self,
+        messages: &serde_json::Value,
+        tools: Option<&serde_json::Value>,
+        extra: &Map<String, serde_json::Value>,
+        add_generation_prompt: bool,
+    ) -> Result<Guarded> {
+        let (text, mark) = self.rendered(messages, tools, extra, add_generation_prompt, self.guard.as_ref())?;
+        Ok(Guarded::new(text, mark))
+    }
+
+    fn rendered(
+        &self,
+        messages: &serde_json::Value,
+        tools: Option<&serde_json::Value>,
+        extra: &Map<String, serde_json::Value>,
+        add_generation_prompt: bool,
+        guard: Option<&Guard>,
+    ) -> Result<(String, Option<char>)> {
         let tools = tools.filter(|t| !t.is_null());
         for (name, value) in [("messages", Some(messages)), ("tools", tools)] {
             if value.is_some_and(|v| !v.is_array()) {
@@ -124,12 +160,17 @@ impl ChatTemplate {
                 self.render_with(name, messages, tools, &Map::new(), true, TRIAL).ok()
             })
         });
-        let tools = match tools {
-            Some(tools) => Value::from(Serde(tools)),
+        let (mut messages, mut tools, mut extra) = (turns.shaped(messages), tools.map(Cow::Borrowed), Cow::Borrowed(extra));
+        let mark = match guard {
+            Some(guard) => guard.mark(&mut messages, &mut tools, &mut extra)?,
+            None => None,
+        };
+        let tools = match &tools {
+            Some(tools) => Value::from(Serde(&**tools)),
             None if turns.none_for_no_tools => Value::from(()),
             None => Value::UNDEFINED,
         };
-        self.render_with(name, &turns.shaped(messages), tools, extra, add_generation_prompt, 1)
+        Ok((self.render_with(name, &messages, tools, &extra, add_generation_prompt, 1)?, mark))
     }
 
     /// The text of a conversation as it is, made with one part in `parts` of what a template may do.
@@ -145,6 +186,10 @@ impl ChatTemplate {
         let text = self.prepared.get(name).map_or("", |template| &template.text);
         let mut variables: IndexMap<&str, Value> = IndexMap::new();
         variables.insert("documents", Value::from(()));
+        // Models without them have templates that name them all the same: transformers knows none, others give nothing.
+        for name in ["bos_token", "eos_token"] {
+            variables.insert(name, Value::from(""));
+        }
         for (name, text) in &self.special {
             variables.insert(name, Value::from(text.as_str()));
         }
@@ -218,6 +263,7 @@ fn environment<'a>(now: Option<DateTime>, parts: u64) -> Result<Environment<'a>>
         let now = now.unwrap_or_else(DateTime::now);
         now.format(&format).map_err(|e| minijinja::Error::new(ErrorKind::InvalidOperation, e.message().to_owned()))
     });
+    jinja::add(&mut environment, &budget);
     environment.set_formatter(move |out, _, value| match value.as_str() {
         Some(text) => {
             budget.write(text.len())?;
@@ -235,23 +281,49 @@ fn environment<'a>(now: Option<DateTime>, parts: u64) -> Result<Environment<'a>>
     Ok(environment)
 }
 
-/// transformers marks what the assistant said with `{% generation %}` to compute losses on it. Here the tags only group.
+/// transformers marks what the assistant said with `{% generation %}` to compute losses on it. Here the tags only group. What stands in texts, comments and
+/// `{% raw %}` is no tag.
 fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
-    while let Some(at) = rest.find("{%") {
+    let mut raw = false;
+    while let Some(at) = ["{%", "{{", "{#"].iter().filter(|begin| !raw || **begin == "{%").filter_map(|begin| rest.find(begin)).min() {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
-        let length = tag.find("%}").map_or(tag.len(), |end| end + 2);
-        let (tag, after) = tag.split_at(length);
+        let (tag, after) = tag.split_at(tag_length(tag));
         let word = tag.trim_start_matches("{%").trim_end_matches("%}").trim_matches(['-', '+']).trim();
         match word {
-            "generation" => out.push_str(&tag.replacen("generation", "with", 1)),
-            "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endwith", 1)),
-            _ => out.push_str(tag),
+            _ if !tag.starts_with("{%") => out.push_str(tag),
+            "generation" if !raw => out.push_str(&tag.replacen("generation", "with", 1)),
+            "endgeneration" if !raw => out.push_str(&tag.replacen("endgeneration", "endwith", 1)),
+            _ => {
+                raw = if raw { word != "endraw" } else { word == "raw" };
+                out.push_str(tag);
+            }
         }
         rest = after;
     }
     out.push_str(rest);
     out
+}
+
+/// Bytes of the tag, the expression or the comment that a text begins with.
+fn tag_length(text: &str) -> usize {
+    let end = match &text[..2] {
+        "{%" => "%}",
+        "{{" => "}}",
+        _ => return text.find("#}").map_or(text.len(), |end| end + 2),
+    };
+    let (mut quote, mut escaped) = (None, false);
+    for (at, c) in text.char_indices().skip(2) {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(open) => quote = Some(open).filter(|open| *open != c),
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            None if text[at..].starts_with(end) => return at + 2,
+            None => (),
+        }
+    }
+    text.len()
 }

@@ -12,8 +12,8 @@ use minijinja::machinery::{Instruction, Instructions};
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 
-use super::python;
 use super::template_limits::check_filter;
+use super::{jinja, python};
 
 /// Bytes of a text that a template makes: more than any context holds.
 const MOST_TEXT: usize = 16 << 20;
@@ -205,6 +205,7 @@ fn slice(budget: &Budget, of: &Value, start: &Value, stop: &Value, step: &Value)
     match of.as_str() {
         // Texts are gone through by characters.
         Some(text) => budget.charge(text.len().saturating_mul(8))?,
+        None if !is_list(of) => return Err(Error::new(ErrorKind::InvalidOperation, format!("a {} has no parts", of.kind()))),
         None => budget.items(Some(of.len().unwrap_or(0)))?,
     }
     plainly("a[b:c:d]", &[of, start, stop, step]).map(|made| python::as_safe_as(of, made))
@@ -213,8 +214,8 @@ fn slice(budget: &Budget, of: &Value, start: &Value, stop: &Value, step: &Value)
 /// Has the compiled template call what is above.
 pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     use Instruction::{
-        Add, BuildMacro, CallFunction, Emit, EmitRaw, Eq, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Mul, Ne, Rem, SetAttr,
-        Slice, StoreLocal, StringConcat, Swap,
+        Add, BuildMacro, CallFunction, Emit, EmitRaw, Eq, Gt, Gte, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Lt, Lte, Mul,
+        Ne, Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap,
     };
     let mut new = Instructions::new(old.name(), old.source());
     // Where each of the old ones begins.
@@ -232,6 +233,10 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
             Eq => vec![call("==", 2)],
             Ne => vec![call("!=", 2)],
             In => vec![call("in", 2)],
+            Lt => vec![call("<", 2)],
+            Lte => vec![call("<=", 2)],
+            Gt => vec![call(">", 2)],
+            Gte => vec![call(">=", 2)],
             EmitRaw(text) => vec![LoadConst(Value::from(*text)), Emit],
             StoreLocal(_) => vec![call("=", 1), instruction.clone()],
             SetAttr(_) => vec![Swap, call("=", 1), Swap, instruction.clone()],
@@ -270,9 +275,17 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
     environment.add_function("~", of(concatenate));
     environment.add_function("==", of(|budget, a, b| compared(budget, a, b).map(|()| Value::from(a == b))));
     environment.add_function("!=", of(|budget, a, b| compared(budget, a, b).map(|()| Value::from(a != b))));
+    for operator in ["<", "<=", ">", ">="] {
+        let own = budget.clone();
+        environment.add_function(operator, move |a: &Value, b: &Value| {
+            compared(&own, a, b)?;
+            jinja::ordered(operator, a, b).map(Value::from)
+        });
+    }
     environment.add_function(
         "in",
         of(|budget, a, b| {
+            jinja::may_be_in(a, b)?;
             match b.kind() {
                 ValueKind::Map => (),
                 _ => budget.skim(b)?,
@@ -314,18 +327,24 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
         ("reject", Value::from_function(filters::reject)),
         ("selectattr", Value::from_function(filters::selectattr)),
         ("rejectattr", Value::from_function(filters::rejectattr)),
-        ("map", Value::from_function(filters::map)),
         ("groupby", Value::from_function(filters::groupby)),
         ("unique", Value::from_function(filters::unique)),
         ("chain", Value::from_function(filters::chain)),
         ("zip", Value::from_function(filters::zip)),
         ("pprint", Value::from_function(filters::pprint)),
         ("format", Value::from_function(filters::format)),
+        ("abs", Value::from_function(filters::abs)),
+        ("attr", Value::from_function(filters::attr)),
+        ("d", Value::from_function(filters::default)),
+        ("default", Value::from_function(filters::default)),
+        ("first", Value::from_function(filters::first)),
+        ("last", Value::from_function(filters::last)),
+        ("round", Value::from_function(filters::round)),
     ];
     for (name, filter) in filters {
         let budget = budget.clone();
         environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Made {
-            let mut args = args.into_values();
+            let mut args = jinja::bind(name, args.into_values())?;
             for arg in &args {
                 match name {
                     "length" | "count" if arg.as_str().is_none() => (),
@@ -334,12 +353,23 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
                 }
             }
             check_filter(name, &args)?;
+            jinja::check(name, &args)?;
+            if let Some(made) = jinja::instead(name, &args) {
+                return Ok(made);
+            }
             let of = args.first().cloned().unwrap_or_default();
             match name {
                 "length" | "count" if of.is_undefined() => return Ok(Value::from(0)),
                 "replace" if args.len() == 4 => return replace(&args),
+                "format" => return python::format_all(state, &args),
                 "string" | "pprint" => {
-                    let text = if name == "string" && of.as_str().is_some() { of } else { Value::from(printed(&of, &budget)?) };
+                    let text = if name == "string" && of.as_str().is_some() {
+                        of
+                    } else if of.as_str().is_some() {
+                        Value::from(python::repr(&of))
+                    } else {
+                        Value::from(printed(&of, &budget)?)
+                    };
                     return Ok(text);
                 }
                 "join" if args.len() < 3 && of.as_str().is_none() => {
@@ -357,10 +387,8 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
 
 /// `text|replace(from, to, count)`.
 fn replace(args: &[Value]) -> Made {
-    let (Some(text), Some(from), Some(to)) = (args[0].as_str(), args[1].as_str(), args[2].as_str()) else {
-        return Err(Error::new(ErrorKind::InvalidOperation, "replace: three texts, then how often"));
-    };
-    Ok(Value::from(args[3].as_usize().map_or_else(|| text.replace(from, to), |count| text.replacen(from, to, count))))
+    let [text, from, to] = [0, 1, 2].map(|n| python::to_string(&args[n]));
+    Ok(Value::from(args[3].as_usize().map_or_else(|| text.replace(&from, &to), |count| text.replacen(&from, &to, count))))
 }
 
 /// Texts end where they differ; of others all may be gone through.

@@ -13,7 +13,7 @@ const MOST_TOKENS: usize = 1000;
 /// Branches of conditions in all, which nest as well.
 const MOST_BRANCHES: usize = 250;
 /// Columns that a text may be padded to or indented by.
-const MOST_WIDTH: usize = 10_000;
+pub(super) const MOST_WIDTH: usize = 10_000;
 /// Bytes that a filter or method may make.
 const MOST_MADE: usize = 16 << 20;
 

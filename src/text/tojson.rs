@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::guard::is_mark;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
@@ -175,7 +176,7 @@ impl Writer {
                 '\t' => self.out.push_str("\\t"),
                 '\u{8}' => self.out.push_str("\\b"),
                 '\u{c}' => self.out.push_str("\\f"),
-                c if c < ' ' || (self.ensure_ascii && c > '~') => {
+                c if c < ' ' || (self.ensure_ascii && c > '~' && !is_mark(c)) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         // Writing to a String does not fail.
                         let _ = write!(self.out, "\\u{unit:04x}");

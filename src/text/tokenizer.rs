@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
+use tokenizers::{Model as _, NormalizedString, Normalizer as _, OffsetType, PreTokenizer as _, Token};
+
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 
+use super::guard::{Guard, Guarded, Normalize};
 use super::pieces::Pieces;
 use super::{StreamDecoder, eos, gguf, hf};
 
@@ -13,8 +16,8 @@ pub type SpecialTokens = indexmap::IndexMap<String, String>;
 
 /// Encodes text as token ids and decodes them, as the model was trained to read them.
 ///
-/// Text that looks like a special token (`<|im_end|>`) becomes that token, as in transformers and llama.cpp:
-/// quote or strip what users type if that must not happen.
+/// Text that looks like a special token (`<|im_end|>`) becomes that token, as in transformers and llama.cpp, but for what messages hold
+/// ([`Tokenizer::encode_guarded`]).
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     /// Ids put before and after a text that is encoded with special tokens; where tokenizer.json has a
@@ -89,6 +92,68 @@ impl Tokenizer {
             return Ok(ids.to_vec());
         }
         Ok([&self.prefix, ids, &self.suffix].concat())
+    }
+
+    /// Token ids of a prompt in which control tokens that messages spell have marks: these stay text.
+    pub fn encode_guarded(&self, prompt: &Guarded) -> Result<Vec<u32>> {
+        let (text, mark) = prompt.marked();
+        let Some(mark) = mark else { return self.encode(text, false) };
+        let inner = &self.inner;
+        let encode = || {
+            let mut parts = inner.get_added_vocabulary().extract_and_normalize(inner.get_normalizer(), text);
+            // Special tokens are found: what follows sees the text as it was.
+            parts.normalize(|part| {
+                part.filter(|c| c != mark);
+                Ok(())
+            })?;
+            if let Some(cut) = inner.get_pre_tokenizer() {
+                cut.pre_tokenize(&mut parts)?;
+            }
+            parts.tokenize(|part| self.pieces_of_text(part.get()))?;
+            parts.into_encoding(None, 0, OffsetType::None)
+        };
+        let encoding = encode().map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The tokens of a text without control tokens: a model of pieces may have these among them.
+    fn pieces_of_text(&self, text: &str) -> tokenizers::Result<Vec<Token>> {
+        let mut tokens = Vec::new();
+        for token in self.inner.get_model().tokenize(text)? {
+            let (from, to) = token.offsets;
+            let first = text[from..to].chars().next().map_or(0, char::len_utf8);
+            if !self.pieces.is_special(token.id) || from + first == to {
+                tokens.push(token);
+                continue;
+            }
+            for (from, to) in [(from, from + first), (from + first, to)] {
+                let moved = |token: Token| Token { offsets: (token.offsets.0 + from, token.offsets.1 + from), ..token };
+                tokens.extend(self.pieces_of_text(&text[from..to])?.into_iter().map(moved));
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// What keeps messages from spelling control tokens: special ones, and others that the template writes.
+    pub(super) fn guard(&self, template: &str) -> Guard {
+        let controls: Vec<_> = self
+            .inner
+            .get_added_tokens_decoder()
+            .into_values()
+            .filter(|token| token.content.chars().nth(1).is_some() && !token.content.trim().is_empty())
+            .filter(|token| token.special || template.contains(&token.content))
+            .collect();
+        let normalizer = self.inner.get_normalizer().filter(|_| controls.iter().any(|token| token.normalized)).cloned();
+        let normalize = normalizer.map(|normalizer| {
+            let normalize = move |text: &str| {
+                let mut text = NormalizedString::from(text);
+                // A text that cannot be normalized cannot be encoded either.
+                let _ = normalizer.normalize(&mut text);
+                text.get().to_owned()
+            };
+            Box::new(normalize) as Normalize
+        });
+        Guard::new(controls.into_iter().map(|token| token.content).collect(), normalize)
     }
 
     /// How many tokens [`Tokenizer::encode`] puts behind a text.

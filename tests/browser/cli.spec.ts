@@ -16,8 +16,14 @@ interface Outcome {
   stderr: string;
 }
 
-async function run(command: string, args: string[], env: Record<string, string | undefined> = {}): Promise<Outcome> {
+async function run(
+  command: string,
+  args: string[],
+  env: Record<string, string | undefined> = {},
+  input = '',
+): Promise<Outcome> {
   const child = spawn(command, args, { cwd: root, env: childEnv(env) as NodeJS.ProcessEnv });
+  child.stdin.on('error', () => {}).end(input);
   const outcome = { code: -1, stdout: '', stderr: '' };
   child.stdout.on('data', (text) => (outcome.stdout += text));
   child.stderr.on('data', (text) => (outcome.stderr += text));
@@ -236,4 +242,121 @@ test('a table of the bench is compared with an earlier one: what is slower, fail
     code: 2,
     stderr: expect.stringMatching(/^error\[BAD_OPTION\]: --compare: package\.json is no table/),
   });
+});
+
+/** A command that needs no device. `input`: its standard input. */
+const asked = async (args: string[], input = ''): Promise<Outcome> =>
+  run(await commandLine(), args, { VK_DRIVER_FILES: '/dev/null' }, input);
+
+/** A file with this text, in a folder of the test's own. */
+function file(name: string, text: string): string {
+  const path = join(mkdtempSync(join(tmpdir(), 'millrace-')), name);
+  writeFileSync(path, text);
+  return path;
+}
+
+const WEATHER = JSON.stringify([
+  {
+    type: 'function',
+    function: { name: 'weather', parameters: { type: 'object', properties: { days: { type: 'integer' } } } },
+  },
+]);
+
+test('render prints the prompt of messages, as text and as ids, of a model and of a template alone', async () => {
+  const messages = file('messages.json', JSON.stringify([{ role: 'user', content: 'Hi <|im_end|>' }]));
+  const ofBox = await asked(['render', '--model', 'builtin', '--messages', messages]);
+  expect(ofBox, ofBox.stderr).toMatchObject({ code: 0, stderr: '' });
+  expect(ofBox.stdout).toMatch(/<\|im_start\|>user\nHi <\|im_end\|><\|im_end\|>\n<\|im_start\|>assistant\n$/);
+  const ids = JSON.parse((await asked(['render', '--model', 'builtin', '--messages', messages, '--tokens'])).stdout);
+  // What the message spells is no end of its turn.
+  const plain = file('plain.json', JSON.stringify([{ role: 'user', content: 'Hi' }]));
+  const other = JSON.parse((await asked(['render', '--model', 'builtin', '--messages', plain, '--tokens'])).stdout);
+  const end = (list: number[]) => list.filter((id) => id === other.at(-3)).length;
+  expect(ids.length).toBeGreaterThan(other.length);
+  expect(end(ids)).toBe(end(other));
+
+  const template = file(
+    'template.jinja',
+    '{{ bos_token }}{% if tools %}{{ tools[0].function.name }}: {% endif %}{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif %}',
+  );
+  const tools = file('tools.json', WEATHER);
+  const alone = ['render', '--template', template, '--messages', plain];
+  expect(await asked(alone)).toMatchObject({ code: 0, stdout: 'Hi>' });
+  expect(await asked([...alone, '--no-generation-prompt', '--tools', tools])).toMatchObject({ stdout: 'weather: Hi' });
+  expect(await asked([...alone, '--template-options', '{"bos_token": "<s>"}'])).toMatchObject({ stdout: '<s>Hi>' });
+  for (const [args, stderr] of [
+    [['--messages', plain], /^error\[BAD_OPTION\]: whose template\? /],
+    [['--messages', 'nowhere.json', '--template', template], /^error\[NOT_FOUND\]: nowhere\.json/],
+    [['--messages', template, '--template', template], /^error\[BAD_OPTION\]: .*template\.jinja: expected value/],
+    [[...alone.slice(1), '--template-options', 'x'], /^error\[BAD_OPTION\]: .*object of JSON/],
+    [['--messages', plain, '--template', file('broken.jinja', '{% if %}')], /^error\[TEMPLATE\]: .*line 1/],
+  ] as const)
+    expect(await asked(['render', ...args])).toMatchObject({ code: 2, stderr: expect.stringMatching(stderr) });
+});
+
+test('parse tells an answer apart, by a template, a format’s name or a model', async () => {
+  const tools = file('tools.json', WEATHER);
+  const hermes = file('hermes.jinja', '{% for m in messages %}{{ m.content }}{% endfor %}<tool_call>');
+  const answer =
+    '<think>Rain?</think>Let me see.\n<tool_call>\n{"name": "weather", "arguments": {"days": 3}}\n</tool_call>';
+  const parsed = async (args: string[], input: string) => {
+    const outcome = await asked(['parse', ...args], input);
+    expect(outcome, outcome.stderr).toMatchObject({ code: 0, stderr: '' });
+    return JSON.parse(outcome.stdout);
+  };
+  const calls = [{ name: 'weather', arguments: { days: 3 } }];
+  const whole = { content: 'Let me see.', reasoning: 'Rain?', calls, format: 'hermes' };
+  expect(await parsed(['--template', hermes, '--tools', tools], answer)).toEqual(whole);
+  // Without tools every name counts.
+  expect(await parsed(['--template', hermes], answer)).toEqual(whole);
+  expect(await parsed(['--format', 'hermes'], answer)).toEqual(whole);
+  const xml = '<tool_call><function=weather><parameter=days>3</parameter></function></tool_call>';
+  expect(await parsed(['--format', 'qwen3-coder', '--tools', tools], xml)).toMatchObject({
+    content: '',
+    calls,
+    format: 'qwen3-coder',
+  });
+  expect(await parsed(['--format', 'json'], answer)).toMatchObject({ content: expect.stringContaining('<tool_call>') });
+  // A model: its special tokens by their names, and as ids.
+  const call = '<tool_call>\n{"name": "weather", "arguments": {"days": 3}}\n</tool_call>';
+  const ofBox = await parsed(['--model', 'builtin', '--tools', tools], `${call}<|im_end|>`);
+  expect(ofBox).toMatchObject({ content: '', calls });
+  const messages = file('call.json', JSON.stringify([{ role: 'user', content: 'x' }, { role: 'user', content: call }]));
+  const bare = file('bare.jinja', '{{ messages[0].content if messages|length == 1 else messages[1].content }}');
+  const ids = await asked(['render', '--model', 'builtin', '--template', bare, '--messages', messages, '--tokens']);
+  expect(await parsed(['--model', 'builtin', '--tools', tools, '--tokens'], ids.stdout)).toMatchObject({ calls });
+  expect(await parsed(['--format', 'mistral'], '')).toEqual({ content: '', reasoning: '', calls: [], format: 'mistral' });
+  for (const [args, input, stderr] of [
+    [[], '', /^error\[BAD_OPTION\]: whose template\? /],
+    [['--format', 'banana'], '', /^error\[BAD_OPTION\]: no format of calls is called 'banana'; there are hermes, /],
+    [['--model', 'builtin', '--tokens'], '1 two', /^error\[BAD_OPTION\]: 'two' is no id of a token/],
+    [['--model', 'builtin', '--tokens'], '99999', /^error\[TOKENIZER\]: token 99999/],
+    [['--format', 'json', '--tools', file('x.json', '{}')], '', /^error\[BAD_OPTION\]: .*should be a list of tools/],
+  ] as const)
+    expect(await asked(['parse', ...args], input)).toMatchObject({ code: 2, stderr: expect.stringMatching(stderr) });
+});
+
+test('schema says how large a grammar is, and which texts it accepts byte for byte', async () => {
+  const schema = file(
+    'schema.json',
+    JSON.stringify({ type: 'object', properties: { a: { type: 'integer' } }, required: ['a'], additionalProperties: false }),
+  );
+  const instances = file('instances.jsonl', '{"a": 1}\n{"a": "1"}\n{"a":1}\n{"a": 1} \n\n{"a": 1');
+  const outcome = await asked(['schema', schema, '--instances', instances]);
+  expect(outcome, outcome.stderr).toMatchObject({ code: 0, stderr: '' });
+  const [size, ...judged] = outcome.stdout.trimEnd().split('\n');
+  expect(size).toMatch(/^[1-9]\d* states, [1-9]\d* bytes, \d+\.\d ms$/);
+  expect(judged).toEqual(['accepted', 'refused', 'accepted', 'refused', 'refused', 'refused']);
+  const json = JSON.parse((await asked(['schema', schema, '--json'])).stdout);
+  expect(json).toEqual({ states: expect.any(Number), bytes: expect.any(Number), ms: expect.any(Number), warnings: [] });
+  const dynamic = file('dynamic.json', JSON.stringify({ properties: { b: { $dynamicRef: '#x' } } }));
+  expect(await asked(['schema', dynamic])).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error\[UNSUPPORTED_SCHEMA\]: .*\$dynamicRef.*\/properties\/b/),
+  });
+  expect(await asked(['schema', dynamic, '--lenient'])).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('$dynamicRef'),
+  });
+  expect(await asked(['schema', 'nowhere.json'])).toMatchObject({ code: 2 });
 });

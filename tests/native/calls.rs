@@ -428,3 +428,222 @@ fn nothing_at_random_panics_or_is_held_back() {
     }
     parser.finish();
 }
+
+fn offered(name: &str, properties: Value) -> Vec<Tool> {
+    let parameters = json!({ "type": "object", "properties": properties });
+    vec![Tool { name: name.to_owned(), parameters, strict: false }]
+}
+
+fn heard(marks: &str, tools: &[Tool], text: &str, piece: usize) -> Message {
+    let mut parser = Parser::new(Formats::of(marks, []), tools.to_vec(), "");
+    let mut parts = Vec::new();
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(piece).for_each(|piece| parts.extend(parser.push(&piece.iter().collect::<String>())));
+    parts.extend(parser.finish());
+    message(&parts)
+}
+
+/// Whole, and by pieces of every length: the same.
+fn heard_anyhow(marks: &str, tools: &[Tool], text: &str) -> Message {
+    let whole = heard(marks, tools, text, usize::MAX);
+    for piece in 1..8 {
+        assert_eq!(heard(marks, tools, text, piece), whole, "{text}, by {piece}");
+    }
+    whole
+}
+
+/// Every way of writing a call of `NAME` with an argument `q`, which is "a".
+const NAMED: [(&str, &str); 19] = [
+    ("<tool_call>", "<tool_call>\n{\"name\": \"NAME\", \"arguments\": {\"q\": \"a\"}}\n</tool_call>"),
+    ("<tool_call> <function=", "<tool_call>\n<function=NAME>\n<parameter=q>\na\n</parameter>\n</function>\n</tool_call>"),
+    ("<tool_call> <arg_key>", "<tool_call>NAME\n<arg_key>q</arg_key>\n<arg_value>a</arg_value>\n</tool_call>"),
+    ("<|tool_call>", "<|tool_call>call:NAME{q:<|\"|>a<|\"|>}<tool_call|>"),
+    ("", "{\"name\": \"NAME\", \"parameters\": {\"q\": \"a\"}}"),
+    ("", "[NAME(q='a')]"),
+    ("<|python_tag|>", "<|python_tag|>NAME.call(q=\"a\")"),
+    ("[TOOL_CALLS] [ARGS]", "[TOOL_CALLS]NAME[ARGS]{\"q\": \"a\"}"),
+    ("[TOOL_CALLS]", "[TOOL_CALLS][{\"name\": \"NAME\", \"arguments\": {\"q\": \"a\"}, \"id\": \"abcdefghi\"}]"),
+    ("<|tool_call_start|>", "<|tool_call_start|>[NAME(q=\"a\")]<|tool_call_end|>"),
+    (
+        "<|tool_call_begin|>",
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{\"q\": \"a\"}<|tool_call_end|><|tool_calls_section_end|>",
+    ),
+    ("<|tools_prefix|>", "<|tools_prefix|>[{\"NAME\": {\"q\": \"a\"}}]<|tools_suffix|>"),
+    ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{\"q\": \"a\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
+    (
+        "｜DSML｜",
+        "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"NAME\">\n<｜DSML｜parameter name=\"q\" string=\"true\">a</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    ),
+    ("<minimax:tool_call>", "<minimax:tool_call>\n<invoke name=\"NAME\">\n<parameter name=\"q\">a</parameter>\n</invoke>\n</minimax:tool_call>"),
+    ("<seed:tool_call>", "<seed:tool_call>\n<function=NAME>\n<parameter=q>a</parameter>\n</function>\n</seed:tool_call>"),
+    ("<|channel|>", "<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{\"q\": \"a\"}<|call|>"),
+    (">>>all", ">>>NAME\n{\"q\": \"a\"}"),
+    (
+        "]<]minimax[>[",
+        "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"NAME\">]<]minimax[>[<q>a]<]minimax[>[</q>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+    ),
+];
+
+/// Whatever MCP and OpenAI allow, and letters of other scripts; also where one tool's name begins another's.
+#[test]
+fn names_have_the_characters_that_servers_give_them() {
+    for name in
+        ["google-workspace:list_events", "user-profile/update", "admin.tools.list", "mcp__srv-1__get", "größe", "a", "9", "X@y", "list:0", "fs.read/write:v2+x"]
+    {
+        for (marks, text) in NAMED {
+            let mut tools = offered(name, json!({ "q": { "type": "string" } }));
+            tools.extend(offered(&format!("{name}_2"), json!({})));
+            tools.extend(offered(&name[..name.char_indices().nth(1).map_or(1, |(at, _)| at)], json!({})));
+            let text = text.replace("NAME", name);
+            let heard = heard_anyhow(marks, &tools, &text);
+            let called: Vec<_> = heard.calls.iter().map(|call| (call.name.as_str(), call.arguments.replace(' ', ""))).collect();
+            assert_eq!((called, heard.content.trim()), (vec![(name, "{\"q\":\"a\"}".to_owned())], ""), "{text}");
+        }
+    }
+    // As JSON may write them.
+    for (name, written) in [("user-profile/update", r"user-profile\/update"), ("größe", r"gr\u00f6\u00dfe")] {
+        let text = format!("<tool_call>{{\"name\": \"{written}\", \"arguments\": {{}}}}</tool_call>");
+        assert_eq!(heard_anyhow("<tool_call>", &offered(name, json!({})), &text).calls[0].name, name);
+    }
+    let refused = millrace::text::calls::check_names(&offered("two words", json!({}))).unwrap_err();
+    assert!(refused.code() == "BAD_OPTION" && refused.message().contains("two words"), "{refused}");
+}
+
+/// Formats are called by their names, as they are asked for and as they are found.
+#[test]
+fn formats_have_names() {
+    let names: Vec<_> = NAMED
+        .iter()
+        .map(|(marks, text)| {
+            let mut parser = Parser::new(Formats::of(marks, []), Vec::new(), "").with_any_tool();
+            let parts = [parser.push(&text.replace("NAME", "f")), parser.finish()].concat();
+            assert_eq!(message(&parts).calls.len(), 1, "{text}");
+            parser.format()
+        })
+        .collect();
+    let expected =
+        "hermes qwen3-coder glm gemma4 json llama3 llama3 mistral mistral lfm2 kimi apertus deepseek deepseek minimax seed harmony functionary minimax";
+    assert_eq!(names.join(" "), expected);
+    for (name, (_, text)) in names.iter().zip(NAMED).filter(|(name, _)| **name != "apertus") {
+        let mut parser = Parser::new(Formats::of("", []).only(name).unwrap(), Vec::new(), "").with_any_tool();
+        let parts = [parser.push(&text.replace("NAME", "f")), parser.finish()].concat();
+        assert_eq!((message(&parts).calls.len(), parser.format()), (1, *name), "{text}");
+        assert_eq!(Formats::of("", []).only(name).unwrap().name(), *name);
+    }
+    let error = Formats::of("", []).only("banana").unwrap_err();
+    assert!(error.code() == "BAD_OPTION" && error.message().contains("hermes, qwen3-coder"), "{error}");
+}
+
+/// Whatever a model writes, a value has the type of its schema where it can.
+#[test]
+fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
+    let of = |schema: &Value| offered("f", json!({ "v": schema, "w": { "type": "string" } }));
+    let integer = json!({ "type": "integer" });
+    let number = json!({ "type": "number" });
+    let boolean = json!({ "type": "boolean" });
+    let list = json!({ "type": "array" });
+    let object = json!({ "type": "object" });
+    let text = json!({ "type": "string" });
+    let maybe = json!({ "type": ["integer", "null"] });
+    let either = json!({ "anyOf": [{ "type": "boolean" }, { "type": "null" }] });
+    // The schema, what stands in a tag, and what it means.
+    for (schema, written, means) in [
+        (&integer, "5", json!(5)),
+        (&integer, " 5 ", json!(5)),
+        (&integer, "\"5\"", json!(5)),
+        (&integer, "'5'", json!(5)),
+        (&integer, "", json!(null)),
+        (&number, "-1.5e3", json!(-1.5e3)),
+        (&boolean, "True", json!(true)),
+        (&boolean, "FALSE", json!(false)),
+        (&boolean, "'true'", json!(true)),
+        (&boolean, "\"False\"", json!(false)),
+        (&either, "None", json!(null)),
+        (&maybe, "None", json!(null)),
+        (&maybe, "", json!(null)),
+        (&maybe, "null", json!(null)),
+        (&list, "['a', \"b\", True, None]", json!(["a", "b", true, null])),
+        (&list, "(1, 2)", json!([1, 2])),
+        (&list, "[1, \"x\"]", json!([1, "x"])),
+        (&list, "", json!([])),
+        (&object, "{'a': {'b': False}}", json!({ "a": { "b": false } })),
+        (&object, "\"{\\\"a\\\": 1}\"", json!({ "a": 1 })),
+        (&object, "", json!({})),
+        (&text, "5", json!("5")),
+        (&text, "True", json!("True")),
+        (&text, "'x'", json!("'x'")),
+        (&text, "", json!("")),
+        // Nothing that fits: as it stands.
+        (&integer, "five", json!("five")),
+        (&boolean, "7", json!(7)),
+    ] {
+        for (marks, around) in [
+            (
+                "<tool_call> <function=",
+                ["<tool_call>\n<function=f>\n<parameter=v>\n", "\n</parameter>\n<parameter=w>\n5\n</parameter>\n</function>\n</tool_call>"],
+            ),
+            (
+                "<tool_call> <arg_key>",
+                ["<tool_call>f\n<arg_key>v</arg_key>\n<arg_value>", "</arg_value>\n<arg_key>w</arg_key>\n<arg_value>5</arg_value>\n</tool_call>"],
+            ),
+            (
+                "<minimax:tool_call>",
+                [
+                    "<minimax:tool_call><invoke name=\"f\"><parameter name=\"v\">",
+                    "</parameter><parameter name=\"w\">5</parameter></invoke></minimax:tool_call>",
+                ],
+            ),
+        ] {
+            let answer = format!("{}{written}{}", around[0], around[1]);
+            let heard = heard_anyhow(marks, &of(schema), &answer);
+            assert_eq!(serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(), json!({ "v": means, "w": "5" }), "{schema}: {answer}");
+        }
+    }
+    for (schema, written, means) in [
+        (&integer, "5", json!(5)),
+        (&integer, "'5'", json!(5)),
+        (&boolean, "\"true\"", json!(true)),
+        (&boolean, "True", json!(true)),
+        (&text, "5", json!("5")),
+        (&text, "-1.50", json!("-1.50")),
+        (&text, "True", json!("True")),
+        (&text, "'x'", json!("x")),
+        (&maybe, "None", json!(null)),
+        (&list, "\"[1, 2]\"", json!([1, 2])),
+        (&list, "[1, '2']", json!([1, "2"])),
+        (&object, "{'a': 1}", json!({ "a": 1 })),
+        (&integer, "'five'", json!("five")),
+    ] {
+        for (marks, around) in
+            [("<|tool_call_start|>", ["<|tool_call_start|>[f(v=", ", w=5)]<|tool_call_end|>"]), ("<|python_tag|>", ["<|python_tag|>f.call(v=", ",w=5)"])]
+        {
+            let answer = format!("{}{written}{}", around[0], around[1]);
+            let heard = heard_anyhow(marks, &of(schema), &answer);
+            assert_eq!(serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(), json!({ "v": means, "w": "5" }), "{schema}: {answer}");
+        }
+    }
+}
+
+/// Wrong escapes in the JSON of a call are mended; what comes behind the call is said.
+#[test]
+fn wrong_escapes_are_mended() {
+    for (written, means) in [
+        (r"can\u27t", r"can\u27t"),
+        (r"it\u27", r"it\u27"),
+        (r"a\'b", "a'b"),
+        (r"C:\Dir\x", r"C:\Dir\x"),
+        (r"\d+\.\w", r"\d+\.\w"),
+        (r"x\ud83d", "x\u{FFFD}"),
+        (r"x\ud83dy", "x\u{FFFD}y"),
+        (r"x\ud83d\u0041", "x\u{FFFD}A"),
+        (r"x\ude00", "x\u{FFFD}"),
+        (r#"caf\u00e9 \ud83d\ude00 \"}\" </tool_call> \n"#, "café \u{1F600} \"}\" </tool_call> \n"),
+        (r"\u", r"\u"),
+        (r"\\u27", r"\u27"),
+    ] {
+        let text = format!("<tool_call>\n{{\"name\": \"post\", \"arguments\": {{\"body\": \"{written}\"}}}}\n</tool_call>\nDone.");
+        let heard = heard_anyhow("<tool_call>", &offered("post", json!({ "body": { "type": "string" } })), &text);
+        assert_eq!(heard.content.trim(), "Done.", "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(), json!({ "body": means }), "{text}");
+    }
+}

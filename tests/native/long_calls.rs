@@ -250,3 +250,26 @@ fn calls_of_many_parts_are_read_once() {
         assert_eq!(work(marks, tools, &text).calls.len(), 1, "{text:.100}");
     }
 }
+
+/// Processor time of a megabyte of arguments, a token of four characters at a time, beside the same text without tools: twice as much at most.
+#[test]
+#[ignore = "measures, and takes a release build"]
+fn calls_cost_at_most_twice_their_text() {
+    let parts = |shape: &str| match shape {
+        "a string" => 120_000,
+        "keys" => 75_000,
+        _ => 150_000,
+    };
+    for (way, name) in ways().into_iter().zip(0..) {
+        for shape in ["a string", "numbers", "keys", "lists in objects"] {
+            let given = shapes(parts(shape) / if shape == "lists in objects" { 8 } else { 1 }).into_iter().find(|(known, _)| *known == shape).unwrap().1;
+            let text = way.write(&[given]);
+            let took = |tools: &dyn Fn() -> Vec<Tool>| {
+                let times = (0..3).map(|_| crate::common::worked(|| read(way.marks, tools(), &text, || 4)).1);
+                times.min_by(f64::total_cmp).unwrap()
+            };
+            let (with, without) = (took(&offered), took(&Vec::new));
+            println!("{name} {} {shape}: {} bytes, {:.0} ms, {:.0} without tools, {:.2}", way.marks, text.len(), with * 1e3, without * 1e3, with / without);
+        }
+    }
+}

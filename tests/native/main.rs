@@ -20,6 +20,7 @@ mod families;
 mod format;
 mod fuzz;
 mod grammar;
+mod guard;
 #[cfg(feature = "lab")]
 mod kernels;
 mod lane;

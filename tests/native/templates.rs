@@ -292,3 +292,24 @@ fn thoughts_have_the_name_that_the_template_asks_for() {
         "role reasoning_content content tool_calls"
     );
 }
+
+/// Expressions at random: what Jinja makes of them we make, or refuse by name; what it refuses we do not make.
+#[test]
+fn expressions_at_random_are_as_in_jinja() {
+    let lines = json_lines("tokenizer/expressions.jsonl");
+    let variables = lines[0]["variables"].as_object().unwrap();
+    let (mut refused, mut differ) = (Vec::new(), Vec::new());
+    for case in &lines[1..] {
+        let expression = case["expression"].as_str().unwrap();
+        let source = TemplateSource::single(format!("{{{{ {expression} }}}}"));
+        let ours = ChatTemplate::new(&source, SpecialTokens::new()).and_then(|template| template.render(&json!([]), None, variables, false));
+        match (ours, case["rendered"].as_str()) {
+            (Ok(ours), Some(theirs)) if ours == theirs => (),
+            (Err(_), None) => (),
+            (Err(e), Some(_)) => refused.push(format!("{expression}: {}", e.message())),
+            (ours, theirs) => differ.push(format!("{expression}: {ours:?}, not {theirs:?}")),
+        }
+    }
+    assert!(differ.is_empty(), "{} of {} differ:\n{}", differ.len(), lines.len(), differ.join("\n"));
+    assert!(refused.len() * 100 <= lines.len(), "{} of {} are refused:\n{}", refused.len(), lines.len(), refused.join("\n"));
+}

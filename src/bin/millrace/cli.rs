@@ -16,7 +16,6 @@ use millrace::native::tuning::write_tuning;
 use millrace::plan::tuning::Tuning;
 use millrace::source::disk::open_adapter;
 use millrace::source::{Files, ModelSpec};
-use millrace::text::calls::{self, Part};
 use millrace::weights::Recipe;
 use millrace::{Error, Result};
 use serde_json::{Value, json};
@@ -25,7 +24,9 @@ use crate::bench::Bench;
 use crate::bisect::Bisect;
 use crate::embed::{Embed, Rerank};
 use crate::options::Flags;
+use crate::schema::Schema;
 use crate::tables;
+use crate::texts::{self, Answer, Parse, Render};
 
 /// Runs large language models on the GPU.
 #[derive(Parser)]
@@ -43,6 +44,12 @@ enum Command {
     Embed(Box<Embed>),
     /// Judge how well documents answer a question, the best first.
     Rerank(Box<Rerank>),
+    /// Print the prompt that a model's chat template makes of messages.
+    Render(Render),
+    /// Read a model's answer from standard input and tell its text, thoughts and calls of tools apart.
+    Parse(Parse),
+    /// Compile a JSON Schema, and say which JSON texts it accepts.
+    Schema(Schema),
     /// Print what a model is and how it would run.
     Inspect(Box<Inspect>),
     /// Turn a GGUF file or a folder with safetensors into shards that load as a copy (docs/FORMAT.md).
@@ -152,6 +159,9 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Generate(args) => generate(*args).await,
         Command::Embed(args) => args.run().await,
         Command::Rerank(args) => args.run().await,
+        Command::Render(args) => args.run().await,
+        Command::Parse(args) => args.run().await,
+        Command::Schema(args) => args.run(),
         Command::Inspect(args) => inspect(*args).await,
         Command::Convert(args) => convert(args).await,
         Command::Bench(args) => args.run().await,
@@ -203,7 +213,7 @@ pub fn show_download(progress: &Progress) {
     let _ = write!(err, "\r\x1b[K{file}: {loaded:.1} of {total:.1} MB{end}");
 }
 
-fn read_json(path: &std::path::Path) -> Result<Value> {
+pub fn read_json(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::InvalidData => Error::bad_option(format!("{}: it is no JSON", path.display())),
         _ => Error::not_found(format!("{}: {e}", path.display())),
@@ -218,31 +228,19 @@ fn request(args: &Generate) -> Result<Request> {
     } else if let Some(text) = &args.chat {
         Prompt::Messages(json!([{"role": "user", "content": text}]))
     } else if let Some(path) = &args.messages {
-        match read_json(path)? {
-            Value::Object(mut object) => {
-                tools = object.remove("tools");
-                Prompt::Messages(object.remove("messages").ok_or_else(|| Error::bad_option(format!("{}: no messages in it", path.display())))?)
-            }
-            list => Prompt::Messages(list),
-        }
+        let (messages, with) = texts::messages(path)?;
+        tools = with;
+        Prompt::Messages(messages)
     } else if let Some(ids) = &args.tokens {
         Prompt::Tokens(ids.clone())
     } else {
         return Err(Error::bad_option("nothing to continue: give --prompt, --chat, --messages or --tokens"));
     };
     if let Some(path) = &args.tools {
-        let mut file = read_json(path)?;
-        let list = if file.is_object() { file["tools"].take() } else { file };
-        if calls::tools(Some(&list)).is_empty() {
-            return Err(Error::bad_option(format!(
-                "{}: should be a list of tools, each {{\"type\": \"function\", \"function\": {{\"name\": …}}}}",
-                path.display()
-            )));
-        }
         if !matches!(prompt, Prompt::Messages(_)) {
             return Err(Error::bad_option("--tools goes with --chat or --messages"));
         }
-        tools = Some(list);
+        tools = Some(texts::tools(path)?);
     }
     let schema = match args.schema.as_deref().map(read_json).transpose()? {
         Some(Value::Object(schema)) => Some(schema),
@@ -308,7 +306,7 @@ async fn generate(args: Generate) -> Result<()> {
         let shown = Generation { logits: None, all_logits: None, ..result };
         let mut shown = serde_json::to_value(&shown).map_err(|e| Error::internal(e.to_string()))?;
         if matches!(request.prompt, Prompt::Messages(_)) {
-            shown["message"] = answer.message();
+            answer.add_to(&mut shown);
         }
         println!("{shown}");
     } else {
@@ -326,67 +324,7 @@ async fn generate(args: Generate) -> Result<()> {
     Ok(())
 }
 
-/// A message of the assistant that grows by parts.
-#[derive(Default)]
-struct Answer {
-    content: String,
-    reasoning: String,
-    /// Ids, names and arguments of calls.
-    calls: Vec<(Option<String>, String, String)>,
-}
-
-impl Answer {
-    /// Takes parts in, and says what is to be shown of them: a call has a line of its own.
-    fn add(&mut self, parts: &[Part]) -> String {
-        let mut shown = String::new();
-        for part in parts {
-            match part {
-                Part::Content { text } => {
-                    self.content += text;
-                    shown += text;
-                }
-                Part::Reasoning { text } => {
-                    self.reasoning += text;
-                    shown += text;
-                }
-                Part::ToolCall { id, name, .. } => {
-                    self.calls.push((id.clone(), name.clone(), String::new()));
-                    shown += &format!("\n{name}(");
-                }
-                Part::Arguments { text, .. } => {
-                    if let Some(call) = self.calls.last_mut() {
-                        call.2 += text;
-                    }
-                    shown += text;
-                }
-                Part::ToolCallEnd { .. } => shown += ")\n",
-            }
-        }
-        shown
-    }
-
-    /// As OpenAI's shapes have it.
-    fn message(&self) -> Value {
-        let mut message = json!({ "role": "assistant", "content": self.content });
-        if !self.reasoning.is_empty() {
-            message["reasoning_content"] = json!(self.reasoning);
-        }
-        if !self.calls.is_empty() {
-            let call = |(n, (id, name, arguments)): (usize, &(Option<String>, String, String))| {
-                // Where the model gives none, one of nine digits, as Mistral's templates want them.
-                let id = id.clone().unwrap_or_else(|| format!("{n:09}"));
-                json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
-            };
-            message["tool_calls"] = self.calls.iter().enumerate().map(call).collect();
-            if self.content.is_empty() {
-                message["content"] = Value::Null;
-            }
-        }
-        message
-    }
-}
-
-fn write_logits(path: &std::path::Path, args: &Generate, result: &Generation) -> Result<()> {
+fn write_logits(path: &Path, args: &Generate, result: &Generation) -> Result<()> {
     let mut object = json!({ "logits": result.logits });
     if let (Some(from), Some(all)) = (args.request.0.logits_from, &result.all_logits) {
         object["from"] = json!(from);
@@ -502,9 +440,13 @@ async fn inspect(args: Inspect) -> Result<()> {
     show(&lines)
 }
 
-/// Prints lines; whoever reads them may have had enough.
 fn show(lines: &[String]) -> Result<()> {
-    match writeln!(std::io::stdout(), "{}", lines.join("\n")) {
+    print(&format!("{}\n", lines.join("\n")))
+}
+
+/// Writes to standard output, which its reader may have closed.
+pub fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::storage(format!("stdout: {e}"))),
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use clap::Args;
 use millrace::base::Cancel;
 use millrace::engine::{EmbedOptions, RerankOptions};
 use millrace::{Error, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::Load;
 use crate::options::Flags;
@@ -21,6 +21,12 @@ pub struct Embed {
     /// A file of which each line is a text.
     #[arg(long, value_name = "FILE")]
     lines: Option<PathBuf>,
+    /// A file of which each line is a text as JSON: a string, or an object with "text".
+    #[arg(long = "texts", value_name = "FILE.jsonl")]
+    json_lines: Option<PathBuf>,
+    /// Nothing but the lists of numbers, one a line.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     how: Flags<EmbedOptions>,
 }
@@ -38,17 +44,30 @@ pub struct Rerank {
     /// A file of which each line is a document.
     #[arg(long, value_name = "FILE")]
     lines: Option<PathBuf>,
+    /// A file of which each line is a document as JSON: a string, or an object with "text".
+    #[arg(long = "texts", value_name = "FILE.jsonl")]
+    json_lines: Option<PathBuf>,
+    /// Nothing but the objects, one a line.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     how: Flags<RerankOptions>,
 }
 
-fn texts(given: &[String], lines: Option<&PathBuf>) -> Result<Vec<String>> {
+fn texts(given: &[String], lines: Option<&PathBuf>, json_lines: Option<&PathBuf>) -> Result<Vec<String>> {
+    let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())));
     let mut texts = given.to_vec();
     if let Some(path) = lines {
-        let file = std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())))?;
-        texts.extend(file.lines().map(str::to_owned));
+        texts.extend(read(path)?.lines().map(str::to_owned));
     }
-    if texts.is_empty() { Err(Error::bad_option("nothing to read: give --text or --lines")) } else { Ok(texts) }
+    if let Some(path) = json_lines {
+        for (i, line) in read(path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let value: Value = serde_json::from_str(line).unwrap_or_default();
+            let text = value.as_str().or_else(|| value.get("text")?.as_str());
+            texts.push(text.ok_or_else(|| Error::bad_option(format!("{}: line {} is no text as JSON", path.display(), i + 1)))?.to_owned());
+        }
+    }
+    if texts.is_empty() { Err(Error::bad_option("nothing to read: give --text, --lines or --texts")) } else { Ok(texts) }
 }
 
 /// How long that took, for people.
@@ -62,11 +81,13 @@ fn tell(what: &str, count: usize, tokens: usize, truncated: usize, ms: f64) {
 impl Embed {
     /// Each text's embedding as a list, on a line of its own.
     pub async fn run(&self) -> Result<()> {
-        let texts = texts(&self.texts, self.lines.as_ref())?;
+        let texts = texts(&self.texts, self.lines.as_ref(), self.json_lines.as_ref())?;
         let mut engine = self.load.engine(&self.load.model).await?;
         let found = engine.embed(&texts, &self.how.0, &|_| (), &Cancel::new()).await?;
         found.vectors.iter().for_each(|vector| println!("{}", json!(vector)));
-        tell("texts", texts.len(), found.tokens, found.truncated, found.ms);
+        if !self.json {
+            tell("texts", texts.len(), found.tokens, found.truncated, found.ms);
+        }
         Ok(())
     }
 }
@@ -74,11 +95,13 @@ impl Embed {
 impl Rerank {
     /// Each document's number and score, the best first.
     pub async fn run(&self) -> Result<()> {
-        let texts = texts(&self.texts, self.lines.as_ref())?;
+        let texts = texts(&self.texts, self.lines.as_ref(), self.json_lines.as_ref())?;
         let mut engine = self.load.engine(&self.load.model).await?;
         let found = engine.rerank(&self.query, &texts, &self.how.0, &|_| (), &Cancel::new()).await?;
         found.ranking.iter().for_each(|ranked| println!("{}", json!({ "index": ranked.index, "score": ranked.score })));
-        tell("documents", texts.len(), found.tokens, found.truncated, found.ms);
+        if !self.json {
+            tell("documents", texts.len(), found.tokens, found.truncated, found.ms);
+        }
         Ok(())
     }
 }

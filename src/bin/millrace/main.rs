@@ -5,7 +5,9 @@ mod bisect;
 mod cli;
 mod embed;
 mod options;
+mod schema;
 mod tables;
+mod texts;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -9,6 +9,7 @@ mod object;
 mod python;
 mod reader;
 mod tags;
+mod typed;
 mod value;
 
 use std::sync::Arc;
@@ -16,11 +17,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::formats::{Format, Thought};
+use self::formats::{Format, Naming, Thought};
 pub use self::reader::Tool;
 #[cfg(feature = "lab")]
 pub use self::reader::looked_at;
 use self::reader::{Memo, Reader, Stop, looked};
+use crate::error::{Error, Result};
 
 /// A piece of an answer, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,6 +62,28 @@ impl Formats {
         let tagged = active.iter().any(|format| !format.bare);
         let specials = specials.into_iter().map(str::to_owned).collect();
         Self { active, thoughts, tagged, only: None, template: template.into(), specials }
+    }
+
+    /// Calls are written in the format of this name (`hermes`, `mistral`, …), whatever the template shows; thoughts also as the template shows.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` for a name that is not known: the message lists those that are.
+    pub fn only(self, name: &str) -> Result<Self> {
+        let Some((_, marks)) = formats::NAMES.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<_> = formats::NAMES.iter().map(|(known, _)| *known).collect();
+            return Err(Error::bad_option(format!("no format of calls is called '{name}'; there are {}", known.join(", "))));
+        };
+        let named = Self::of(&marks.join("\n"), []);
+        let of_template = self.thoughts.into_iter().filter(|thought| !named.thoughts.iter().any(|known| std::ptr::eq(*known, *thought)));
+        let thoughts = named.thoughts.iter().copied().chain(of_template).collect();
+        Ok(Self { thoughts, ..named })
+    }
+
+    /// What people call the way in which the model writes calls.
+    pub fn name(&self) -> &'static str {
+        let shown = |mark: &str| self.shows_part(mark);
+        let marked = self.active.iter().copied().find(|format| !format.shown_by.is_empty());
+        (marked.unwrap_or(&formats::PLAIN_JSON).name)(&Naming { shown: &shown, written: None })
     }
 
     /// Whether the template or a special token has this.
@@ -102,6 +126,21 @@ pub fn tools(given: Option<&Value>) -> Vec<Tool> {
     given.and_then(Value::as_array).into_iter().flatten().filter_map(tool).collect()
 }
 
+/// Checks that the names of tools can be written in calls, in every format.
+///
+/// # Errors
+/// `BAD_OPTION` names the tool.
+pub fn check_names(tools: &[Tool]) -> Result<()> {
+    let breaks = |c: char| c.is_whitespace() || c.is_control() || "\"'`\\<>{}()[],;=|".contains(c);
+    match tools.iter().find(|tool| tool.name.is_empty() || tool.name.contains(breaks)) {
+        None => Ok(()),
+        Some(tool) => Err(Error::bad_option(format!(
+            "the tool {:?} cannot be called by that name: give it one of letters, digits and `_`, `-`, `.`, `:`, `/`",
+            tool.name
+        ))),
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Answer,
@@ -142,6 +181,10 @@ pub struct Parser {
     /// Where calls are being read that more has to come of, and how far they are.
     under_way: Option<(usize, &'static Format, usize)>,
     memo: Memo,
+    /// The name of the format of the last calls.
+    written: Option<&'static str>,
+    /// Whether whatever name is that of a tool.
+    any_tool: bool,
 }
 
 impl Parser {
@@ -156,7 +199,34 @@ impl Parser {
         let held = sections.find(|open| end.ends_with(**open)).map_or(String::new(), |open| (*open).to_owned());
         // What the prompt has said is not said again.
         let specials = if held.is_empty() { Vec::new() } else { vec![(0, held.len())] };
-        Self { formats, tools, mode, held, specials, trim, first: true, fresh: true, told: Vec::new(), calls: 0, under_way: None, memo: Memo::default() }
+        Self {
+            formats,
+            tools,
+            mode,
+            held,
+            specials,
+            trim,
+            first: true,
+            fresh: true,
+            told: Vec::new(),
+            calls: 0,
+            under_way: None,
+            memo: Memo::default(),
+            written: None,
+            any_tool: false,
+        }
+    }
+
+    /// Takes each name for that of a tool: for those who look at an answer without knowing what its model was offered.
+    #[must_use]
+    pub fn with_any_tool(mut self) -> Self {
+        self.any_tool = true;
+        self
+    }
+
+    /// What people call the format of the calls that were read last, or where there were none the one that the model writes.
+    pub fn format(&self) -> &'static str {
+        self.written.unwrap_or_else(|| self.formats.name())
     }
 
     /// More of the text.
@@ -296,7 +366,7 @@ impl Parser {
             return true;
         }
         // What has come may be the beginning of something longer.
-        if !done && self.opens().any(|mark| mark.len() > self.held.len() - at && mark.starts_with(&self.held[at..])) {
+        if !done && self.under_way.is_none() && self.opens().any(|mark| mark.len() > self.held.len() - at && mark.starts_with(&self.held[at..])) {
             return false;
         }
         match open {
@@ -324,7 +394,11 @@ impl Parser {
 
     /// Formats whose calls end a thought.
     fn thoughtless(&self) -> impl Iterator<Item = &'static Format> {
-        self.formats.active.iter().copied().filter(|format| self.formats.ends_thoughts(format).is_some() && !self.tools.is_empty())
+        self.formats.active.iter().copied().filter(|format| self.formats.ends_thoughts(format).is_some() && self.reads_calls())
+    }
+
+    fn reads_calls(&self) -> bool {
+        self.any_tool || !self.tools.is_empty()
     }
 
     /// The first place in a thought at which a call may begin.
@@ -337,6 +411,7 @@ impl Parser {
     fn call(&mut self, at: usize, format: &'static Format, which: usize, done: bool, parts: &mut Vec<Part>) -> Found {
         let begin = at + if format.bare { 0 } else { format.opens[which].len() };
         let mut reader = Reader::new(&self.held[begin..], done, &self.tools, &mut self.memo);
+        reader.any_tool = self.any_tool;
         let mut section = Section::None;
         let read = (format.read)(&mut reader, which, &mut section);
         let reached = begin + reader.at;
@@ -376,6 +451,10 @@ impl Parser {
                 parts.push(Part::ToolCallEnd { index: self.calls + i });
             }
         }
+        if !self.told.is_empty() {
+            let shown = |mark: &str| self.formats.shows_part(mark);
+            self.written = Some((format.name)(&Naming { shown: &shown, written: Some((which, &self.held[begin..rest])) }));
+        }
         self.calls += self.told.len();
         self.told.clear();
         self.drop(rest);
@@ -399,7 +478,7 @@ impl Parser {
     }
 
     fn allows(&self, format: &Format) -> bool {
-        (!self.tools.is_empty() || format.sections) && (!format.bare || self.first || !self.formats.tagged)
+        (self.reads_calls() || format.sections) && (!format.bare || self.first || !self.formats.tagged)
     }
 
     fn find(&self, mark: &str) -> Option<usize> {

@@ -111,11 +111,21 @@ fn members(r: &mut Reader, step: u8, waits: bool) -> Read<u8> {
 }
 
 /// A tool's name in quotes; `No` as soon as it is none.
-fn name(r: &mut Reader) -> Read<String> {
+pub fn name(r: &mut Reader) -> Read<String> {
+    let text = r.rest();
     r.expect("\"")?;
-    let name = r.name()?.to_owned();
-    r.expect("\"")?;
-    Ok(name)
+    let rest = r.rest();
+    let plain = rest.find(['"', '\\']).unwrap_or(rest.len());
+    if !rest[plain..].starts_with('\\') {
+        let name = r.name()?.to_owned();
+        r.expect("\"")?;
+        return Ok(name);
+    }
+    // Some escape a slash, others what is not of ASCII.
+    let end = rest.match_indices('"').map(|(at, _)| at).find(|at| !rest[..*at].ends_with('\\')).ok_or(Stop::More)?;
+    let name: String = serde_json::from_str(&text[..end + 2]).map_err(|_| Stop::No)?;
+    r.at += end + 1;
+    if r.is_tool(&name) { Ok(name) } else { Err(Stop::No) }
 }
 
 /// One call, or a list of them.

@@ -1,7 +1,9 @@
 //! Calls as Python writes them: `[f(a=1), g(b="x")]`. Their values become JSON.
 
+use super::grammar::schema::Kinds;
 use super::object::list_goes_on;
-use super::reader::{DONE, Read, Reader, Stop};
+use super::reader::{DONE, Memo, Read, Reader, Stop};
+use super::typed::typed_literal;
 use super::value::Spelling;
 
 static PYTHON: Spelling = Spelling { json: false, tuples: true, quotes: "\"'", string, key: string };
@@ -43,18 +45,33 @@ pub fn arguments(r: &mut Reader) -> Read {
             0 => {
                 r.space();
                 if !r.eat(")")? {
-                    let name = r.until_any(|c| !(c.is_alphanumeric() || c == '_'))?;
+                    let name = r.until_any(|c| !(c.is_alphanumeric() || "_-.:/$".contains(c)))?;
                     if name.is_empty() {
                         return Err(Stop::No);
                     }
                     r.space();
                     r.expect("=")?;
                     r.argument(name);
-                    return Ok(1);
+                    r.memo.key = name.to_owned();
+                    return Ok(3);
                 }
             }
             1 => {
                 r.write(|r, out| r.value(&PYTHON, None, out))?;
+                return Ok(2);
+            }
+            // A text is to be something else, or something else a text, as long as the schema says so.
+            3 => {
+                r.space();
+                let is_text = matches!(r.peek()?, '"' | '\'');
+                let kinds = wanted(r);
+                return Ok(if kinds.is_some_and(|kinds| if is_text { !kinds.string } else { !kinds.other() }) { 4 } else { 1 });
+            }
+            4 => {
+                let start = r.at;
+                let json = r.aside_as(&PYTHON)?;
+                let written = wanted(r).map_or_else(|| json.clone(), |kinds| typed_literal(json.clone(), &r.text[start..r.at], kinds));
+                r.arguments().push_str(&written);
                 return Ok(2);
             }
             _ => {
@@ -68,6 +85,22 @@ pub fn arguments(r: &mut Reader) -> Read {
         r.close();
         Ok(DONE)
     })
+}
+
+/// What the argument at hand may be, where its schema says so.
+fn wanted(r: &Reader) -> Option<Kinds> {
+    r.kinds(r.schema(&r.memo.key)).known()
+}
+
+/// A value of Python's, whole, as JSON.
+pub fn literal(text: &str) -> Option<String> {
+    // The end of a word shows in what follows it.
+    let text = format!("{text} ");
+    let (mut memo, mut out) = (Memo::default(), String::new());
+    let mut r = Reader::new(&text, true, &[], &mut memo);
+    r.value(&PYTHON, None, &mut out).ok()?;
+    r.space();
+    r.rest().is_empty().then_some(out)
 }
 
 /// A string in either quotes, or in three of them.

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::grammar::schema::{Kinds, is_free, kinds};
 use super::object::Parts;
 use super::tags::Level;
-use super::value::{JSON, STRICT};
+use super::typed::typed;
+use super::value::{JSON, STRICT, Spelling};
 
 /// Why reading ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct Reader<'a> {
     /// Whether nothing more will come.
     pub done: bool,
     tools: &'a [Tool],
+    /// Whether whatever name is that of a tool.
+    pub any_tool: bool,
     pub memo: &'a mut Memo,
     /// How many readings are within one another here.
     depth: usize,
@@ -76,7 +79,7 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// `memo`: of the same text, when it was shorter.
     pub fn new(text: &'a str, done: bool, tools: &'a [Tool], memo: &'a mut Memo) -> Self {
-        Self { text, at: 0, done, tools, memo, depth: 0 }
+        Self { text, at: 0, done, tools, any_tool: false, memo, depth: 0 }
     }
 
     /// Reads by steps from step 0 on; each gives the number of the next one. Where the text ends within a step, that step is begun again once there is
@@ -129,6 +132,9 @@ impl<'a> Reader<'a> {
     /// White space. A step that begins with it goes on behind it.
     pub fn space(&mut self) {
         let before = self.at;
+        if self.rest().bytes().next().is_some_and(|byte| byte.is_ascii_graphic()) {
+            return;
+        }
         self.at += self.rest().len() - self.rest().trim_start().len();
         looked(self.at - before);
         if self.depth > 0 && self.memo.steps[self.depth - 1].1 == before {
@@ -199,24 +205,29 @@ impl<'a> Reader<'a> {
         if self.done { Ok(()) } else { Err(Stop::More) }
     }
 
-    /// Letters, digits, `_`, `-`, `.` and `:`. `No` where there are none, or where they begin no tool's name.
+    /// The name of a tool that was offered: the longest that stands here. `No` where none does.
     pub fn name(&mut self) -> Read<&'a str> {
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-        let end = self.rest().find(|c| !is_name(c)).unwrap_or(self.rest().len());
-        let name = &self.rest()[..end];
+        let rest = self.rest();
+        let end = if self.any_tool {
+            rest.find(|c: char| !(c.is_alphanumeric() || "_-.:/".contains(c))).or_else(|| self.done.then_some(rest.len())).ok_or(Stop::More)?
+        } else {
+            let names = self.tools.iter().map(|tool| tool.name.as_str());
+            if !self.done && names.clone().any(|name| name.starts_with(rest)) {
+                return Err(Stop::More);
+            }
+            names.filter(|name| rest.starts_with(name)).map(str::len).max().unwrap_or(0)
+        };
         looked(end);
-        if self.at + end == self.text.len() && !self.done {
-            return if self.tools.iter().any(|tool| tool.name.starts_with(name)) { Err(Stop::More) } else { Err(Stop::No) };
-        }
-        if name.is_empty() {
+        let goes_on = rest[end..].chars().next().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+        if end == 0 || goes_on {
             return Err(Stop::No);
         }
         self.at += end;
-        Ok(name)
+        Ok(&rest[..end])
     }
 
     pub fn is_tool(&self, name: &str) -> bool {
-        self.tools.iter().any(|tool| tool.name == name)
+        self.any_tool || self.tools.iter().any(|tool| tool.name == name)
     }
 
     /// A call of this tool begins; `No` where it was not offered.
@@ -289,8 +300,13 @@ impl<'a> Reader<'a> {
 
     /// A value of JSON that is not written to the arguments; by steps.
     pub fn aside(&mut self) -> Read<String> {
+        self.aside_as(&JSON)
+    }
+
+    /// The same of a value in another language.
+    pub fn aside_as(&mut self, spelling: &Spelling) -> Read<String> {
         let mut out = std::mem::take(&mut self.memo.aside);
-        match self.value(&JSON, None, &mut out) {
+        match self.value(spelling, None, &mut out) {
             Ok(()) => Ok(out),
             Err(stop) => {
                 self.memo.aside = out;
@@ -362,13 +378,9 @@ impl<'a> Reader<'a> {
             }
             let value = &r.text[start + lead..r.at - close.len()];
             let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
-            looked(value.len());
-            let (text, null, _) = wanted(r);
-            let json = serde_json::from_str::<Value>(value.trim()).ok().filter(|json| !text || null && json.is_null());
-            let written = match json {
-                Some(_) => value.trim().to_owned(),
-                None => Value::from(value).to_string(),
-            };
+            let schema = r.schema(&r.memo.key);
+            let kinds = r.kinds(schema);
+            let written = typed(value, Kinds { string: kinds.string && string != Some(false) || string == Some(true), ..kinds });
             let name = std::mem::take(&mut r.memo.key);
             r.argument(&name);
             r.arguments().push_str(&written);

@@ -110,7 +110,9 @@ impl Reader<'_> {
             "None" => "null",
             plain => plain,
         };
-        serde_json::from_str::<Value>(word).map_err(|_| Stop::No)?;
+        if !is_natural(word) {
+            serde_json::from_str::<Value>(word).map_err(|_| Stop::No)?;
+        }
         out.push_str(word);
         self.at += end;
         Ok(())
@@ -131,20 +133,7 @@ impl Reader<'_> {
                         out.push(r.next()?);
                         return Ok(DONE);
                     }
-                    '\\' => {
-                        let escape = r.rest();
-                        let len = if escape.as_bytes().get(1) == Some(&b'u') { 6 } else { 2 };
-                        let escape = escape.get(..len).ok_or(if escape.len() < len { Stop::More } else { Stop::No })?;
-                        let known = match escape.as_bytes()[1] {
-                            b'u' => !strict || escape[2..].bytes().all(|digit| digit.is_ascii_hexdigit()),
-                            c => b"\"\\/bfnrt".contains(&c),
-                        };
-                        if !known {
-                            return Err(Stop::No);
-                        }
-                        out.push_str(escape);
-                        r.at += len;
-                    }
+                    '\\' => r.json_escape(strict, out)?,
                     c if c < ' ' && strict => return Err(Stop::No),
                     // A line's end within a string: models forget to escape it.
                     c if c < ' ' => {
@@ -161,6 +150,60 @@ impl Reader<'_> {
                 }
             }
         })
+    }
+
+    /// An escape of JSON. Others, which models write all the same, are mended unless it is to be strict: JavaScript's quote, a backslash that stands for
+    /// itself, half a pair of surrogates.
+    fn json_escape(&mut self, strict: bool, out: &mut String) -> Read {
+        let escape = self.rest();
+        let kind = escape[1..].chars().next().ok_or(Stop::More)?;
+        if kind == 'u' {
+            return self.json_unicode(strict, out);
+        }
+        if "\"\\/bfnrt".contains(kind) {
+            out.push_str(&escape[..2]);
+            self.at += 2;
+        } else if strict {
+            return Err(Stop::No);
+        } else if kind == '\'' {
+            out.push('\'');
+            self.at += 2;
+        } else {
+            out.push_str("\\\\");
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn json_unicode(&mut self, strict: bool, out: &mut String) -> Read {
+        let escape = self.rest();
+        // The code behind `\u`; `More` where its digits have not come yet.
+        let code = |escape: &str| {
+            let digits = escape.bytes().skip(2).take(4).take_while(u8::is_ascii_hexdigit).count();
+            match digits {
+                4 => Ok(u16::from_str_radix(&escape[2..6], 16).ok()),
+                _ if 2 + digits >= escape.len() => Err(Stop::More),
+                _ => Ok(None),
+            }
+        };
+        let (written, taken) = match code(escape)? {
+            None if strict => return Err(Stop::No),
+            None => ("\\\\", 1),
+            Some(_) if strict => (&escape[..6], 6),
+            Some(0xD800..=0xDBFF) => {
+                let low = &escape[6..];
+                if low.len() < 2 && "\\u".starts_with(low) {
+                    return Err(Stop::More);
+                }
+                let low = if low.starts_with("\\u") { code(low)? } else { None };
+                if low.is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) { (&escape[..12], 12) } else { ("\\ufffd", 6) }
+            }
+            Some(0xDC00..=0xDFFF) => ("\\ufffd", 6),
+            Some(_) => (&escape[..6], 6),
+        };
+        out.push_str(written);
+        self.at += taken;
+        Ok(())
     }
 
     /// A string in one of these quotes, written as one of JSON as it comes. `character`: the next one, none where what stands for it means nothing.
@@ -189,6 +232,11 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Whether this is a number of JSON that has digits only: most are.
+fn is_natural(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit()) && (word.len() == 1 || !word.is_empty() && !word.starts_with('0'))
 }
 
 /// A character of a JSON string.

@@ -6,10 +6,11 @@ use super::super::grammar::writer::{literal, sequence};
 use super::super::grammar::{Writer, python};
 use super::super::reader::{DONE, Read, Reader, Stop};
 use super::super::{object, python as read_python};
-use super::Format;
+use super::{Format, Naming};
 use crate::error::Result;
 
 pub static JSON: Format = Format {
+    name: of_llama,
     opens: &["{", "[{", "[\n", "```json"],
     bare: true,
     read: |r, _, _| {
@@ -45,6 +46,11 @@ pub static JSON: Format = Format {
     ..Format::PLAIN
 };
 
+/// Templates of Llama 3 name the role of results.
+fn of_llama(naming: &Naming<'_>) -> &'static str {
+    if (naming.shown)("ipython") { "llama3" } else { "json" }
+}
+
 /// An object a call, as Llama 3 is told to, or as others do.
 fn objects(w: &Writer<'_>) -> Result<Value> {
     let (arguments, separator) = if w.shown("dictionary of argument name") { ("parameters", "; ") } else { ("arguments", "\n") };
@@ -52,6 +58,7 @@ fn objects(w: &Writer<'_>) -> Result<Value> {
 }
 
 pub static LISTS: Format = Format {
+    name: |_| "llama3",
     opens: &["["],
     bare: true,
     read: list,

@@ -13,6 +13,7 @@ const SEPARATOR: &str = "<｜tool▁sep｜>";
 const ONE_END: &str = "<｜tool▁call▁end｜>";
 
 pub static MARKED: Format = Format {
+    name: |_| "deepseek",
     shown_by: &[BEGIN],
     opens: &[BEGIN, ONE],
     marks: &[BEGIN, END, ONE, SEPARATOR, ONE_END],
@@ -74,6 +75,7 @@ fn call(r: &mut Reader) -> Read {
 const DSML_ENDS: [&str; 2] = ["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"];
 
 pub static DSML: Format = Format {
+    name: |_| "deepseek",
     shown_by: &["｜DSML｜"],
     opens: &["<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"],
     marks: &["｜DSML｜"],

@@ -7,6 +7,7 @@ use super::super::reader::{DONE, Stop};
 use super::Format;
 
 pub static TAGS: Format = Format {
+    name: |_| "functionary",
     shown_by: &["<function=example", "<function=", "<function>"],
     opens: &["<function="],
     marks: &["<function=", "</function>"],
@@ -44,6 +45,7 @@ pub static TAGS: Format = Format {
 };
 
 pub static RECIPIENTS: Format = Format {
+    name: |_| "functionary",
     shown_by: &[">>>all", ">>>${recipient}", ">>>' + ", "'>>>'"],
     opens: &[">>>"],
     marks: &[">>>"],

@@ -13,6 +13,7 @@ const CLOSES: [&str; 2] = ["<tool_call|>", "<end_function_call>"];
 const QUOTES: [&str; 2] = ["<|\"|>", "<escape>"];
 
 pub static FORMAT: Format = Format {
+    name: |_| "gemma4",
     shown_by: &["<|tool_call>", "<start_function_call>"],
     opens: &["<|tool_call>", "<start_function_call>"],
     marks: &["<|tool_call>", "<start_function_call>", CLOSES[0], CLOSES[1], QUOTES[0], QUOTES[1]],

@@ -13,6 +13,7 @@ use crate::error::Result;
 const MESSAGE: &str = "<|message|>";
 
 pub static FORMAT: Format = Format {
+    name: |_| "harmony",
     shown_by: &["<|channel|>"],
     // The prompt ends with the role, so that an answer may begin with a recipient.
     opens: &["<|start|>", "<|channel|>", "to=functions.", "<|end|>", "<|return|>", "<|call|>"],

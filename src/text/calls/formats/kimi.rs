@@ -14,6 +14,7 @@ const ARGUMENTS: &str = "<|tool_call_argument_begin|>";
 const ONE_END: &str = "<|tool_call_end|>";
 
 pub static FORMAT: Format = Format {
+    name: |_| "kimi",
     shown_by: &[ONE],
     opens: &[BEGIN, ONE],
     marks: &[BEGIN, END, ONE, ARGUMENTS, ONE_END],
@@ -45,7 +46,7 @@ fn call(r: &mut Reader) -> Read {
             0 => {
                 let id = r.until(ARGUMENTS)?.trim();
                 let name = id.strip_prefix("functions.").unwrap_or(id);
-                let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+                let name = name.rsplit_once(':').filter(|_| !r.is_tool(name) || r.any_tool).map_or(name, |(name, _)| name);
                 r.begin(name, Some(id.to_owned()))?;
                 1
             }

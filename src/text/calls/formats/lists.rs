@@ -8,7 +8,7 @@ use super::super::grammar::{Writer, python as write_python};
 use super::super::object;
 use super::super::python;
 use super::super::reader::{DONE, Read, Reader, Stop};
-use super::Format;
+use super::{Format, Naming};
 use crate::error::Result;
 
 /// What stands before the calls, and after them where something does.
@@ -25,6 +25,7 @@ const MARKS: [(&str, &str); 9] = [
 ];
 
 pub static FORMAT: Format = Format {
+    name: of_list,
     shown_by: &[
         "<|tool_call|>",
         "<TOOLCALL>",
@@ -105,12 +106,10 @@ fn named(r: &mut Reader) -> Read {
             1 => {
                 r.expect("{")?;
                 r.space();
-                r.expect("\"")?;
-                let name = r.name()?;
-                r.expect("\"")?;
+                let name = object::name(r)?;
                 r.space();
                 r.expect(":")?;
-                r.begin(name, None)?;
+                r.begin(&name, None)?;
             }
             2 => r.json_arguments()?,
             3 => {
@@ -123,7 +122,23 @@ fn named(r: &mut Reader) -> Read {
     })
 }
 
+/// Families by their marks.
+fn of_list(naming: &Naming<'_>) -> &'static str {
+    let which = naming.written.map(|(which, _)| which).or_else(|| MARKS.iter().position(|(open, _)| (naming.shown)(open)));
+    match which {
+        Some(0) if (naming.shown)("<|/tool_call|>") || naming.written.is_some_and(|(_, rest)| rest.contains("<|/tool_call|>")) => "phi4",
+        Some(0) => "granite",
+        Some(1) => "nemotron",
+        Some(2) => "apriel",
+        Some(3) | Some(7) => "cohere",
+        Some(5) => "gigachat",
+        Some(8) => "apertus",
+        _ => "firefunction",
+    }
+}
+
 pub static PYTHON: Format = Format {
+    name: |_| "lfm2",
     shown_by: &["<|tool_call_start|>", "<|tool_list_start|>"],
     opens: &["<|tool_call_start|>"],
     marks: &["<|tool_call_start|>", "<|tool_call_end|>"],

@@ -7,6 +7,7 @@ use super::Format;
 const INTERPRETERS: [&str; 3] = ["python", "ipython", "code_interpreter"];
 
 pub static PYTHON_TAG: Format = Format {
+    name: |_| "llama3",
     shown_by: &["<|python_tag|>"],
     opens: &["<|python_tag|>"],
     marks: &["<|python_tag|>"],
@@ -57,7 +58,8 @@ pub static PYTHON_TAG: Format = Format {
 fn call(r: &mut Reader) -> Read {
     r.steps(&mut |r, step| {
         if step == 0 {
-            let name = r.until_any(|c| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')))?;
+            let name = r.name()?;
+            r.eat(".call")?;
             r.expect("(")?;
             r.begin(name.strip_suffix(".call").unwrap_or(name), None)?;
             return Ok(1);

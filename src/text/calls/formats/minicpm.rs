@@ -9,6 +9,7 @@ use super::Format;
 const TAGS: Tags = Tags { open: ("<param name=\"", "\">"), value: "", close: "</param>", says: false, quote: Some(("<![CDATA[", "]]>")) };
 
 pub static FORMAT: Format = Format {
+    name: |_| "minicpm",
     shown_by: &["<function name="],
     opens: &["<function name=\""],
     marks: &["<function name=", "</function>", "<param name=", "</param>"],

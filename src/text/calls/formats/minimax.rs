@@ -6,6 +6,7 @@ use super::super::tags;
 use super::Format;
 
 pub static FORMAT: Format = Format {
+    name: |_| "minimax",
     shown_by: &["<minimax:tool_call>"],
     opens: &["<minimax:tool_call>"],
     marks: &["<minimax:tool_call>", "</minimax:tool_call>"],

@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 use super::super::grammar::schema::{asserted, described, is_free, kinds, resolve, step};
 use super::super::grammar::writer::{literal, repeat, sequence, space, union};
 use super::super::grammar::{Fields, Plain, Writer, refuse};
-use super::super::reader::{DONE, Read, Reader, Stop, Tool, looked};
+use super::super::reader::{DONE, Read, Reader, Stop, Tool};
 use super::super::tags::{self, Level};
+use super::super::typed::typed;
 use super::Format;
 use crate::error::Result;
 
@@ -17,6 +18,7 @@ const MOST_LEVELS: usize = 32;
 const MOST_WRITTEN: usize = 6;
 
 pub static FORMAT: Format = Format {
+    name: |_| "minimax",
     shown_by: &[MARK],
     opens: &["]<]minimax[>[<tool_call>"],
     marks: &[MARK, "<tool_call>", "</tool_call>"],
@@ -174,10 +176,7 @@ fn opened(r: &mut Reader, name: &str, schema: Option<Value>) -> Read<u8> {
 
 /// A value without tags: text where the schema says so, else JSON where it is such.
 fn plain(r: &Reader, text: &str, schema: Option<&Value>) -> Value {
-    let kinds = r.kinds(schema);
-    looked(text.len());
-    let json = serde_json::from_str(text.trim()).ok();
-    json.filter(|json: &Value| !kinds.string || kinds.null && json.is_null()).unwrap_or_else(|| Value::from(text))
+    serde_json::from_str(&typed(text, r.kinds(schema))).unwrap_or_else(|_| Value::from(text))
 }
 
 /// What a schema says of a tag within: an item, or a member. Of alternatives the first that has such counts.

@@ -8,6 +8,7 @@ use super::super::reader::DONE;
 use super::Format;
 
 pub static FORMAT: Format = Format {
+    name: |_| "mistral",
     shown_by: &["[TOOL_CALLS]"],
     opens: &["[TOOL_CALLS]"],
     marks: &["[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"],

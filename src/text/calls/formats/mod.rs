@@ -30,9 +30,18 @@ pub use bare::JSON as PLAIN_JSON;
 /// Whether a template or a vocabulary shows a mark.
 pub type Shown<'s> = &'s dyn Fn(&str) -> bool;
 
+/// What a format's name follows from: several families share marks.
+pub struct Naming<'s> {
+    pub shown: Shown<'s>,
+    /// Of calls that were written: the number of their opening, and the text behind it.
+    pub written: Option<(usize, &'s str)>,
+}
+
 /// A way of writing calls.
 #[derive(Debug)]
 pub struct Format {
+    /// Its name for people: one of [`NAMES`], or of a family that has none there.
+    pub name: fn(&Naming<'_>) -> &'static str,
     /// Any of these in a template or among the special tokens shows that a model writes so; where there are none, all may.
     pub shown_by: &'static [&'static str],
     /// What it begins with.
@@ -60,6 +69,7 @@ pub struct Format {
 impl Format {
     /// What a format that says nothing else is.
     const PLAIN: Self = Self {
+        name: |_| "json",
         shown_by: &[],
         opens: &[],
         marks: &[],
@@ -88,6 +98,28 @@ pub struct Thought {
     /// Whether it may begin after text, too: its mark is a special token.
     pub anywhere: bool,
 }
+
+/// Formats by the names that people call them by, with what shows each in a template.
+pub const NAMES: &[(&str, &[&str])] = &[
+    ("hermes", &["<tool_call>"]),
+    ("qwen3-coder", &["<tool_call>", "<function=", "<parameter="]),
+    ("llama3", &["<|python_tag|>", "ipython"]),
+    ("mistral", &["[TOOL_CALLS]", "[THINK]"]),
+    ("granite", &["<|tool_call|>", "<tool_call>", "<response>"]),
+    ("phi4", &["<|tool_call|>", "<|/tool_call|>"]),
+    ("smollm2", &["<tool_call>["]),
+    ("deepseek", &["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "｜DSML｜", "function_calls>", "tool_calls>"]),
+    ("functionary", &[">>>all", "<function>"]),
+    ("gemma4", &["<|tool_call>", "<|channel>"]),
+    ("harmony", &["<|channel|>"]),
+    ("lfm2", &["<|tool_call_start|>"]),
+    ("glm", &["<tool_call>", "<arg_key>"]),
+    ("kimi", &["<|tool_calls_section_begin|>", "<|tool_call_begin|>"]),
+    ("minimax", &["<minimax:tool_call>", "]<]minimax[>[", "<mm:think>"]),
+    ("cohere", &["<|START_ACTION|>", "<|START_THINKING|>"]),
+    ("seed", &["<seed:tool_call>", "<seed:think>"]),
+    ("json", &[]),
+];
 
 pub static ALL: &[&Format] = &[
     &harmony::FORMAT,

@@ -6,6 +6,7 @@ use super::super::tags;
 use super::Format;
 
 pub static FORMAT: Format = Format {
+    name: |_| "seed",
     shown_by: &["<seed:tool_call>"],
     opens: &["<seed:tool_call>"],
     marks: &["<seed:tool_call>", "</seed:tool_call>"],

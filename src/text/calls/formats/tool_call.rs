@@ -7,12 +7,13 @@ use super::super::grammar::writer::{literal, optional, sequence, space};
 use super::super::grammar::{Tags, Writer};
 use super::super::reader::{DONE, Read, Reader};
 use super::super::{object, tags};
-use super::Format;
+use super::{Format, Naming};
 use crate::error::Result;
 
 const CLOSE: &str = "</tool_call>";
 
 pub static FORMAT: Format = Format {
+    name,
     shown_by: &["<tool_call>"],
     opens: &["<tool_call>", "<function="],
     marks: &["<tool_call>", CLOSE, "<function=", "</function>", "<parameter=", "</parameter>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
@@ -71,6 +72,20 @@ pub static FORMAT: Format = Format {
     write,
     ..Format::PLAIN
 };
+
+/// The family that writes so, or whose template shows it.
+fn name(naming: &Naming<'_>) -> &'static str {
+    match naming.written.map(|(which, rest)| (which, rest.trim_start().chars().next())) {
+        Some((1, _) | (_, Some('<'))) => "qwen3-coder",
+        Some((_, Some('{'))) => "hermes",
+        Some((_, Some('['))) => "smollm2",
+        Some(_) => "glm",
+        None if (naming.shown)("<arg_key>") => "glm",
+        None if (naming.shown)("<function=") => "qwen3-coder",
+        None if (naming.shown)("<tool_call>[") => "smollm2",
+        None => "hermes",
+    }
+}
 
 fn write(w: &Writer<'_>) -> Result<Value> {
     if w.shown("<arg_key>") {

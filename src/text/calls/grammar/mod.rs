@@ -78,10 +78,6 @@ impl Formats {
                 _ => "a call is required, but there are no tools".to_owned(),
             }));
         }
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-        if let Some(tool) = tools.iter().find(|tool| tool.name.is_empty() || !tool.name.chars().all(is_name)) {
-            return Err(refuse(tool, "", "name", "names of tools are of letters, digits, `_`, `-` and `.`"));
-        }
         let (format, which) = self.written();
         let writer = Writer::new(self, format, which, tools, choice != Choice::Auto, parallel, prompt, is_control);
         let root = (format.write)(&writer)?;

@@ -163,8 +163,34 @@ pub fn arguments(tool: &Tool) -> Result<Value> {
 pub struct Kinds {
     pub string: bool,
     pub null: bool,
-    /// Anything else.
-    pub other: bool,
+    pub boolean: bool,
+    pub number: bool,
+    pub list: bool,
+    pub object: bool,
+}
+
+impl Kinds {
+    /// These, where the schema says anything of kinds.
+    pub fn known(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+
+    /// Whether it may be anything but text or nothing.
+    pub fn other(self) -> bool {
+        self.boolean || self.number || self.list || self.object
+    }
+
+    /// Whether a value is of one of them.
+    pub fn fit(self, value: &Value) -> bool {
+        match value {
+            Value::Null => self.null,
+            Value::Bool(_) => self.boolean,
+            Value::Number(_) => self.number,
+            Value::String(_) => self.string,
+            Value::Array(_) => self.list,
+            Value::Object(_) => self.object,
+        }
+    }
 }
 
 /// What `schema`, a part of `root`, allows. Where it does not say, nothing is known of it.
@@ -179,12 +205,19 @@ fn collect(schema: &Value, root: &Value, kinds: &mut Kinds, levels: usize) {
     let mut add = |kind: &str| match kind {
         "string" => kinds.string = true,
         "null" => kinds.null = true,
-        _ => kinds.other = true,
+        "boolean" => kinds.boolean = true,
+        "integer" | "number" => kinds.number = true,
+        "array" => kinds.list = true,
+        "object" => kinds.object = true,
+        _ => (),
     };
     let of = |value: &Value| match value {
         Value::String(_) => "string",
         Value::Null => "null",
-        _ => "",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     };
     match &schema["type"] {
         Value::Array(all) => all.iter().filter_map(Value::as_str).for_each(add),

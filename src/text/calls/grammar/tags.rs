@@ -80,7 +80,7 @@ impl Tags {
             });
         }
         // Where the tag does not say so, what may be a string is read as one.
-        if ways.is_empty() || self.says && (free || kinds.other) {
+        if ways.is_empty() || self.says && (free || kinds.other()) {
             let value = if free { json!({ "schema": true }) } else { described(field.schema, &tool.parameters) };
             ways.push(sequence([open(SAYS[1]), space(), value, space(), writer.text(self.close)]));
         }

@@ -1,0 +1,154 @@
+//! Between texts and tokens: what a model's tokenizer and chat template say, which needs neither its weights nor a device.
+
+use std::rc::Rc;
+
+use super::request::{Prompt, Request, Spelled};
+use crate::error::{Error, Result};
+use crate::format::Checkpoint;
+use crate::source::Files;
+use crate::text::calls::{self, Formats, Parser, Part, check_names};
+use crate::text::{ChatTemplate, TemplateSource, Tokenizer};
+
+/// What turns texts and conversations into tokens, and tokens into text.
+pub struct Texts {
+    tokenizer: Rc<Tokenizer>,
+    template: Rc<Result<ChatTemplate>>,
+}
+
+impl Texts {
+    pub(super) fn new(tokenizer: Rc<Tokenizer>, template: Rc<Result<ChatTemplate>>) -> Self {
+        Self { tokenizer, template }
+    }
+
+    /// Those of a model's files. `tokenizer_json`: in place of the tokenizer of a GGUF file.
+    pub async fn open(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Result<Self> {
+        let checkpoint = Checkpoint::open(files).await?.with_tokenizer(tokenizer_json);
+        let tokenizer = Tokenizer::open(&checkpoint)?;
+        let template = ChatTemplate::open(&checkpoint, &tokenizer);
+        Ok(Self::new(Rc::new(tokenizer), Rc::new(template)))
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The chat template.
+    ///
+    /// # Errors
+    /// `TEMPLATE` where the model has none, or one that does not parse.
+    pub fn template(&self) -> Result<&ChatTemplate> {
+        usable(&self.template)
+    }
+
+    /// The ids that a request's prompt stands for.
+    pub fn tokens(&self, request: &Request) -> Result<Vec<u32>> {
+        prompt_tokens(&self.tokenizer, &self.template, request)
+    }
+
+    /// The ids that a request's prompt stands for, and of messages the text that the chat template makes of them.
+    pub fn rendered(&self, request: &Request) -> Result<(Vec<u32>, Option<String>)> {
+        rendered_prompt(&self.tokenizer, &self.template, request)
+    }
+
+    /// With another chat template.
+    #[must_use]
+    pub fn with_template(mut self, source: &TemplateSource) -> Self {
+        self.template = Rc::new(ChatTemplate::of(source, &self.tokenizer));
+        self
+    }
+
+    /// The parts of an answer of these tokens.
+    pub fn parts(&self, parser: &mut Parser, ids: &[u32]) -> Result<Vec<Part>> {
+        let mut decoder = self.tokenizer.stream();
+        let mut parts = Vec::new();
+        for id in ids {
+            match self.tokenizer.special_name(*id) {
+                Some(_) if self.tokenizer.eos_ids().contains(id) => break,
+                Some(name) => parts.extend(parser.special(name)),
+                None => parts.extend(parser.push(&decoder.push(*id)?)),
+            }
+        }
+        parts.extend(parser.push(&decoder.finish()?));
+        parts.extend(parser.finish());
+        Ok(parts)
+    }
+
+    /// The parts of an answer as it is written, special tokens by their names.
+    pub fn parts_of_text(&self, parser: &mut Parser, text: &str) -> Vec<Part> {
+        let names: Vec<(&str, u32)> =
+            self.tokenizer.special_names().filter(|name| !name.is_empty()).filter_map(|name| Some((name, self.tokenizer.token_id(name)?))).collect();
+        let mut parts = Vec::new();
+        let mut rest = text;
+        loop {
+            // The first of them, of two at the same place the longer one.
+            let places = names.iter().filter_map(|(name, id)| Some((rest.find(name)?, *name, *id)));
+            let Some((at, name, id)) = places.min_by_key(|(at, name, _)| (*at, usize::MAX - name.len())) else { break };
+            parts.extend(parser.push(&rest[..at]));
+            if self.tokenizer.eos_ids().contains(&id) {
+                rest = "";
+                break;
+            }
+            parts.extend(parser.special(name));
+            rest = &rest[at + name.len()..];
+        }
+        parts.extend(parser.push(rest));
+        parts.extend(parser.finish());
+        parts
+    }
+
+    /// How the model writes calls and thoughts.
+    pub fn formats(&self) -> Formats {
+        formats(&self.template, &self.tokenizer)
+    }
+
+    /// What tokens add to a text, special ones by their names. Bytes that are not UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// `TOKENIZER` for an id that the model does not have.
+    pub fn text(&self, ids: &[u32]) -> Result<String> {
+        ids.iter().try_for_each(|id| self.tokenizer.check_id(*id))?;
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| self.tokenizer.bytes(*id)).copied().collect();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// How a model writes calls and thoughts, by what its template and special tokens show.
+pub(super) fn formats(template: &Result<ChatTemplate>, tokenizer: &Tokenizer) -> Formats {
+    template.as_ref().map_or_else(|_| Formats::of("", []), |template| template.formats(tokenizer))
+}
+
+fn usable(template: &Result<ChatTemplate>) -> Result<&ChatTemplate> {
+    template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))
+}
+
+/// The ids that a request's prompt stands for.
+pub(super) fn prompt_tokens(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<Vec<u32>> {
+    Ok(rendered_prompt(tokenizer, template, request)?.0)
+}
+
+/// The ids that a request's prompt stands for, and of messages the text that the model's chat template makes of them.
+pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<(Vec<u32>, Option<String>)> {
+    let (ids, rendered) = match &request.prompt {
+        Prompt::Tokens(ids) => (ids.clone(), None),
+        Prompt::Text(text) => (tokenizer.encode(text, true)?, None),
+        Prompt::Messages(messages) => {
+            let (template, tools) = (usable(template)?, request.offered());
+            check_names(&calls::tools(tools))?;
+            match request.special_tokens {
+                Spelled::Text => {
+                    let prompt = template.render_guarded(messages, tools, &request.template, true)?;
+                    (tokenizer.encode_guarded(&prompt)?, Some(prompt.text().into_owned()))
+                }
+                Spelled::Parse => {
+                    let text = template.render(messages, tools, &request.template, true)?;
+                    (tokenizer.encode(&text, false)?, Some(text))
+                }
+            }
+        }
+    };
+    if ids.is_empty() {
+        return Err(Error::bad_option("the prompt is empty; give at least one token"));
+    }
+    Ok((ids, rendered))
+}

@@ -1,0 +1,418 @@
+//! What Jinja has and minijinja has otherwise or not at all: parameters of filters and tests by name and by position, further filters, `cycler`, `joiner`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, ValueKind, ValueOrKwargs, from_args};
+use minijinja::{Environment, Error, ErrorKind, State, Value, tests};
+
+use super::methods::padded;
+use super::python::{escape, to_string};
+use super::template_budget::Budget;
+
+/// How minijinja takes what a filter is given beside its value.
+#[derive(Clone, Copy, PartialEq)]
+enum Takes {
+    Positions,
+    Names,
+}
+use Takes::{Names, Positions};
+
+/// Filters with their parameters behind the value, as Jinja 3.1 has them. Those that are not here take any.
+const FILTERS: &[(&str, &[&str], Takes)] = &[
+    ("abs", &[], Positions),
+    ("attr", &["name"], Positions),
+    ("batch", &["linecount", "fill_with"], Positions),
+    ("capitalize", &[], Positions),
+    ("center", &["width"], Positions),
+    ("count", &[], Positions),
+    ("d", &["default_value", "boolean"], Positions),
+    ("default", &["default_value", "boolean"], Positions),
+    ("dictsort", &["case_sensitive", "by", "reverse"], Names),
+    ("e", &[], Positions),
+    ("escape", &[], Positions),
+    ("first", &[], Positions),
+    ("float", &["default"], Positions),
+    ("groupby", &["attribute", "default", "case_sensitive"], Names),
+    ("indent", &["width", "first", "blank"], Positions),
+    ("int", &["default", "base"], Positions),
+    ("items", &[], Positions),
+    ("join", &["d", "attribute"], Positions),
+    ("last", &[], Positions),
+    ("length", &[], Positions),
+    ("list", &[], Positions),
+    ("lower", &[], Positions),
+    ("max", &["case_sensitive", "attribute"], Names),
+    ("min", &["case_sensitive", "attribute"], Names),
+    ("pprint", &[], Positions),
+    ("replace", &["old", "new", "count"], Positions),
+    ("reverse", &[], Positions),
+    ("round", &["precision", "method"], Positions),
+    ("safe", &[], Positions),
+    ("slice", &["slices", "fill_with"], Positions),
+    ("sort", &["reverse", "case_sensitive", "attribute"], Names),
+    ("string", &[], Positions),
+    ("sum", &["attribute", "start"], Positions),
+    ("title", &[], Positions),
+    ("trim", &["chars"], Positions),
+    ("truncate", &["length", "killwords", "end", "leeway"], Positions),
+    ("unique", &["case_sensitive", "attribute"], Names),
+    ("upper", &[], Positions),
+    ("urlencode", &[], Positions),
+    ("wordcount", &[], Positions),
+];
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
+/// What a filter is given, as minijinja takes it.
+pub(super) fn bind(name: &str, args: Vec<Value>) -> Result<Vec<Value>, Error> {
+    match FILTERS.iter().find(|(known, ..)| *known == name) {
+        Some((_, parameters, takes)) => bound(name, parameters, *takes, args),
+        None => Ok(args),
+    }
+}
+
+fn bound(name: &str, parameters: &[&str], takes: Takes, mut args: Vec<Value>) -> Result<Vec<Value>, Error> {
+    let named = if args.last().is_some_and(Value::is_kwargs) { args.pop() } else { None };
+    if args.is_empty() {
+        return Err(wrong(format!("{name} is applied to nothing")));
+    }
+    let mut given: Vec<Option<Value>> = args.drain(1..).map(Some).collect();
+    if given.len() > parameters.len() {
+        return Err(wrong(format!("{name} takes {} arguments at most, not {}", parameters.len(), given.len())));
+    }
+    given.resize(parameters.len(), None);
+    for key in named.iter().flat_map(Value::try_iter).flatten() {
+        let Some(at) = parameters.iter().position(|parameter| key.as_str() == Some(parameter)) else {
+            return Err(wrong(format!("{name} got an unexpected keyword argument '{key}'")));
+        };
+        let value = named.as_ref().map(|named| named.get_item(&key)).transpose()?;
+        if std::mem::replace(&mut given[at], value).is_some() {
+            return Err(wrong(format!("{name} got two values for '{key}'")));
+        }
+    }
+    match takes {
+        Positions => {
+            let count = given.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+            args.extend(given.into_iter().take(count).map(Option::unwrap_or_default));
+        }
+        Names => {
+            let kwargs: Kwargs = parameters.iter().zip(given).filter_map(|(name, value)| Some(((*name).to_owned(), value?))).collect();
+            args.push(kwargs.into());
+        }
+    }
+    Ok(args)
+}
+
+/// Adds what minijinja has not.
+pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
+    for (name, filter) in [
+        ("center", center as fn(&Value, &[Value]) -> Result<Value, Error>),
+        ("truncate", truncate),
+        ("wordcount", |value, _| Ok(Value::from(to_string(value).split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).count()))),
+    ] {
+        let budget = budget.clone();
+        environment.add_filter(name, move |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
+            let args = bind(name, args.into_values())?;
+            budget.walk(&args[0], true)?;
+            filter(&args[0], &args[1..])
+        });
+    }
+    let own = budget.clone();
+    environment.add_filter("urlencode", move |value: Value| -> Result<Value, Error> {
+        own.walk(&value, true)?;
+        urlencode(&value)
+    });
+    environment.add_filter("map", map);
+    for name in ["e", "escape", "forceescape"] {
+        environment.add_filter(
+            name,
+            move |value: &Value| {
+                if value.is_safe() && name != "forceescape" { value.clone() } else { Value::from_safe_string(escape(&to_string(value))) }
+            },
+        );
+    }
+    environment.add_function("cycler", |items: Rest<Value>| -> Result<Value, Error> {
+        if items.is_empty() {
+            Err(wrong("cycler: at least one item has to be given".to_owned()))
+        } else {
+            Ok(Value::from_object(Cycler { items: items.0, at: AtomicUsize::new(0) }))
+        }
+    });
+    environment.add_function("joiner", |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
+        // The value of a filter stands where a function has none.
+        let args = [vec![Value::default()], args.into_values()].concat();
+        let between = bound("joiner", &["sep"], Positions, args)?.into_iter().nth(1);
+        Ok(Value::from_object(Joiner { between: between.unwrap_or_else(|| Value::from(", ")), used: AtomicBool::new(false) }))
+    });
+    for (name, parameter, test) in [
+        ("sameas", "other", Value::from_function(tests::is_sameas)),
+        ("divisibleby", "num", Value::from_function(|a: &Value, b: &Value| numbers("%", a, b).map(|()| tests::is_divisibleby(a, b)))),
+        ("in", "seq", Value::from_function(|state: &State, a: &Value, b: &Value| may_be_in(a, b).and_then(|()| tests::is_in(state, a, b)))),
+    ] {
+        environment.add_test(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Result<bool, Error> {
+            Ok(test.call(state, &bound(name, &[parameter], Positions, args.into_values())?)?.is_true())
+        });
+    }
+    for (names, operator) in [(["lt", "lessthan", "<"], "<"), (["le", "le", "<="], "<="), (["gt", "greaterthan", ">"], ">"), (["ge", "ge", ">="], ">=")] {
+        for name in names {
+            environment.add_test(name, move |a: &Value, b: &Value| ordered(operator, a, b));
+        }
+    }
+    for (name, upper) in [("upper", true), ("lower", false)] {
+        environment.add_test(name, move |value: &Value| {
+            let text = to_string(value);
+            let is = |c: char| if upper { c.is_uppercase() } else { c.is_lowercase() };
+            text.chars().any(is) && !text.chars().any(|c| (c.is_uppercase() || c.is_lowercase()) && !is(c))
+        });
+    }
+    for (name, rest) in [("odd", 1), ("even", 0)] {
+        environment.add_test(name, move |value: &Value| -> Result<bool, Error> {
+            numbers("%", value, &Value::from(2))?;
+            Ok(f64::try_from(whole(value))?.rem_euclid(2.0) == f64::from(rest))
+        });
+    }
+    environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain && value.as_object().is_some_and(|object| !object.is::<Cycler>()));
+}
+
+fn is_number(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
+}
+
+/// True and false as numbers; others as they are.
+fn whole(value: &Value) -> Value {
+    if value.kind() == ValueKind::Bool { Value::from(i64::from(value.is_true())) } else { value.clone() }
+}
+
+fn numbers(operator: &str, a: &Value, b: &Value) -> Result<(), Error> {
+    if is_number(a) && is_number(b) { Ok(()) } else { Err(wrong(format!("{operator} is not for {} and {}", a.kind(), b.kind()))) }
+}
+
+/// Whether `a in b` may be asked. Python finds nothing but texts in texts.
+pub(super) fn may_be_in(a: &Value, b: &Value) -> Result<(), Error> {
+    let texts = b.as_str().is_none() || a.as_str().is_some();
+    let holds = matches!(b.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Undefined | ValueKind::Plain);
+    if texts && holds { Ok(()) } else { Err(wrong(format!("a {} cannot be in a {}", a.kind(), b.kind()))) }
+}
+
+/// `a < b` and the like, of what Python orders: numbers, texts, and lists of these.
+pub(super) fn ordered(operator: &str, a: &Value, b: &Value) -> Result<bool, Error> {
+    let order = compared(a, b).ok_or_else(|| wrong(format!("{operator} is not for {} and {}", a.kind(), b.kind())))?;
+    // What is no number is in no order.
+    Ok(order.is_some_and(|order| match operator {
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        _ => order.is_ge(),
+    }))
+}
+
+/// The order of two values; none where Python has none, and none within where one is no number.
+fn compared(a: &Value, b: &Value) -> Option<Option<std::cmp::Ordering>> {
+    match (a.as_str(), b.as_str()) {
+        (Some(a), Some(b)) => return Some(Some(a.cmp(b))),
+        (None, None) => (),
+        _ => return None,
+    }
+    if is_number(a) && is_number(b) {
+        let (a, b) = (whole(a), whole(b));
+        return Some(match (i128::try_from(a.clone()).ok(), i128::try_from(b.clone()).ok()) {
+            (Some(a), Some(b)) => Some(a.cmp(&b)),
+            _ => f64::try_from(a).ok()?.partial_cmp(&f64::try_from(b).ok()?),
+        });
+    }
+    if a.kind() != ValueKind::Seq || b.kind() != ValueKind::Seq || a.is_tuple() != b.is_tuple() {
+        return None;
+    }
+    for (a, b) in a.try_iter().ok()?.zip(b.try_iter().ok()?) {
+        if a != b {
+            return compared(&a, &b);
+        }
+    }
+    Some(Some(a.len().cmp(&b.len())))
+}
+
+/// What Jinja refuses of what is given to a filter, and minijinja takes.
+pub(super) fn check(name: &str, args: &[Value]) -> Result<(), Error> {
+    let of = &args[0];
+    match name {
+        "batch" | "slice" | "list" | "sort" | "unique" | "sum" | "join" | "first" | "last" | "reverse" | "groupby" | "min" | "max" | "length" | "count"
+            if of.is_none() || is_number(of) =>
+        {
+            Err(wrong(format!("{name}: a {} has no items", of.kind())))
+        }
+        "dictsort" if args.last().and_then(|named| named.get_attr("by").ok()).is_some_and(|by| by.as_str() == Some("value")) => {
+            let values = of.try_iter()?.map(|key| of.get_item(&key)).collect::<Result<Vec<_>, _>>()?;
+            values.windows(2).try_for_each(|pair| ordered("<", &pair[0], &pair[1]).map(drop))
+        }
+        "indent" if of.as_str().is_none() => Err(wrong(format!("indent: a {} has no lines", of.kind()))),
+        "sort" | "min" | "max" => {
+            let named = args
+                .last()
+                .filter(|last| last.is_kwargs())
+                .and_then(|named| named.get_attr("attribute").ok())
+                .filter(|name| !name.is_undefined() && !name.is_none());
+            let key = |item: Value| named.as_ref().map_or_else(|| Ok(item.clone()), |name| item.get_item(name));
+            let keys = of.try_iter()?.map(key).collect::<Result<Vec<_>, _>>()?;
+            // Several attributes are compared one after the other; a path is followed later.
+            if named.as_ref().and_then(Value::as_str).is_some_and(|name| name.contains([',', '.'])) {
+                return Ok(());
+            }
+            keys.windows(2).try_for_each(|pair| ordered("<", &pair[0], &pair[1]).map(drop))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What filters make that Jinja has otherwise; none where minijinja does it right.
+pub(super) fn instead(name: &str, args: &[Value]) -> Option<Value> {
+    let of = &args[0];
+    match name {
+        // They go through what is there, and ask no more.
+        "select" | "reject" | "selectattr" | "rejectattr" if (of.is_none() || is_number(of)) && !of.is_true() => Some(Value::from(Vec::<Value>::new())),
+        "abs" if of.kind() == ValueKind::Bool => Some(whole(of)),
+        "round" => rounded(&[&[whole(of)], &args[1..]].concat()).or_else(|| (of.kind() == ValueKind::Bool).then(|| whole(of))),
+        "last" if of.kind() == ValueKind::Map => of.try_iter().ok()?.last(),
+        "reverse" if of.kind() == ValueKind::Map => {
+            let mut keys: Vec<Value> = of.try_iter().ok()?.collect();
+            keys.reverse();
+            Some(Value::from(keys))
+        }
+        _ => None,
+    }
+}
+
+/// `round` of a whole number by another method than the usual one is no whole number any more.
+fn rounded(args: &[Value]) -> Option<Value> {
+    let method = args.get(2).and_then(Value::as_str).filter(|method| matches!(*method, "ceil" | "floor"))?;
+    let value = args[0].as_i64().filter(|_| args[0].is_integer())?;
+    let factor = 10f64.powi(args.get(1).and_then(Value::as_i64).unwrap_or(0) as i32);
+    let scaled = value as f64 * factor;
+    Some(Value::from(if method == "ceil" { scaled.ceil() } else { scaled.floor() } / factor))
+}
+
+fn center(value: &Value, args: &[Value]) -> Result<Value, Error> {
+    let width = args.first().map_or(Some(80), |width| width.as_i64().map(|width| width.max(0) as usize));
+    let width = width.ok_or_else(|| wrong("center: the width should be a whole number".to_owned()))?;
+    if width > super::template_limits::MOST_WIDTH {
+        return Err(wrong(format!("center would make more than {} columns", super::template_limits::MOST_WIDTH)));
+    }
+    Ok(Value::from(padded(&to_string(value), "center", width, None)))
+}
+
+/// `truncate(length=255, killwords=False, end='...', leeway=5)`.
+fn truncate(value: &Value, args: &[Value]) -> Result<Value, Error> {
+    let given = |n: usize| args.get(n).filter(|value| !value.is_undefined());
+    let number = |n: usize, default: usize| match given(n) {
+        None => Ok(default),
+        Some(value) if value.is_none() && n == 3 => Ok(default),
+        Some(value) => value.as_usize().ok_or_else(|| wrong("truncate: length and leeway should be whole numbers from 0 on".to_owned())),
+    };
+    let (length, leeway) = (number(0, 255)?, number(3, 5)?);
+    let end = given(2).map_or("...".to_owned(), to_string);
+    let room = length.checked_sub(end.chars().count()).ok_or_else(|| wrong(format!("truncate: expected length >= {}, got {length}", end.chars().count())))?;
+    if value.is_undefined() || value.len().is_some_and(|len| len <= length.saturating_add(leeway)) {
+        return Ok(value.clone());
+    }
+    let text = value.as_str().ok_or_else(|| wrong(format!("truncate: a {} cannot be cut", value.kind())))?;
+    let cut: String = text.chars().take(room).collect();
+    let cut = if given(1).is_some_and(Value::is_true) { &cut } else { cut.rsplit_once(' ').map_or(cut.as_str(), |(before, _)| before) };
+    Ok(Value::from(format!("{cut}{end}")))
+}
+
+/// Of a text what an address may have in its path; of pairs a query.
+fn urlencode(value: &Value) -> Result<Value, Error> {
+    let quote = |value: &Value, query: bool| {
+        let mut out = String::new();
+        for byte in to_string(value).bytes() {
+            match byte {
+                b' ' if query => out.push('+'),
+                b'/' if !query => out.push('/'),
+                _ if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) => out.push(char::from(byte)),
+                _ => out.push_str(&format!("%{byte:02X}")),
+            }
+        }
+        out
+    };
+    let pair = |key: &Value, value: &Value| format!("{}={}", quote(key, true), quote(value, true));
+    let pairs = match value.kind() {
+        ValueKind::Map => value.try_iter()?.map(|key| Ok(pair(&key, &value.get_item(&key)?))).collect::<Result<Vec<_>, Error>>()?,
+        ValueKind::Seq | ValueKind::Iterable => {
+            let two = |item: &Value| item.len() == Some(2) && item.as_str().is_none();
+            if !value.try_iter()?.all(|item| two(&item)) {
+                return Err(wrong("urlencode: a list should be of pairs".to_owned()));
+            }
+            let of = |item: Value| Ok(pair(&item.get_item_by_index(0)?, &item.get_item_by_index(1)?));
+            value.try_iter()?.map(of).collect::<Result<Vec<_>, Error>>()?
+        }
+        _ => return Ok(Value::from(quote(value, false))),
+    };
+    Ok(Value::from(pairs.join("&")))
+}
+
+/// `map('filter', …)` and `map(attribute=…, default=…)`. What stands behind the filter's name it gets, also by name.
+fn map(state: &mut State, value: Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
+    match args.first().filter(|first| !first.is_kwargs()) {
+        _ if (value.is_none() || is_number(&value)) && !value.is_true() => Ok(Value::from(Vec::<Value>::new())),
+        Some(name) => {
+            let name = name.as_str().ok_or_else(|| wrong("map: the name of a filter should be a text".to_owned()))?;
+            let apply = |item: Value| state.apply_filter(name, &[&[item], &args[1..]].concat());
+            Ok(Value::from(value.try_iter()?.map(apply).collect::<Result<Vec<_>, _>>()?))
+        }
+        None => Value::from_function(minijinja::filters::map).call(state, &[&[value], &args[..]].concat()),
+    }
+}
+
+/// `cycler('odd', 'even')`.
+#[derive(Debug)]
+struct Cycler {
+    items: Vec<Value>,
+    at: AtomicUsize,
+}
+
+impl Object for Cycler {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        (key.as_str() == Some("current")).then(|| self.items[self.at.load(Ordering::Relaxed)].clone())
+    }
+
+    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Value]) -> Result<Value, Error> {
+        let () = from_args(args)?;
+        match method {
+            "next" => {
+                let at = self.at.load(Ordering::Relaxed);
+                self.at.store((at + 1) % self.items.len(), Ordering::Relaxed);
+                Ok(self.items[at].clone())
+            }
+            "reset" => {
+                self.at.store(0, Ordering::Relaxed);
+                Ok(Value::from(()))
+            }
+            _ => Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+    }
+}
+
+/// `joiner(', ')`: nothing when it is called first, then what it was given.
+#[derive(Debug)]
+struct Joiner {
+    between: Value,
+    used: AtomicBool,
+}
+
+impl Object for Joiner {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn call(self: &Arc<Self>, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        let () = from_args(args)?;
+        Ok(if self.used.swap(true, Ordering::Relaxed) { self.between.clone() } else { Value::from("") })
+    }
+}
