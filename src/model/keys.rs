@@ -148,7 +148,7 @@ impl<'a> Keys<'a> {
         let n = match self.gguf(gguf) {
             Some((m, key)) => m.opt::<u64>(&key)?,
             None => match self.hf(hf) {
-                Some(v) => Some(v.as_u64().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no whole number")))?),
+                Some(v) => Some(whole(v).ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no whole number")))?),
                 None => self.default(hf).map(|n| n as u64),
             },
         };
@@ -161,6 +161,9 @@ impl<'a> Keys<'a> {
         let Some(gguf::Value::Array(list)) = metadata.get(&key) else { return self.size(gguf, hf) };
         let of = |i| list.int(i).and_then(|n| u64::try_from(n).ok());
         let gaps = self.gaps.get();
+        if list.is_empty() {
+            return Err(Error::bad_model(format!("{key} is an empty list")));
+        }
         match (0..list.len()).map(of).filter(|n| !gaps || *n != Some(0)).collect::<Option<Vec<_>>>() {
             Some(sizes) if self.differ.get() || sizes.windows(2).all(|pair| pair[0] == pair[1]) => sizes.first().map(|n| sized(*n, &key)).transpose(),
             Some(_) => Err(Error::unsupported(format!("{key} differs from layer to layer, which this version does not run for {}", self.name))),
@@ -266,7 +269,7 @@ impl<'a> Keys<'a> {
     /// A whole number of config.json that may be 0.
     pub fn count(&self, hf: &str) -> Result<Option<usize>> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no whole number"));
-        let value = self.hf(hf).map(|v| v.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)).transpose()?;
+        let value = self.hf(hf).map(|v| whole(v).and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)).transpose()?;
         Ok(value.or_else(|| self.default(hf).map(|n| n as usize)))
     }
 
@@ -400,7 +403,12 @@ impl<'a> Keys<'a> {
         let unknown = match self.source {
             Source::Gguf(metadata) => {
                 let prefix = format!("{}.", self.name);
-                metadata.iter().map(|(key, _)| key).find(|key| key.starts_with(&prefix) && !used.contains(*key)).map(|key| format!("metadata key {key}"))
+                let tower = |key: &str| GGUF_TOWERS.iter().any(|tower| key[prefix.len()..].starts_with(tower));
+                metadata
+                    .iter()
+                    .map(|(key, _)| key)
+                    .find(|key| key.starts_with(&prefix) && !used.contains(*key) && !tower(key))
+                    .map(|key| format!("metadata key {key}"))
             }
             Source::Hf(config) => config
                 .iter()
@@ -420,6 +428,14 @@ impl<'a> Keys<'a> {
 fn sized(n: u64, key: &str) -> Result<usize> {
     if n == 0 || n > MOST { Err(Error::bad_model(format!("{key} is {n}"))) } else { Ok(n as usize) }
 }
+
+/// A whole number of config.json, which some write with a fraction of nothing.
+fn whole(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..9e15).contains(x)).map(|x| x as u64))
+}
+
+/// Keys of what reads pictures and sounds, in the same file as the language model: it is left out.
+const GGUF_TOWERS: &[&str] = &["vision.", "audio.", "mm.", "projector."];
 
 /// `x`, if it is finite and positive.
 pub fn positive(x: f64, key: &str) -> Result<f64> {

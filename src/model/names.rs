@@ -146,9 +146,13 @@ impl Names {
 
     /// As what of a checkpoint that is more than a language model a tensor is left out, if it is.
     pub fn left_out(&self, name: &str) -> Option<&'static str> {
-        self.ignored.iter().copied().find(|i| matches(name, i))
+        let towers = GGUF_TOWERS.iter().filter(|_| self.hf.is_none());
+        self.ignored.iter().chain(towers).copied().find(|i| matches(name, i))
     }
 }
+
+/// Towers that some writers put into the same GGUF file as the language model: what reads pictures and sounds, and what leads from there to it.
+const GGUF_TOWERS: &[&str] = &["v.", "a.", "mm.", "resampler."];
 
 /// Whether a name begins with the pattern, or ends with it where it begins with `*`.
 fn matches(name: &str, pattern: &str) -> bool {

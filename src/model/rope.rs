@@ -195,7 +195,8 @@ impl Rope {
     }
 
     fn of_gguf(keys: &Keys<'_>, e: usize, context: usize) -> Result<Self> {
-        let factor = keys.positive("rope.scaling.factor", "")?;
+        let factor =
+            keys.number("rope.scaling.factor", "")?.filter(|factor| *factor != 0.0).map(|factor| positive(factor, "rope.scaling.factor")).transpose()?;
         let original = keys.size("rope.scaling.original_context_length", "")?;
         let attention = keys.positive("rope.scaling.attn_factor", "")?;
         let kind = keys.text("rope.scaling.type", "")?;
@@ -217,17 +218,18 @@ impl Rope {
                 sharper = if factor > 1.0 { (1.0 + factor.ln() / original.ln()).sqrt() } else { 1.0 };
                 Scaling::LongRope { short: Vec::new(), long: Vec::new(), original: original as u32 }
             }
-            None | Some("none") => linear.map_or(Scaling::None, |factor| Scaling::Linear { factor }),
-            Some("linear") => Scaling::Linear { factor: need("rope.scaling.factor", factor)? },
+            Some("none") => Scaling::None,
+            // As llama.cpp has it: where there is a factor the scaling is linear unless it is said to be another, and none has no factor.
+            None | Some("linear") => factor.or(linear).filter(|factor| *factor != 1.0).map_or(Scaling::None, |factor| Scaling::Linear { factor }),
             Some("yarn") => {
-                let factor = need("rope.scaling.factor", factor)?;
+                let factor = factor.or(linear).unwrap_or(1.0);
                 let log = log?;
                 if log.is_some_and(|x| x != 0.1 && !(x == 1.0 && grows.is_some())) {
                     return Err(Error::unsupported(format!("{}; this version knows 0.1", keys.name("rope.scaling.yarn_log_multiplier", ""))));
                 }
                 // Ministral 3's multiplier divides by what the factor would be.
                 sharper = if factor > 1.0 && grows.is_none() { 0.1 * factor.ln() + 1.0 } else { 1.0 };
-                let original_context = need("rope.scaling.original_context_length", original.map(|n| n as f64))?;
+                let original_context = original.unwrap_or(context) as f64;
                 Scaling::Yarn { factor, fast: fast?.unwrap_or(32.0), slow: slow?.unwrap_or(1.0), original_context, truncate: true }
             }
             Some(other) => {

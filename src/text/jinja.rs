@@ -247,6 +247,10 @@ pub(super) fn check(name: &str, args: &[Value]) -> Result<(), Error> {
             let values = of.try_iter()?.map(|key| of.get_item(&key)).collect::<Result<Vec<_>, _>>()?;
             values.windows(2).try_for_each(|pair| ordered("<", &pair[0], &pair[1]).map(drop))
         }
+        "unique" if !args.last().is_some_and(|named| named.is_kwargs() && named.get_attr("attribute").is_ok_and(|name| !name.is_undefined())) => {
+            let whole = of.try_iter()?.find(|item| matches!(item.kind(), ValueKind::Map) || item.kind() == ValueKind::Seq && !item.is_tuple());
+            whole.map_or(Ok(()), |item| Err(wrong(format!("unique: a {} is not told apart", item.kind()))))
+        }
         "indent" if of.as_str().is_none() => Err(wrong(format!("indent: a {} has no lines", of.kind()))),
         "sort" | "min" | "max" => {
             let named = args

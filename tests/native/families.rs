@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use millrace::bench::shapes;
 use millrace::blocks::DType;
 use millrace::engine::{Engine, LoadOptions};
+use millrace::format::gguf;
 use millrace::format::{Checkpoint, HfMetadata, Metadata, TensorInfo};
 use millrace::layout::BufferId;
 use millrace::model::{self, AskedPooling, Model, Reserve};
@@ -232,4 +233,97 @@ fn a_matrix_larger_than_a_binding_is_split() {
         row += part.rows;
     }
     assert!(buffers.iter().all(|bytes| *bytes <= LIMIT));
+}
+
+/// A GGUF file of the oracle with changed metadata and further tensors, and what is read of it.
+fn changed(file: &str, change: impl FnOnce(&mut gguf::Metadata), tensors: &[&str]) -> millrace::Result<Box<dyn Model>> {
+    let files = open_path(&data("oracle").join(file)).unwrap();
+    let mut checkpoint = block_on(Checkpoint::open(&files)).unwrap();
+    let Metadata::Gguf(metadata) = &mut checkpoint.metadata else { panic!("{file} is no GGUF") };
+    change(metadata);
+    let like = checkpoint.tensors["output_norm.weight"].clone();
+    checkpoint.tensors.extend(tensors.iter().map(|name| ((*name).to_owned(), like.clone())));
+    model_of(&checkpoint)
+}
+
+/// What llama.cpp takes a key for that is missing, or that is there without the one which it belongs to.
+#[test]
+fn keys_that_are_missing_have_llama_cpps_defaults() {
+    let scaling = |keys: &[(&str, gguf::Value)]| {
+        let change = |metadata: &mut gguf::Metadata| keys.iter().for_each(|(key, value)| metadata.set(&format!("llama.{key}"), value.clone()));
+        let model = changed("gguf-f32/model.gguf", change, &[]).unwrap_or_else(|e| panic!("{keys:?}: {e}"));
+        format!("{:?}", model.config().ropes[0].scaling)
+    };
+    let (four, none) = (|| gguf::Value::F32(4.0), scaling(&[]));
+    let text = |text: &str| gguf::Value::Str(text.into());
+    let linear = scaling(&[("rope.scaling.type", text("linear")), ("rope.scaling.factor", four())]);
+    assert!(none.contains("None") && linear.contains("Linear"), "{none} {linear}");
+    for keys in [
+        &[("rope.scaling.factor", four())][..],
+        &[("rope.scale_linear", four())],
+        &[("rope.scaling.type", text("linear")), ("rope.scale_linear", four())],
+        &[("rope.scaling.factor", gguf::Value::U32(4))],
+        &[("rope.scaling.factor", gguf::Value::Array(gguf::Array::F64(vec![4.0, 4.0])))],
+    ] {
+        assert_eq!(scaling(keys), linear, "{keys:?}");
+    }
+    for keys in [
+        &[("rope.scaling.factor", gguf::Value::F32(1.0))][..],
+        &[("rope.scaling.factor", gguf::Value::F32(0.0))],
+        &[("rope.scaling.type", text("none")), ("rope.scaling.factor", four())],
+        &[("rope.scaling.type", text("none")), ("rope.scale_linear", four())],
+        &[("rope.scaling.type", text("linear"))],
+        &[("rope.scaling.finetuned", gguf::Value::Bool(true))],
+    ] {
+        assert_eq!(scaling(keys), none, "{keys:?}");
+    }
+    let yarn = scaling(&[("rope.scaling.type", text("yarn")), ("rope.scaling.factor", four())]);
+    assert!(yarn.contains("Yarn") && yarn.contains("factor: 4.0"), "{yarn}");
+}
+
+/// Numbers of every type, and lists that say the same for each layer.
+#[test]
+fn right_values_come_in_any_type() {
+    let of = |key: &str, value: gguf::Value| changed("gguf-f32/model.gguf", |metadata| metadata.set(key, value), &[]);
+    let config = |model: Box<dyn Model>| format!("{:?}", model.config());
+    let expected = config(changed("gguf-f32/model.gguf", |_| (), &[]).unwrap());
+    let files = open_path(&data("oracle/gguf-f32/model.gguf")).unwrap();
+    let checkpoint = block_on(Checkpoint::open(&files)).unwrap();
+    let Metadata::Gguf(metadata) = &checkpoint.metadata else { panic!("no GGUF") };
+    let mut tried = 0;
+    for (key, value) in metadata.iter().filter(|(key, _)| key.starts_with("llama.")) {
+        let Some(n) = value.as_int() else { continue };
+        tried += 1;
+        for other in [
+            gguf::Value::U64(n as u64),
+            gguf::Value::I32(n as i32),
+            gguf::Value::F32(n as f32),
+            gguf::Value::F64(n as f64),
+            gguf::Value::Array(gguf::Array::U32(vec![n as u32; 2])),
+            gguf::Value::Array(gguf::Array::I64(vec![n; 3])),
+        ] {
+            let model = of(key, other.clone()).unwrap_or_else(|e| panic!("{key} as {other:?}: {e}"));
+            assert_eq!(config(model), expected, "{key} as {other:?}");
+        }
+        for wrong in
+            [gguf::Value::F32(n as f32 + 0.5), gguf::Value::Array(gguf::Array::U32(vec![n as u32, n as u32 + 1])), gguf::Value::Array(gguf::Array::U32(vec![]))]
+        {
+            assert!(of(key, wrong.clone()).is_err(), "{key} as {wrong:?}");
+        }
+    }
+    assert!(tried > 4, "{tried} keys");
+}
+
+/// Towers in the same file as the language model.
+#[test]
+fn towers_of_a_gguf_file_are_left_out() {
+    let vision = |metadata: &mut gguf::Metadata| {
+        metadata.set("llama.vision.block_count", gguf::Value::U32(32));
+        metadata.set("llama.vision.attention.head_count", gguf::Value::U32(16));
+    };
+    let model = changed("gguf-f32/model.gguf", vision, &["v.patch_embd.weight", "v.blk.0.attn_q.weight", "mm.0.weight"]).unwrap();
+    let told: Vec<_> = model.left_out().iter().map(|left| (left.what.as_str(), left.tensors)).collect();
+    assert_eq!(told, [("v.", 2), ("mm.", 1)]);
+    // What the language model itself would have to read.
+    assert!(changed("gguf-f32/model.gguf", |_| (), &["blk.0.cross_attn_q.weight"]).is_err());
 }

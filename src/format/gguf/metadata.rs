@@ -27,6 +27,11 @@ impl Metadata {
         Ok(())
     }
 
+    /// Sets a key, whatever it was before.
+    pub fn set(&mut self, key: &str, value: Value) {
+        self.values.insert(key.to_owned(), value);
+    }
+
     /// The value under `key`, whatever its type.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)

@@ -1,5 +1,6 @@
 //! Values of GGUF metadata.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::Error as _;
@@ -78,6 +79,27 @@ impl Array {
     /// Whether it has no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What all items are, if they are the same and there are any.
+    fn common(&self) -> Option<Value> {
+        fn of<T: PartialEq + Copy>(items: &[T], value: fn(T) -> Value) -> Option<Value> {
+            items.first().filter(|first| items.iter().all(|item| item == *first)).map(|first| value(*first))
+        }
+        match self {
+            Self::U8(v) => of(v, Value::U8),
+            Self::I8(v) => of(v, Value::I8),
+            Self::U16(v) => of(v, Value::U16),
+            Self::I16(v) => of(v, Value::I16),
+            Self::U32(v) => of(v, Value::U32),
+            Self::I32(v) => of(v, Value::I32),
+            Self::U64(v) => of(v, Value::U64),
+            Self::I64(v) => of(v, Value::I64),
+            Self::F32(v) => of(v, Value::F32),
+            Self::F64(v) => of(v, Value::F64),
+            Self::Bool(v) => of(v, Value::Bool),
+            Self::Str(_) | Self::Nested(_) => None,
+        }
     }
 
     /// An element of booleans.
@@ -240,7 +262,30 @@ impl Value {
     }
 }
 
-/// A type that metadata can be read as. Integers of any width are accepted where they fit: writers differ.
+impl Value {
+    /// The value, or what all items of a list are: some writers repeat a number for each layer.
+    fn single(&self) -> Option<Cow<'_, Self>> {
+        let Self::Array(items) = self else { return Some(Cow::Borrowed(self)) };
+        items.common().map(Cow::Owned)
+    }
+
+    /// A whole number of any type.
+    fn whole(&self) -> Option<i64> {
+        let single = self.single()?;
+        single.as_int().or_else(|| single.number().filter(|x| x.fract() == 0.0 && x.abs() < 9e15).map(|x| x as i64))
+    }
+
+    /// A number of any type.
+    fn number(&self) -> Option<f64> {
+        match *self.single()? {
+            Self::F32(x) => Some(x.into()),
+            Self::F64(x) => Some(x),
+            ref other => other.as_int().map(|n| n as f64),
+        }
+    }
+}
+
+/// A type that metadata can be read as. Writers differ: numbers of any type are accepted where they fit, and lists of equal values.
 pub trait FromValue<'a>: Sized {
     /// The name of the type, for messages.
     const NAME: &'static str;
@@ -260,17 +305,17 @@ macro_rules! from_value {
 }
 
 from_value! {
-    u32, "u32", value => value.as_int().and_then(|v| v.try_into().ok());
-    u64, "u64", value => value.as_int().and_then(|v| v.try_into().ok());
-    i64, "i64", value => value.as_int();
-    f32, "f32", value => match *value {
-        Value::F32(v) => Some(v),
-        Value::F64(v) => Some(v as f32),
-        _ => None,
-    };
-    bool, "bool", value => match *value {
+    u32, "u32", value => value.whole().and_then(|v| v.try_into().ok());
+    u64, "u64", value => value.whole().and_then(|v| v.try_into().ok());
+    i64, "i64", value => value.whole();
+    f32, "f32", value => value.number().map(|v| v as f32);
+    bool, "bool", value => match value.single()?.into_owned() {
         Value::Bool(v) => Some(v),
-        _ => None,
+        other => match other.as_int()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        },
     };
     &'a str, "string", value => match value {
         Value::Str(v) => Some(v),
