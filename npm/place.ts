@@ -5,6 +5,16 @@ import type { WasmModelFile } from './millrace.js';
 /** Whether engines get Workers of their own. */
 export const OWN_WORKERS: boolean = true;
 
+/** Whether this is of no origin, not even its own server's: a frame with `sandbox` and without `allow-same-origin`, or a Worker of one. */
+export const opaque = (): boolean => globalThis.origin === 'null';
+
+/** Why something that comes from a server cannot be had in such a frame; null in all other places. */
+export function ofNoOrigin(what: string, cause?: unknown): MillraceError | null {
+  if (!opaque()) return null;
+  const message = `${what}: this is a frame with sandbox and without allow-same-origin, which has no origin of its own; add allow-same-origin, or let pages of any origin read all files of the package (Access-Control-Allow-Origin: *)`;
+  return new MillraceError('NO_WEBGPU', message, { cause });
+}
+
 /** Files that an address means without a server: here none. */
 export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {
   return model;
