@@ -58,7 +58,9 @@ async function storage(): Promise<Support['storage']> {
     const available = quota === undefined || usage === undefined ? null : Math.max(0, quota - usage);
     return { kept: true, available, persistent: (await manager.persisted?.()) ?? false };
   } catch (error) {
-    const where = opaque() ? 'to frames with sandbox and without allow-same-origin' : 'as in private windows';
+    const where = opaque()
+      ? 'to pages of no origin, as frames with sandbox and without allow-same-origin are'
+      : 'as in private windows';
     return none(`the browser keeps its private file system closed, ${where} (${(error as Error).name})`);
   }
 }

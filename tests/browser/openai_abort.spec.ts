@@ -235,6 +235,35 @@ const CLIENT: Record<string, [Step, unknown]> = {
     },
     true,
   ],
+  'cancelling its response': [
+    async (world) => {
+      world.said.more();
+      const response = await clientOf(world)
+        .chat.completions.create({ ...ASK, stream: true })
+        .asResponse();
+      return outcome(response.body!.cancel());
+    },
+    undefined,
+  ],
+  'the controller, of two branches': [
+    async (world) => {
+      const stream = await streamed(world);
+      const [one, two] = stream.tee();
+      const first = await read(world, one, (texts) => void (second(texts) && stream.controller.abort()));
+      return [first, await read(world, two)];
+    },
+    [
+      ['0 ', '1 ', 'ended'],
+      ['0 ', '1 ', 'ended'],
+    ],
+  ],
+  'break out of the helper for streams': [
+    async (world) => {
+      world.said.more();
+      return read(world, clientOf(world).chat.completions.stream(ASK), second);
+    },
+    ['0 ', '1 ', 'ended'],
+  ],
   'abort of the helper for streams': [
     async (world) => {
       const stream = clientOf(world).chat.completions.stream(ASK);
