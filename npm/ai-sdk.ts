@@ -215,7 +215,9 @@ function asked(options: LanguageModelV4CallOptions): {
   const more = options.providerOptions?.millrace;
   if (more) {
     // These decide what is sent back, which is the SDK's own business.
-    const not = ['messages', 'n', 'stream', 'stream_options', 'tools', 'tool_choice'].find((name) => name in more);
+    const not = ['messages', 'n', 'stream', 'stream_options', 'tools', 'tool_choice'].find(
+      (name) => (more[name] ?? null) !== null,
+    );
     if (not) throw refused(`providerOptions.millrace.${not} is not a parameter that can be given here`);
     if (more.chat_template_kwargs)
       params.chat_template_kwargs = { ...params.chat_template_kwargs, ...(more.chat_template_kwargs as object) };

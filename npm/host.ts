@@ -7,6 +7,7 @@ import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
 import { cpuModule } from './cpu.ts';
 import { compileGrammar } from './grammar.ts';
+import { ofNoOrigin } from './place.ts';
 import type { EngineNews, FromWorker, ModelsCall, Request, ToWorker } from './protocol.ts';
 import type { CustomFetch, EngineInfo, Progress } from './types.ts';
 
@@ -319,8 +320,9 @@ class Host {
       await instance;
     } catch (error) {
       instance = null;
-      const message = `millrace_bg.wasm could not be loaded from ${wasmUrl}: serve all files of the package from one folder, .wasm as application/wasm, or say where it lies by configure({ wasmUrl })`;
-      throw new MillraceError('INTERNAL', message, { cause: error });
+      const missing = `millrace_bg.wasm could not be loaded from ${wasmUrl}`;
+      const message = `${missing}: serve all files of the package from one folder, .wasm as application/wasm, or say where it lies by configure({ wasmUrl })`;
+      throw ofNoOrigin(missing, error) ?? new MillraceError('INTERNAL', message, { cause: error });
     }
   }
 

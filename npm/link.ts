@@ -3,7 +3,7 @@
 import { freeAbandoned, listen } from './abandoned.ts';
 import { configured, log } from './configure.ts';
 import { MillraceError, unpackError } from './errors.ts';
-import { OWN_WORKERS } from './place.ts';
+import { OWN_WORKERS, ofNoOrigin, opaque } from './place.ts';
 import type { DeviceEvent, EngineNews, FromWorker, Request, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
@@ -67,10 +67,12 @@ export class Link {
       'millrace',
     );
     worker.addEventListener('error', (event) => {
+      const missing = `the engine's Worker could not be loaded from ${url}`;
       const message = event.message
         ? `the engine's Worker failed: ${event.message}`
-        : `the engine's Worker could not be loaded from ${url}: serve all files of the package from one folder, or say where it lies by configure({ workerUrl })`;
-      this.close(new MillraceError('INTERNAL', message, { cause: event.error ?? undefined }));
+        : `${missing}: serve all files of the package from one folder, or say where it lies by configure({ workerUrl })`;
+      const error = new MillraceError('INTERNAL', message, { cause: event.error ?? undefined });
+      this.close((event.message ? null : ofNoOrigin(missing)) ?? error);
     });
     this.#watched = true;
     const stop = listen((name) => worker.postMessage({ type: 'lock', name } satisfies ToWorker));
@@ -207,20 +209,23 @@ function addressOfWorker(): URL {
 
 /**
  * Starts a Worker with the script at `url`. `start` does it as bundlers know it. A Worker's script must come from the page's origin; where the
- * package comes from elsewhere, a script of one line imports it.
+ * package comes from elsewhere, a script of one line imports it. A page without an origin can have that line only in the address itself.
  */
 function startWorker(url: URL, start: () => Worker, name: string): Worker {
   try {
-    const own = url.origin === globalThis.location?.origin || url.protocol === 'blob:';
+    const own = url.origin === (globalThis.origin ?? globalThis.location?.origin) || url.protocol === 'blob:';
     if (own) return configured.workerUrl ? new Worker(url, { type: 'module', name }) : start();
+    const line = `import ${JSON.stringify(url.href)};`;
     // The address stays: the Worker starts another one from it, to read stored files.
-    const script = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' }));
+    const script = opaque()
+      ? `data:text/javascript,${encodeURIComponent(line)}`
+      : URL.createObjectURL(new Blob([line], { type: 'text/javascript' }));
     return new Worker(script, { type: 'module', name });
   } catch (error) {
-    throw new MillraceError(
-      'INTERNAL',
-      `a Worker could not be started from ${url}: the page's content security policy must allow it`,
-      { cause: error },
+    const message = `a Worker could not be started from ${url}`;
+    throw (
+      ofNoOrigin(message, error) ??
+      new MillraceError('INTERNAL', `${message}: the page's content security policy must allow it`, { cause: error })
     );
   }
 }

@@ -5,6 +5,16 @@ import type { WasmModelFile } from './millrace.js';
 /** Whether engines get Workers of their own. */
 export const OWN_WORKERS: boolean = true;
 
+/** Whether this is of no origin, not even its own server's: a frame with `sandbox` and without `allow-same-origin`, an address of `data:`, a file. */
+export const opaque = (): boolean => globalThis.origin === 'null';
+
+/** Why something that comes from a server cannot be had in such a page or a Worker of it; null in all other places. */
+export function ofNoOrigin(what: string, cause?: unknown): MillraceError | null {
+  if (!opaque()) return null;
+  const message = `${what}: this page has no origin of its own, as a frame with sandbox has none; add allow-same-origin to its sandbox, or let pages of any origin read all files of the package (Access-Control-Allow-Origin: *)`;
+  return new MillraceError('NO_WEBGPU', message, { cause });
+}
+
 /** Files that an address means without a server: here none. */
 export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {
   return model;
@@ -47,7 +57,7 @@ export function missingWebGpu(): MillraceError | null {
   if (!globalThis.isSecureContext) {
     return new MillraceError(
       'NO_WEBGPU',
-      `browsers offer WebGPU only to secure pages: serve this one over https, or from localhost, instead of ${location.origin}`,
+      `browsers offer WebGPU only to secure pages: serve this one over https, or from localhost, instead of ${location.origin === 'null' ? location.protocol : location.origin}`,
     );
   }
   return new MillraceError('NO_WEBGPU', `this browser has no WebGPU: ${advice(navigator.userAgent)}`);

@@ -2,7 +2,7 @@
 import { MillraceError } from './errors.ts';
 import type { Support } from './types.ts';
 import { configured } from './configure.ts';
-import { missingWebGpu, wrongPlace } from './place.ts';
+import { missingWebGpu, opaque, wrongPlace } from './place.ts';
 
 /** What is asked of WebGPU here: not every TypeScript knows it. */
 interface Adapter {
@@ -58,7 +58,10 @@ async function storage(): Promise<Support['storage']> {
     const available = quota === undefined || usage === undefined ? null : Math.max(0, quota - usage);
     return { kept: true, available, persistent: (await manager.persisted?.()) ?? false };
   } catch (error) {
-    return none(`the browser keeps its private file system closed, as in private windows (${(error as Error).name})`);
+    const where = opaque()
+      ? 'to pages of no origin, as frames with sandbox and without allow-same-origin are'
+      : 'as in private windows';
+    return none(`the browser keeps its private file system closed, ${where} (${(error as Error).name})`);
   }
 }
 

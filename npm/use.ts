@@ -28,7 +28,10 @@ export async function unlessUsed<T>(url: string, work: () => Promise<T>): Promis
       return (await navigator.locks.request(lockOf(url), { signal: AbortSignal.timeout(PATIENCE_MS) }, first)) as T;
     } catch (error) {
       if (granted) throw error;
-      const { held = [] } = await navigator.locks.query();
+      const locks = await navigator.locks.query().catch(() => null);
+      // A page of no origin has none, and stores nothing.
+      if (!locks) return work();
+      const { held = [] } = locks;
       // Who removes or replaces it too is waited for.
       if (!held.some(({ name, mode }) => name === lockOf(url) && mode === 'shared')) continue;
       throw new MillraceError(

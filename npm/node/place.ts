@@ -9,6 +9,10 @@ import { DiskBlob } from './disk.ts';
 /** Whether engines get Workers of their own. */
 export const OWN_WORKERS = false;
 
+/** Whether this is a page of no origin, and what it then cannot have. */
+export const opaque = (): boolean => false;
+export const ofNoOrigin = (): null => null;
+
 const runtime = (): string => ('Deno' in globalThis ? 'Deno' : 'Bun' in globalThis ? 'Bun' : 'Node.js');
 
 /** Why nothing of the package can run in this place; null where it can. */

@@ -103,12 +103,19 @@ async function* answers(
     const come: Pick<Extract<Piece, { text: string }>, 'logprobs' | 'parts'>[] = [];
     one.onTokens = ({ logprobs = [], parts = [] }) => come.push({ logprobs, parts });
     const generation = engine.generate(inputs[Math.floor(index / n)] as Input, one);
-    for await (const text of generation) {
-      const { logprobs, parts } = come.shift() ?? { logprobs: [], parts: [] };
-      const second = parallel ? -1 : parts.findIndex((part) => part.type === 'tool_call' && part.index > 0);
-      yield { index, text, logprobs, parts: second < 0 ? parts : parts.slice(0, second) };
-      // Where calls are not forced, nothing but this keeps the model from another one.
-      if (second >= 0) break;
+    // Whoever leaves while the next piece is awaited ends no loop: that goes on with the piece.
+    const stop = (): void => generation.stop();
+    signal?.addEventListener('abort', stop, { once: true });
+    try {
+      for await (const text of generation) {
+        const { logprobs, parts } = come.shift() ?? { logprobs: [], parts: [] };
+        const second = parallel ? -1 : parts.findIndex((part) => part.type === 'tool_call' && part.index > 0);
+        yield { index, text, logprobs, parts: second < 0 ? parts : parts.slice(0, second) };
+        // Where calls are not forced, nothing but this keeps the model from another one.
+        if (second >= 0) break;
+      }
+    } finally {
+      signal?.removeEventListener('abort', stop);
     }
     const result = await generation;
     results.push(result);
@@ -299,22 +306,36 @@ async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal | un
   return { ...head(engine, 'text_completion', 'cmpl'), choices, usage: usageOf(results, asked.n) };
 }
 
-/** The same chunks, which the caller's signal aborts too; an abort by the stream's own controller is their end, and not an error. */
-async function* untilLeft<C>(
+/** The same chunks, up to an abort. By the stream's own controller that is their end; by the caller's signal it is an error. */
+async function* untilAborted<C>(
   chunks: AsyncGenerator<C, void>,
-  controller: AbortController,
+  { signal }: AbortController,
   given: AbortSignal | null | undefined,
+  unfollow: () => void,
 ): AsyncGenerator<C, void> {
-  const follow = (): void => controller.abort(given?.reason);
-  if (given?.aborted) follow();
-  given?.addEventListener('abort', follow, { once: true });
+  let cut = false;
   try {
-    yield* chunks;
+    for (;;) {
+      const { done, value } = await chunks.next();
+      // Some may have come before.
+      cut ||= signal.aborted;
+      if (done) break;
+      if (!cut) yield value;
+    }
+    if (cut && given?.aborted) throw aborted('generation', given);
   } catch (error) {
-    if (!controller.signal.aborted || given?.aborted) throw error;
+    if (!signal.aborted || given?.aborted) throw error;
   } finally {
-    given?.removeEventListener('abort', follow);
+    unfollow();
+    await chunks.return();
   }
+}
+
+/** Has a controller abort when the signal does. */
+function follow(controller: AbortController, signal: AbortSignal | null | undefined): () => void {
+  const abort = (): void => controller.abort(signal?.reason);
+  signal?.addEventListener('abort', abort, { once: true, signal: controller.signal });
+  return () => signal?.removeEventListener('abort', abort);
 }
 
 /** The answer to a request: whole, or as a stream. */
@@ -325,14 +346,13 @@ async function respond<C, W>(
   chunks: (engine: Engine, asked: Asked, signal: AbortSignal) => AsyncGenerator<C, void>,
   whole: (engine: Engine, asked: Asked, signal: AbortSignal | undefined) => Promise<W>,
 ): Promise<W | CompletionStream<C>> {
-  if (options.signal?.aborted) throw aborted('generation', options.signal);
-  if (options.onProgress) asked.options.onProgress = options.onProgress;
-  if (!asked.stream) return whole(engine, asked, options.signal ?? undefined);
+  const { signal, onProgress } = options;
+  if (signal?.aborted) throw aborted('generation', signal);
+  if (onProgress) asked.options.onProgress = onProgress;
+  if (!asked.stream) return whole(engine, asked, signal ?? undefined);
   const controller = new AbortController();
-  return new CompletionStream<C>(
-    untilLeft(chunks(engine, asked, controller.signal), controller, options.signal),
-    controller,
-  );
+  const all = chunks(engine, asked, controller.signal);
+  return new CompletionStream<C>(untilAborted(all, controller, signal, follow(controller, signal)), controller);
 }
 
 /** {@link ChatCompletions.create} */

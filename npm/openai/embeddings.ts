@@ -2,6 +2,7 @@
 import type { Engine } from '../engine.ts';
 import { MillraceError } from '../errors.ts';
 import type { EmbedOptions } from '../types.ts';
+import { otherModel } from './params.ts';
 import type { EmbeddingParams, EmbeddingResponse, RequestOptions } from './types.ts';
 
 const WHERE = 'embeddings.create';
@@ -18,17 +19,14 @@ export async function embeddings(
   { signal }: RequestOptions = {},
 ): Promise<EmbeddingResponse> {
   const loaded = engine.modelName;
+  if (typeof params !== 'object' || params === null)
+    throw new MillraceError('BAD_OPTION', `${WHERE}: the parameters must be an object`);
   const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined);
   const unknown = given.find(([name]) => !KNOWN.includes(name))?.[0];
   if (unknown !== undefined)
     throw wrong(unknown, `is not a parameter that can be honoured here (known: ${KNOWN.join(', ')})`);
   const { input, model, encoding_format: format = 'float', user: _, ...options } = Object.fromEntries(given);
-  if (model !== undefined && model !== loaded)
-    throw new MillraceError(
-      'NOT_FOUND',
-      `${WHERE}: model is ${JSON.stringify(model)}, but the engine has loaded ${JSON.stringify(loaded)}: name that one, or leave it out`,
-      { data: { option: 'model' } },
-    );
+  if (model !== undefined && model !== loaded) throw otherModel(WHERE, model, loaded);
   if (format !== 'float' && format !== 'base64') throw wrong('encoding_format', 'must be float or base64');
   const isText = (text: unknown): boolean => typeof text === 'string' && text !== '';
   if (!isText(input) && !(Array.isArray(input) && input.length > 0 && input.every(isText)))

@@ -1,25 +1,80 @@
-/** The items as bytes, each by `text`; cancelling it ends them. `last`, and what to write of a failure, for those who need them. @internal */
-export function lines<T>(
-  items: AsyncGenerator<T, void>,
-  text: (item: T) => string,
-  last = '',
-  failed?: (error: unknown) => string,
-): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  return new ReadableStream({
-    async pull(controller) {
-      try {
-        const { done, value } = await items.next();
-        if (!done) return controller.enqueue(encoder.encode(text(value)));
-        if (last !== '') controller.enqueue(encoder.encode(last));
-      } catch (error) {
-        if (!failed) throw error;
-        controller.enqueue(encoder.encode(failed(error)));
-      }
-      controller.close();
-    },
-    async cancel() {
-      await items.return();
-    },
-  });
+/** What a stream of bytes may have beside its items. */
+interface Ends {
+  /** Comes after the last item. */
+  last?: string;
+  /** What is written of a failure, which then is the end; without it the stream fails. */
+  failed?: (error: unknown) => string;
+  /** Aborting it fails the stream with its reason, and what has not been read is dropped: as with a body that `fetch` has got. */
+  signal?: AbortSignal | null | undefined;
+}
+
+/** What a generator is read by. */
+type Items<T> = Pick<AsyncGenerator<T, void>, 'next' | 'return'>;
+
+/** The items as bytes, each by `text`; cancelling it ends them. @internal */
+export function lines<T>(items: Items<T>, text: (item: T) => string, ends: Ends = {}): ReadableStream<Uint8Array> {
+  return new ReadableStream(new Lines(items, text, ends));
+}
+
+class Lines<T> {
+  readonly #items: Items<T>;
+  readonly #text: (item: T) => string;
+  readonly #ends: Ends;
+  readonly #encoder = new TextEncoder();
+  #stream: ReadableStreamDefaultController<Uint8Array> | null = null;
+  #unfollow = (): void => {};
+
+  constructor(items: Items<T>, text: (item: T) => string, ends: Ends) {
+    this.#items = items;
+    this.#text = text;
+    this.#ends = ends;
+  }
+
+  start(stream: ReadableStreamDefaultController<Uint8Array>): void {
+    this.#stream = stream;
+    const { signal } = this.#ends;
+    if (signal?.aborted) this.fail(signal.reason);
+    else if (signal) this.#unfollow = follow(signal, new WeakRef(this));
+  }
+
+  async pull(): Promise<void> {
+    const { last = '', failed } = this.#ends;
+    try {
+      const { done, value } = await this.#items.next();
+      if (!done) return this.#write(this.#text(value));
+      this.#write(last);
+    } catch (error) {
+      if (!failed) throw error;
+      this.#write(failed(error));
+    }
+    this.#stream?.close();
+    this.#end();
+  }
+
+  cancel(): void {
+    this.#end();
+  }
+
+  fail(reason: unknown): void {
+    this.#stream?.error(reason);
+    this.#end();
+  }
+
+  #write(text: string): void {
+    if (text !== '') this.#stream?.enqueue(this.#encoder.encode(text));
+  }
+
+  /** Nothing more is written. What the items still do is not waited for. */
+  #end(): void {
+    this.#stream = null;
+    this.#unfollow();
+    this.#items.return().catch(() => {});
+  }
+}
+
+/** Fails a stream when the signal is aborted. A signal may live for long: it keeps no stream that nobody reads any more. */
+function follow(signal: AbortSignal, stream: WeakRef<{ fail(reason: unknown): void }>): () => void {
+  const fail = (): void => stream.deref()?.fail(signal.reason);
+  signal.addEventListener('abort', fail, { once: true });
+  return () => signal.removeEventListener('abort', fail);
 }

@@ -7,11 +7,13 @@ import type {
   ChatCompletionParams,
   ChatMessage,
   ChatTool,
+  ChatToolCall,
   ChatToolName,
   CompletionParams,
   ResponseFormat,
 } from './types.ts';
 
+type StreamOptions = NonNullable<ChatCompletionParams['stream_options']>;
 type ResponseFormatSchema = Extract<ResponseFormat, { type: 'json_schema' }>;
 
 /** A request in the engine's own words. */
@@ -46,13 +48,11 @@ const COMMON = [
   'logprobs',
   'stream',
   'stream_options',
-  // These are about whoever asks and who keeps what, not about the answer.
+  // These are about whoever asks, not about the answer.
   'user',
   'metadata',
   'safety_identifier',
   'prompt_cache_key',
-  'store',
-  'service_tier',
 ];
 const CHAT = [
   ...COMMON,
@@ -63,34 +63,92 @@ const CHAT = [
   'tool_choice',
   'parallel_tool_calls',
   'top_logprobs',
+  'reasoning_effort',
   'chat_template_kwargs',
 ];
-const PLAIN = [...COMMON, 'prompt', 'echo', 'suffix', 'best_of'];
+const PLAIN = [...COMMON, 'prompt'];
 
-/** The values at which an option changes nothing. */
-const NEUTRAL: Record<string, (value: unknown) => boolean> = {
-  store: (value) => value === false,
-  service_tier: (value) => value === 'auto' || value === 'default',
-  echo: (value) => value === false,
-  best_of: (value) => value === 1,
-  suffix: (value) => value === '',
+type Holds = (value: unknown) => boolean;
+
+const isEmpty: Holds = (value) => typeof value === 'object' && Object.keys(value ?? {}).length === 0;
+const oneOf =
+  (...values: unknown[]): Holds =>
+  (value) =>
+    values.includes(value);
+/** An object whose entries are such values, as far as they are there. */
+const objectOf =
+  (entries: Record<string, Holds>): Holds =>
+  (value) =>
+    typeof value === 'object' && Object.entries(value ?? {}).every(([name, one]) => entries[name]?.(one));
+
+/** What is not to be had here, and the values that do not ask for it; null never does. */
+const NEUTRAL: Readonly<Record<string, (value: unknown, params: Record<string, unknown>) => boolean>> = {
+  store: oneOf(false),
+  service_tier: oneOf('auto', 'default'),
+  modalities: (value) => Array.isArray(value) && value.every(oneOf('text')),
+  audio: oneOf(),
+  prediction: objectOf({ type: oneOf('content'), content: (value) => value === '' || isEmpty(value) }),
+  verbosity: oneOf('medium'),
+  web_search_options: oneOf(),
+  moderation: oneOf(),
+  functions: isEmpty,
+  function_call: oneOf('auto', 'none'),
+  prompt_cache_retention: oneOf('in_memory', 'in-memory'),
+  prompt_cache_options: objectOf({ mode: oneOf('implicit'), ttl: oneOf('30m') }),
+  echo: oneOf(false),
+  best_of: (value, { n = 1 }) => value === 1 || value === n,
+  suffix: oneOf(''),
 };
 
 const unknownBeside = (names: readonly string[]): string =>
   `is not a parameter that can be honoured here (known: ${names.join(', ')})`;
 const FLAG = 'must be true or false';
 
-/** Checks names, and that nothing is asked for that is not there; what is null counts as absent. */
-function known<T extends object>(where: string, given: T, names: readonly string[]): Partial<T> {
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
+/** A value in a message. */
+function said(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text;
+}
+
+/** The entries that say something: what is null counts as absent. */
+const given = <T extends object>(all: T): Partial<T> =>
+  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null && value !== undefined)) as Partial<T>;
+
+/** Checks names, and that nothing is asked for that is not there. */
+function known<T extends object>(where: string, all: T, names: readonly string[]): Partial<T> {
+  if (typeof all !== 'object' || all === null || Array.isArray(all))
     throw new MillraceError('BAD_OPTION', `${where}: the parameters must be an object`);
-  const params = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null && value !== undefined));
+  const params: Record<string, unknown> = given(all);
   for (const [name, value] of Object.entries(params)) {
-    if (!names.includes(name)) throw bad(where, name, unknownBeside(names));
-    if (NEUTRAL[name]?.(value) === false)
-      throw bad(where, name, `is ${JSON.stringify(value)}: this version cannot do that; leave it out`);
+    if (names.includes(name)) continue;
+    if (!Object.hasOwn(NEUTRAL, name)) throw bad(where, name, unknownBeside(names));
+    if (!NEUTRAL[name]!(value, params))
+      throw bad(where, name, `is ${said(value)}: this version cannot do that; leave it out`);
   }
   return params as Partial<T>;
+}
+
+/** That of a model which is not loaded. */
+export function otherModel(where: string, model: unknown, loaded: string): MillraceError {
+  const message = `${where}: model is ${said(model)}, but the engine has loaded ${JSON.stringify(loaded)}: name that one, or leave it out`;
+  return new MillraceError('NOT_FOUND', message, { data: { option: 'model' } });
+}
+
+/** Whether a stream ends with what it cost. No chunk leaves the page: there is nothing that obfuscation would hide. */
+function usageAsked(where: string, { stream_options: about, stream }: Partial<ChatCompletionParams>): boolean {
+  const option = 'stream_options';
+  const options = only<StreamOptions>(where, option, about ?? {}, ['include_usage', 'include_obfuscation']);
+  for (const [name, value] of Object.entries(options))
+    if (typeof value !== 'boolean') throw bad(where, `${option}.${name}`, FLAG);
+  const { include_usage: usage = false } = options;
+  if (usage && !stream) throw bad(where, option, 'goes with stream: true');
+  return usage;
+}
+
+/** The texts that end an answer. An empty one would end none. */
+function stopsOf(stop: ChatCompletionParams['stop']): string | readonly string[] | null {
+  const stops = Array.isArray(stop) ? stop.filter((one) => one !== '') : stop;
+  return stops === undefined || stops === null || stops.length === 0 ? null : stops;
 }
 
 /** Options of both; the engine checks their values. */
@@ -99,15 +157,11 @@ function common(
   params: Partial<Omit<ChatCompletionParams, 'logprobs'>>,
   loaded: string,
 ): Omit<Asked, 'inputs'> {
-  const { model, n = 1, stream = false, stream_options: about, seed, stop, temperature = 1 } = params;
-  if (model !== undefined && model !== loaded) {
-    const message = `${where}: model is ${JSON.stringify(model)}, but the engine has loaded ${JSON.stringify(loaded)}: name that one, or leave it out`;
-    throw new MillraceError('NOT_FOUND', message, { data: { option: 'model' } });
-  }
+  const { model, n = 1, stream = false, seed, temperature = 1 } = params;
+  if (model !== undefined && model !== loaded) throw otherModel(where, model, loaded);
   if (!Number.isInteger(n) || n! < 1 || n! > 128) throw bad(where, 'n', 'must be a whole number from 1 to 128');
   if (typeof stream !== 'boolean') throw bad(where, 'stream', FLAG);
-  if (about && !stream) throw bad(where, 'stream_options', 'goes with stream: true');
-  only(where, 'stream_options', about ?? {}, ['include_usage']);
+  const usage = usageAsked(where, params);
   const limit = params.max_completion_tokens ?? params.max_tokens;
   if (
     params.max_tokens !== undefined &&
@@ -121,20 +175,36 @@ function common(
   if (seed !== undefined) options.seed = seed!;
   for (const [name, option] of Object.entries(OPENAI) as [keyof SharedParams, keyof GenerateOptions][])
     if (params[name] !== undefined) Object.assign(options, { [option]: params[name] });
-  if (stop !== undefined && !(Array.isArray(stop) && stop.length === 0))
-    options.stop = stop as string | readonly string[];
-  return { options, n: n!, stream, usage: about?.include_usage ?? false, parallel: true, named: false };
+  const stop = stopsOf(params.stop);
+  if (stop !== null) options.stop = stop;
+  return { options, n: n!, stream, usage, parallel: true, named: false };
+}
+
+/**
+ * Variables of the chat template. `none` switches thoughts off where the template knows how; `medium` is what models do by themselves. Other levels
+ * have no name that templates agree on.
+ */
+function templateOptionsOf(where: string, params: Partial<ChatCompletionParams>): Record<string, unknown> | undefined {
+  const { reasoning_effort: effort = 'medium', chat_template_kwargs: options } = params;
+  if (effort === 'none') return { enable_thinking: false, ...options };
+  if (effort !== 'medium')
+    throw bad(
+      where,
+      'reasoning_effort',
+      `is ${said(effort)}: it can be none or medium; chat_template_kwargs are for what the model's template knows beside`,
+    );
+  return options ?? undefined;
 }
 
 /** A chat's request. */
-export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
+export function chatAsked(all: ChatCompletionParams, loaded: string): Asked {
   const where = 'chat.completions.create';
-  const params = known(where, given, CHAT);
+  const params = known(where, all, CHAT);
   if (!Array.isArray(params.messages) || params.messages.length === 0)
     throw bad(where, 'messages', 'must be a list of at least one message');
   const { logprobs = false, top_logprobs: top, ...others } = params;
   if (typeof logprobs !== 'boolean') throw bad(where, 'logprobs', FLAG);
-  if (top !== undefined && !logprobs) throw bad(where, 'top_logprobs', 'goes with logprobs: true');
+  if (top !== undefined && top !== 0 && !logprobs) throw bad(where, 'top_logprobs', 'goes with logprobs: true');
   const { parallel_tool_calls: parallel = true } = params;
   if (typeof parallel !== 'boolean') throw bad(where, 'parallel_tool_calls', FLAG);
   const asked = common(where, others, loaded);
@@ -148,7 +218,8 @@ export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
   if (schema && tools.length > 0 && choice !== 'auto')
     throw bad(where, 'response_format', 'and a call that is required exclude each other: give tool_choice "auto"');
   if (schema) options.schema = schema;
-  if (params.chat_template_kwargs) options.templateOptions = params.chat_template_kwargs;
+  const templateOptions = templateOptionsOf(where, params);
+  if (templateOptions) options.templateOptions = templateOptions;
   const messages = params.messages.map((message: ChatMessage, index: number) =>
     messageOf(`${where}: messages[${index}]`, message),
   );
@@ -156,9 +227,9 @@ export function chatAsked(given: ChatCompletionParams, loaded: string): Asked {
 }
 
 /** A plain completion's request. */
-export function plainAsked(given: CompletionParams, loaded: string): Asked {
+export function plainAsked(all: CompletionParams, loaded: string): Asked {
   const where = 'completions.create';
-  const params = known(where, given, PLAIN);
+  const params = known(where, all, PLAIN);
   const { prompt } = params;
   const isTokens = (list: unknown): list is number[] =>
     Array.isArray(list) && list.length > 0 && list.every((id) => typeof id === 'number');
@@ -178,18 +249,12 @@ export function plainAsked(given: CompletionParams, loaded: string): Asked {
 }
 
 /** An object with these entries alone; what is null counts as absent. */
-function only<T extends object>(
-  where: string,
-  option: string,
-  given: unknown,
-  names: readonly (keyof T & string)[],
-): T {
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
-    throw bad(where, option, 'must be an object');
-  const entries = Object.entries(given).filter(([, value]) => value !== null && value !== undefined);
-  const unknown = entries.find(([name]) => !(names as readonly string[]).includes(name))?.[0];
+function only<T extends object>(where: string, option: string, all: unknown, names: readonly (keyof T & string)[]): T {
+  if (typeof all !== 'object' || all === null || Array.isArray(all)) throw bad(where, option, 'must be an object');
+  const entries = given(all) as T;
+  const unknown = Object.keys(entries).find((name) => !(names as readonly string[]).includes(name));
   if (unknown !== undefined) throw bad(where, `${option}.${unknown}`, unknownBeside(names));
-  return Object.fromEntries(entries) as T;
+  return entries;
 }
 
 /** The schema that `response_format` asks for; null where it asks for any text. */
@@ -230,13 +295,13 @@ const CHOICES = ['auto', 'none', 'required'];
 function toolsOf(where: string, params: Partial<ChatCompletionParams>): { tools: ChatTool[]; choice: string } {
   const { tools, tool_choice: choice = 'auto' } = params;
   if (tools !== undefined && !Array.isArray(tools)) throw bad(where, 'tools', 'must be a list');
-  const list = (tools ?? []) as ChatTool[];
-  list.forEach((tool, index) => {
+  const list = (tools ?? []).map((tool, index): ChatTool => {
     if (tool?.type !== 'function' || typeof tool.function?.name !== 'string')
       throw bad(where, `tools[${index}]`, 'must be { type: "function", function: { name, … } }');
+    return { ...tool, function: given(tool.function) as ChatTool['function'] };
   });
   if (choice === 'none') return { tools: [], choice: 'auto' };
-  if (params.tool_choice !== undefined && list.length === 0) throw bad(where, 'tool_choice', 'goes with tools');
+  if (choice !== 'auto' && list.length === 0) throw bad(where, 'tool_choice', 'goes with tools');
   if (choice === 'auto' || choice === 'required') return { tools: list, choice };
   const named = (given: unknown): ChatTool => {
     const name = (given as ChatToolName | null)?.function?.name;
@@ -269,28 +334,30 @@ function messageOf(where: string, message: ChatMessage): Message {
     throw new MillraceError('BAD_OPTION', `${where} must be an object`);
   // What the official client adds to the messages that it gives back means nothing to a template.
   const { parsed: _, annotations: __, ...known } = message as ChatMessage & { parsed?: unknown; annotations?: unknown };
-  const { role, content, refusal, tool_calls: calls, reasoning_content: reasoning, ...others } = known;
-  const rest = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null)) as typeof others;
-  if (refusal !== undefined && refusal !== null)
-    throw bad(where, 'refusal', 'is not known to chat templates: put it into content');
+  const { role, content, refusal, tool_calls: calls, reasoning_content: reasoning, name, ...others } = known;
+  if (refusal) throw bad(where, 'refusal', 'is not known to chat templates: put it into content');
   const text = Array.isArray(content)
     ? content.map((part, index) => textOf(`${where}.content[${index}]`, part)).join('')
     : (content as string | null | undefined);
   return {
-    ...rest,
+    ...given(others),
+    ...(name ? { name } : {}),
     role: role === 'developer' ? 'system' : role,
     content: text ?? (calls?.length ? null : (text as never)),
-    ...(calls?.length
-      ? {
-          tool_calls: calls.map(({ id, function: { name, arguments: args } }) => ({
-            id,
-            type: 'function' as const,
-            function: { name, arguments: args },
-          })),
-        }
-      : {}),
+    ...(calls?.length ? { tool_calls: callsOf(where, calls) } : {}),
     ...(reasoning ? { reasoning_content: reasoning } : {}),
   };
+}
+
+/** Calls without what the official client adds to them. */
+function callsOf(where: string, calls: unknown): ChatToolCall[] {
+  if (!Array.isArray(calls)) throw bad(where, 'tool_calls', 'must be a list');
+  return calls.map((call: Partial<ChatToolCall> | null, index): ChatToolCall => {
+    const { id, function: called } = call ?? {};
+    if (typeof called?.name !== 'string')
+      throw bad(where, `tool_calls[${index}]`, 'must be { id, type: "function", function: { name, arguments } }');
+    return { id: id!, type: 'function', function: { name: called.name, arguments: called.arguments } };
+  });
 }
 
 function textOf(where: string, part: unknown): string {

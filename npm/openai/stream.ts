@@ -1,8 +1,11 @@
 import { lines } from './lines.ts';
 
+/** Ends the answer of a stream that nobody holds any more: nobody can read it, as a connection that nobody holds is closed. */
+const collected = new FinalizationRegistry<AbortController>((controller) => controller.abort());
+
 /**
  * A streamed answer: an async iterable of chunks, as OpenAI's client has it. Leaving the loop stops the generation; so does
- * `controller.abort()`.
+ * `controller.abort()`, and letting go of the stream.
  */
 export class CompletionStream<T> implements AsyncIterable<T> {
   /** Aborting it ends the stream, which then is over without an error. */
@@ -13,6 +16,8 @@ export class CompletionStream<T> implements AsyncIterable<T> {
   constructor(chunks: AsyncGenerator<T, void>, controller: AbortController) {
     this.#chunks = chunks;
     this.controller = controller;
+    endsAtOnce(chunks, controller);
+    collected.register(chunks, controller);
   }
 
   /** The chunks, once: leaving the loop ends them. */
@@ -24,4 +29,22 @@ export class CompletionStream<T> implements AsyncIterable<T> {
   toReadableStream(): ReadableStream<Uint8Array> {
     return lines(this.#chunks, (chunk) => `${JSON.stringify(chunk)}\n`);
   }
+}
+
+/** Has a generator hear of its end while somebody waits for its next chunk: by itself it would only with that chunk. */
+function endsAtOnce<T>(chunks: AsyncGenerator<T, void>, controller: AbortController): void {
+  const { next, return: end } = chunks;
+  let awaited = 0;
+  chunks.next = async () => {
+    awaited += 1;
+    try {
+      return await next.call(chunks);
+    } finally {
+      awaited -= 1;
+    }
+  };
+  chunks.return = () => {
+    if (awaited > 0) controller.abort();
+    return end.call(chunks);
+  };
 }

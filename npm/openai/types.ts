@@ -95,8 +95,8 @@ interface CommonParams extends SharedParams {
   seed?: number | null;
   /** Whether the answer comes in pieces, as a {@link CompletionStream}. Default false. */
   stream?: boolean | null;
-  /** `include_usage`: whether a last piece says what the answer cost. Goes with `stream: true`. */
-  stream_options?: { include_usage?: boolean } | null;
+  /** `include_usage`: whether a last piece says what the answer cost. Goes with `stream: true`. `include_obfuscation` changes nothing. */
+  stream_options?: { include_usage?: boolean; include_obfuscation?: boolean } | null;
   /** For whoever keeps logs: changes nothing. */
   user?: string;
 }
@@ -125,6 +125,8 @@ export interface ChatCompletionParams extends CommonParams {
   logprobs?: boolean | null;
   /** With `logprobs`: also those of so many of the likeliest tokens in its place, 0 to 20. */
   top_logprobs?: number | null;
+  /** `none`: no thoughts, where the chat template knows `enable_thinking`. `medium`, the default: what the model does by itself. */
+  reasoning_effort?: 'none' | 'medium' | null;
   /** Further variables for the chat template, such as `enable_thinking`. Not among OpenAI's. */
   chat_template_kwargs?: Record<string, unknown> | null;
 }
@@ -136,8 +138,8 @@ export interface CompletionParams extends CommonParams {
   /** Only false. */
   echo?: false | null;
   /** Not to be had. */
-  suffix?: null;
-  /** Only 1. */
+  suffix?: '' | null;
+  /** Only 1, or as many as `n`. */
   best_of?: number | null;
   /** Returns the log probability of each token, and of so many of the likeliest in its place, 0 to 20. */
   logprobs?: number | null;

@@ -16,7 +16,7 @@ import { z } from 'zod';
 import { millrace, millraceEmbedding, millraceReranking } from '../../npm/ai-sdk.ts';
 import { MillraceError } from '../../npm/errors.ts';
 import type { Engine } from '../../npm/index.ts';
-import { callOf, fake, GRAMMAR, thought } from './fake.ts';
+import { callOf, collect, Endless, fake, GRAMMAR, thought } from './fake.ts';
 
 const time = tool({
   description: 'The time in a zone',
@@ -285,6 +285,47 @@ test('an abort ends both, and cancelling the stream aborts the generation', asyn
   while ((await reader.read()).value?.type !== 'text-delta');
   await reader.cancel();
   expect(asked[2]!.options.signal!.aborted).toBe(true);
+});
+
+test('an abort before the first piece, before the call, by leaving the loop: the stream ends, and so does the generation', async () => {
+  const parts = async (stream: AsyncIterable<{ type: string }>, last = ''): Promise<string[]> => {
+    const types: string[] = [];
+    for await (const { type } of stream) {
+      types.push(type);
+      if (type === last) break;
+    }
+    return types;
+  };
+  const begin = (said: Endless, controller = new AbortController()) => {
+    const { engine, running } = fake([said]);
+    const { signal: abortSignal } = controller;
+    return { running, stream: streamText({ model: millrace(engine), prompt: 'Hello', abortSignal }).stream };
+  };
+  const controller = new AbortController();
+  const silent = begin(new Endless(), controller);
+  const waiting = parts(silent.stream);
+  await expect.poll(silent.running).toBe(1);
+  controller.abort();
+  expect(await waiting).toEqual(['start', 'abort']);
+  await expect.poll(silent.running).toBe(0);
+  // Whose signal was aborted before asks for nothing.
+  const never = begin(new Endless(1), controller);
+  expect((await parts(never.stream)).at(-1)).toBe('abort');
+  expect(never.running()).toBe(0);
+  // The SDK keeps a branch of the stream for whoever reads it again: only where nobody holds the result, nobody does.
+  const said = new Endless(50);
+  const leave = async () => {
+    const { running, stream } = begin(said);
+    await parts(stream, 'text-delta');
+    return running;
+  };
+  const running = await leave();
+  await expect
+    .poll(() => {
+      collect();
+      return running();
+    })
+    .toBe(0);
 });
 
 test('raw chunks, where asked for', async () => {

@@ -1,4 +1,6 @@
 // An engine without a model, for tests of what is built on engines.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { Engine } from '../../npm/engine.ts';
 import { MillraceError } from '../../npm/errors.ts';
 import { aborted, Generation } from '../../npm/generation.ts';
@@ -25,13 +27,50 @@ export const callOf = (name: string, ...text: string[]): AnswerPart[][] => [
   [{ type: 'tool_call_end', index: 0 }],
 ];
 
+/** Resolves when the signal is aborted. */
+const abortOf = (signal: AbortSignal | undefined): Promise<null> =>
+  new Promise((done) => {
+    if (signal?.aborted) done(null);
+    signal?.addEventListener('abort', () => done(null), { once: true });
+  });
+
 /** What it is forced by, where it is. */
 export const GRAMMAR = { states: 12, bytes: 3456, ms: 7 };
 
-/** An engine that says what it is told to, piece by piece, and notes what it was asked. `onPiece` is called after each piece. */
-export function fake(says: (Said[] | MillraceError)[], { thinks = false, onPiece = (): void => {} } = {}) {
+setFlagsFromString('--expose-gc');
+/** Collects garbage. */
+export const collect = runInNewContext('gc') as () => void;
+
+/** An answer without an end: a piece each time that somebody asks for one more. */
+export class Endless {
+  #asked = 0;
+  #wake = (): void => {};
+
+  constructor(first = 0) {
+    this.#asked = first;
+  }
+
+  more(): void {
+    this.#asked += 1;
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+    for (let said = 0; ; said += 1) {
+      while (said >= this.#asked) await new Promise<void>((wake) => (this.#wake = wake));
+      yield `${said} `;
+    }
+  }
+}
+
+/**
+ * An engine that says what it is told to, piece by piece, and notes what it was asked. `onPiece` is called after each piece. `stopped` counts the
+ * generations that were left, `running` those that go on.
+ */
+export function fake(says: (Said[] | Endless | MillraceError)[], { thinks = false, onPiece = (): void => {} } = {}) {
   const asked: { input: Input; options: GenerateOptions }[] = [];
   let stopped = 0;
+  let running = 0;
   const engine = {
     info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
     // What the tests' schemas say that cannot be enforced is `uniqueItems`.
@@ -53,12 +92,17 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false, onPiece
           let text = '';
           const said = new Assembled();
           const logprobs: TokenLogprobs[] = [];
-          for (const [id, one] of answer.entries()) {
-            const parts: AnswerPart[] = typeof one === 'string' ? [{ type: 'content', text: one }] : one;
-            const piece = parts.map((part) => ('text' in part ? part.text : '')).join('');
+          const over = Promise.race([halt.signal, options.signal].map(abortOf));
+          const pieces = answer instanceof Endless ? answer[Symbol.asyncIterator]() : answer.values();
+          for (let id = 0; ; id += 1) {
+            const next = await Promise.race([pieces.next(), over]);
+            if (next?.done) break;
             await new Promise((go) => setTimeout(go));
             if (options.signal?.aborted) throw aborted('generation', options.signal, { text, message: said.whole() });
-            if (halt.signal.aborted) break;
+            if (!next || halt.signal.aborted) break;
+            const one = next.value;
+            const parts: AnswerPart[] = typeof one === 'string' ? [{ type: 'content', text: one }] : one;
+            const piece = parts.map((part) => ('text' in part ? part.text : '')).join('');
             text += piece;
             said.push(parts);
             // Each piece is a token.
@@ -76,11 +120,12 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false, onPiece
             onDelta(piece);
             onPiece();
           }
-          const finish = halt.signal.aborted ? 'abort' : options.maxTokens === answer.length ? 'length' : 'stop';
+          const count = logprobs.length;
+          const finish = halt.signal.aborted ? 'abort' : options.maxTokens === count ? 'length' : 'stop';
           return {
             text,
             ...(Array.isArray(input) ? { message: said.whole() } : {}),
-            tokens: answer.map((_, i) => i),
+            tokens: Array.from({ length: count }, (_, i) => i),
             ...(options.logprobs === undefined ? {} : { logprobs }),
             ...(grammar ? { grammar } : {}),
             prompt_tokens: 10,
@@ -91,8 +136,9 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false, onPiece
             timings: { decode_tok_s: 5 },
           } as unknown as GenerateResult;
         })();
+        running += 1;
         return {
-          result,
+          result: result.finally(() => (running -= 1)),
           stop: () => {
             stopped += 1;
             halt.abort();
@@ -106,5 +152,5 @@ export function fake(says: (Said[] | MillraceError)[], { thinks = false, onPiece
     modelName: engine.info.model.name,
     chat: { completions: new ChatCompletions(engine as unknown as Engine) },
   });
-  return { engine: engine as unknown as Engine, asked, stopped: () => stopped };
+  return { engine: engine as unknown as Engine, asked, stopped: () => stopped, running: () => running };
 }

@@ -9,7 +9,7 @@ import { respondTo } from '../../npm/openai/fetch.ts';
 import type { ChatCompletionChunk, ChatCompletionParams, ChatTool } from '../../npm/openai/types.ts';
 import { z } from 'zod';
 import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
-import { callOf, fake, GRAMMAR, thought } from './fake.ts';
+import { callOf, Endless, fake, GRAMMAR, thought } from './fake.ts';
 
 /** A `response_format`. */
 const jsonOf = (schema: object, more: object = {}) => ({
@@ -251,6 +251,22 @@ plain('what cannot be honoured is an error that names it', async () => {
     [{ tools: TOOLS, tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'all', tools: TOOLS } } }, 'mode'],
     [{ parallel_tool_calls: 1 }, 'parallel_tool_calls'],
     [{ audio: {} }, 'audio'],
+    [{ modalities: ['text', 'audio'] }, 'modalities is ["text","audio"]'],
+    [{ web_search_options: {} }, 'web_search_options'],
+    [{ prediction: { type: 'content', content: 'a' } }, 'prediction'],
+    [{ verbosity: 'low' }, 'verbosity'],
+    [{ functions: [{ name: 'a' }] }, 'functions'],
+    [{ function_call: { name: 'a' } }, 'function_call'],
+    [{ store: true }, 'store'],
+    [{ service_tier: 'flex' }, 'service_tier'],
+    [{ moderation: { model: 'a' } }, 'moderation'],
+    [{ prompt_cache_retention: '24h' }, 'prompt_cache_retention'],
+    [{ prompt_cache_options: { mode: 'explicit' } }, 'prompt_cache_options'],
+    [{ constructor: 1 }, 'constructor'],
+    [{ stream: true, stream_options: { include_usage: 1 } }, 'stream_options.include_usage'],
+    [{ stream: true, stream_options: { other: false } }, 'stream_options.other'],
+    [{ messages: [{ role: 'assistant', content: null, tool_calls: [{}] }] }, 'messages[0]: tool_calls[0]'],
+    [{ messages: [{ role: 'assistant', content: 'a', refusal: 'no' }] }, 'refusal'],
     [{ max_tokens: 1, max_completion_tokens: 2 }, 'max_tokens'],
     [{ messages: [] }, 'messages'],
     [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: '' } }] }] }, 'image_url'],
@@ -268,6 +284,97 @@ plain('what cannot be honoured is an error that names it', async () => {
     message: expect.stringContaining('Test 1B'),
   });
   expect(asked).toEqual([]);
+});
+
+plain('what asks for nothing is taken', async () => {
+  const nothing: object[] = [
+    { audio: null, prediction: null, web_search_options: null, moderation: null, functions: null, function_call: null },
+    { modalities: ['text'] },
+    { reasoning_effort: 'medium' },
+    { verbosity: 'medium' },
+    { prediction: { type: 'content', content: '' } },
+    { functions: [], function_call: 'auto' },
+    { function_call: 'none' },
+    { tools: [], tool_choice: 'auto' },
+    { tools: null, tool_choice: 'none', parallel_tool_calls: true },
+    { tool_choice: 'auto', parallel_tool_calls: false },
+    { stop: [] },
+    { stop: '' },
+    { stop: [''] },
+    { logit_bias: {}, metadata: {}, chat_template_kwargs: {} },
+    { logprobs: false, top_logprobs: 0 },
+    { logprobs: null, top_logprobs: null },
+    { n: null, seed: null, temperature: null, top_p: null, max_tokens: null, max_completion_tokens: null },
+    { presence_penalty: 0, frequency_penalty: 0, top_p: 1, n: 1 },
+    { store: false, service_tier: 'auto' },
+    { store: null, service_tier: 'default', metadata: { a: 'b' }, user: 'me', safety_identifier: 'me' },
+    { prompt_cache_key: 'k', prompt_cache_retention: 'in_memory', prompt_cache_options: { mode: 'implicit' } },
+    { prompt_cache_key: null, prompt_cache_retention: null, prompt_cache_options: {} },
+    { response_format: { type: 'text' } },
+    { stream: false, stream_options: { include_usage: false } },
+    { stream: null, stream_options: {} },
+    { stream: true, stream_options: { include_obfuscation: false, include_usage: null } },
+    { model: null, stream_options: null },
+  ];
+  const said: Record<string, string | number> = {};
+  const { engine, asked } = fake(nothing.map(() => ['a']));
+  const options = { temperature: 1, onTokens: expect.any(Function) };
+  for (const [index, params] of nothing.entries()) {
+    const init = { method: 'POST', body: JSON.stringify({ ...HELLO, ...params }) };
+    const response = await respondTo(engine, 'http://millrace/v1/chat/completions', init);
+    const text = await response.text();
+    if (response.status !== 200) said[JSON.stringify(params)] = text;
+    const { parallelToolCalls: _, signal: __, ...rest } = (asked[index]?.options ?? {}) as Record<string, unknown>;
+    const empty = { logitBias: {}, templateOptions: {}, presencePenalty: 0, frequencyPenalty: 0, topP: 1 };
+    expect({ ...empty, ...rest }, JSON.stringify(params)).toEqual({ ...empty, ...options });
+  }
+  expect(said).toEqual({});
+  const completions = new Completions(fake([['a'], ['b'], ['c']]).engine);
+  const params = { prompt: 'x', echo: false, suffix: '', logprobs: null, user: 'me', n: 2, best_of: 2 } as const;
+  expect((await completions.create(params)).choices).toHaveLength(2);
+});
+
+plain('thoughts are switched off by reasoning_effort, and levels of them are an error', async () => {
+  const { engine, asked } = fake([['a'], ['b']]);
+  const chat = new ChatCompletions(engine);
+  await chat.create({ ...HELLO, reasoning_effort: 'none' });
+  await chat.create({ ...HELLO, reasoning_effort: 'none', chat_template_kwargs: { enable_thinking: true } });
+  expect(asked.map(({ options }) => options.templateOptions)).toEqual([
+    { enable_thinking: false },
+    { enable_thinking: true },
+  ]);
+  await expect(chat.create({ ...HELLO, reasoning_effort: 'high' as never })).rejects.toMatchObject({
+    code: 'BAD_OPTION',
+    message: expect.stringContaining('reasoning_effort is "high"'),
+  });
+});
+
+plain('messages and tools with fields that say nothing are as if they had none', async () => {
+  const { engine, asked } = fake([['a']]);
+  const empty = { refusal: null, audio: null, function_call: null, name: null, tool_call_id: null };
+  const call = { id: 'c1', type: 'function', index: 0, function: { name: 'time', arguments: '{}' } };
+  const messages = [
+    { role: 'system', content: 'Be brief.', name: '' },
+    { role: 'user', content: [{ type: 'text', text: 'Hello', prompt_cache_breakpoint: null }], name: null },
+    { role: 'assistant', content: 'Hi', ...empty, tool_calls: null, annotations: [] },
+    { role: 'assistant', content: null, ...empty, refusal: '', tool_calls: [call], reasoning_content: null },
+    { role: 'tool', content: '12:00', tool_call_id: 'c1' },
+  ];
+  const named = { name: 'time', description: null, strict: null, parameters: {} };
+  const tools = [{ type: 'function', function: named }];
+  await new ChatCompletions(engine).create({ messages, tools } as unknown as ChatCompletionParams);
+  expect(asked[0]!.input).toEqual([
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Hello' },
+    { role: 'assistant', content: 'Hi' },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'time', arguments: '{}' } }],
+    },
+    { role: 'tool', content: '12:00', tool_call_id: 'c1' },
+  ]);
+  expect(asked[0]!.options.tools).toEqual([{ type: 'function', function: { name: 'time', parameters: {} } }]);
 });
 
 plain('JSON: what response_format asks for is what the engine is asked for, strict or not', async () => {
@@ -401,6 +508,51 @@ plain('leaving the loop, its controller and a signal stop the generation', async
   await expect(answer).rejects.toMatchObject({ code: 'ABORTED' });
 });
 
+plain('a stream of the engine ends at once, also while a chunk is awaited', async () => {
+  const begin = async (signal?: AbortSignal) => {
+    const said = new Endless(3);
+    const { engine, running } = fake([said]);
+    const stream = await new ChatCompletions(engine).create({ ...HELLO, stream: true }, { signal: signal ?? null });
+    return { said, running, stream, iterator: stream[Symbol.asyncIterator]() };
+  };
+  // Nothing comes any more of what was said before.
+  const left = await begin();
+  await left.iterator.next();
+  await expect.poll(left.running).toBe(1);
+  left.stream.controller.abort();
+  expect(await left.iterator.next()).toEqual({ done: true, value: undefined });
+  await expect.poll(left.running).toBe(0);
+
+  const controller = new AbortController();
+  const aborted = await begin(controller.signal);
+  await aborted.iterator.next();
+  controller.abort();
+  await expect(aborted.iterator.next()).rejects.toMatchObject({ code: 'ABORTED', data: { result: {} } });
+  await expect.poll(aborted.running).toBe(0);
+
+  const returned = await begin();
+  for (let i = 0; i < 4; i += 1) await returned.iterator.next();
+  const next = returned.iterator.next();
+  expect(await returned.iterator.return!()).toEqual({ done: true, value: undefined });
+  expect((await next).done).toBe(true);
+  await expect.poll(returned.running).toBe(0);
+
+  const cancelled = await begin();
+  const reader = cancelled.stream.toReadableStream().getReader();
+  for (let i = 0; i < 4; i += 1) await reader.read();
+  await reader.cancel();
+  await expect.poll(cancelled.running).toBe(0);
+});
+
+plain('an answer that is asked for whole can be aborted until it is read', async () => {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const ask = { method: 'POST', body: JSON.stringify(HELLO), signal };
+  const response = await respondTo(fake([['a']]).engine, 'http://millrace/v1/chat/completions', ask);
+  controller.abort();
+  await expect(response.json()).rejects.toMatchObject({ name: 'AbortError' });
+});
+
 /** The official client on an engine. */
 const client = (engine: Engine): OpenAI =>
   new OpenAI({
@@ -444,7 +596,62 @@ plain('the official client: chats, streams, completions, models, errors', async 
   });
   expect((await openai.models.list()).data.map(({ id }) => id)).toEqual([model]);
   expect((await openai.models.retrieve(model)).id).toBe(model);
-  await expect(openai.moderations.create({ input: 'x' })).rejects.toMatchObject({ status: 404 });
+});
+
+plain('paths that are not there say what is, and methods that a path does not take which it does', async () => {
+  const { engine, asked } = fake([['a']]);
+  const openai = client(engine);
+  const other = openai.responses.create({ model: 'Test 1B', input: 'x' });
+  await expect(other).rejects.toMatchObject({ status: 404, code: 'unknown_url', type: 'invalid_request_error' });
+  await expect(other).rejects.toThrow(
+    'POST /v1/responses is not there: there are POST /chat/completions, POST /completions, POST /embeddings, GET /models, GET /models/NAME',
+  );
+  await expect(openai.moderations.create({ input: 'x' })).rejects.toThrow('POST /v1/moderations');
+  await expect(openai.files.list()).rejects.toThrow('GET /v1/files');
+  await expect(openai.models.retrieve('gpt-4o')).rejects.toMatchObject({
+    status: 404,
+    code: 'model_not_found',
+    param: 'model',
+    message: expect.stringContaining('"gpt-4o", but the engine has loaded "Test 1B"'),
+  });
+  const ask = (method: string, path: string) => respondTo(engine, `http://millrace${path}`, { method });
+  for (const [method, path, allowed] of [
+    ['GET', '/v1/chat/completions', 'POST'],
+    ['DELETE', '/v1/completions', 'POST'],
+    ['PUT', '/v1/embeddings', 'POST'],
+    ['POST', '/v1/models', 'GET'],
+    ['DELETE', '/v1/models/Test%201B', 'GET'],
+  ] as const) {
+    const response = await ask(method, path);
+    expect([response.status, response.headers.get('allow')], path).toEqual([405, allowed]);
+    const message = expect.stringContaining(`${method} ${decodeURIComponent(path)}: that path takes ${allowed};`);
+    const error = { message, type: 'invalid_request_error', param: null, code: 'method_not_supported' };
+    expect(await response.json()).toEqual({ error });
+  }
+  for (const path of ['/', '/v1', '/v1/chat', '/v1/chat/completions/x', '/v1/mod%els', '/v1/assistants/models-2'])
+    expect([path, (await ask('GET', path)).status]).toEqual([path, 404]);
+  for (const path of ['/v1/models/', '/models', '/openai/v1/models/Test%201B'])
+    expect([path, (await ask('GET', path)).status]).toEqual([path, 200]);
+  expect(asked).toEqual([]);
+});
+
+plain('a path that the loaded model does not answer says what it does', async () => {
+  const refused = new MillraceError('UNSUPPORTED_MODEL', 'this model writes; load one that embeds');
+  const { engine } = fake([refused]);
+  Object.assign(engine, { embed: () => Promise.reject(refused) });
+  const wrong = { status: 404, code: 'unsupported_model', type: 'invalid_request_error' };
+  await expect(client(engine).embeddings.create({ model: 'Test 1B', input: 'x' })).rejects.toMatchObject({
+    ...wrong,
+    message: expect.stringMatching(
+      /POST \/v1\/embeddings: this model writes; .*; this one answers POST \/chat\/completions, POST \/completions, GET \/models, /,
+    ),
+  });
+  Object.assign(engine.info.model, { pooling: 'mean' });
+  const chat = client(engine).chat.completions.create({ model: 'Test 1B', messages: HELLO.messages });
+  await expect(chat).rejects.toMatchObject({
+    ...wrong,
+    message: expect.stringMatching(/POST \/v1\/chat\/completions: .* answers POST \/embeddings, GET \/models, /),
+  });
 });
 
 plain('the official client: embeddings, which it asks for as bytes, and their errors', async () => {
