@@ -239,6 +239,12 @@ export interface GenerateOptions {
   lenient?: boolean;
   /** Further variables for the chat template. */
   templateOptions?: Record<string, unknown>;
+  /**
+   * What a control token is that a message, a tool or a document spells, as `<|im_end|>`. `text`: nothing but its
+   * letters, so that whoever writes a message cannot end it and begin another one. `parse`: that token. What the
+   * assistant has said is always parsed, and so is `prompt`. Default `text`.
+   */
+  specialTokens?: 'text' | 'parse';
   /** Returns the raw logits of the last prompt position. Default false. */
   logits?: boolean;
   /**
@@ -477,6 +483,7 @@ export const GENERATE: Rows<GenerateOptions> = {
   choice: { kind: 'texts', most: 10000, bytes: 65536 },
   lenient: { kind: 'flag' },
   templateOptions: { kind: 'object' },
+  specialTokens: { kind: 'name', names: ['text', 'parse'] },
   logits: { kind: 'flag' },
   logitsFrom: { kind: 'whole', least: 0, needs: 'logits' },
   profile: { kind: 'flag' },

@@ -4,10 +4,11 @@
 {% include "common/sampling.wgsl" %}
 {% include "common/ordered.wgsl" %}
 override V: u32;  // logits
+override PADDING: u32 = 0u;  // behind those of each row, of no token
 {% include "common/beside.wgsl" %}
 
 @group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
-@group(0) @binding(2) var<storage, read> logits: array<f32>;      // [T][V]
+@group(0) @binding(2) var<storage, read> logits: array<f32>;      // [T][V + PADDING]
 @group(0) @binding(3) var<storage, read_write> part: array<f32>;  // [T][SLICES], the lowest f32 where nothing is greater
 
 const LOWEST = -3.4028234e38;
@@ -21,7 +22,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let ask = asks(row);
     if (params[ask].temperature == 0.0) { return; }
     var key = ordered(LOWEST);
-    for (var i = wid.x * {{ workgroup }}u + li; i < V; i += grid.x * {{ workgroup }}u) { key = max(key, ordered(logits[row * V + i])); }
+    for (var i = wid.x * {{ workgroup }}u + li; i < V; i += grid.x * {{ workgroup }}u) { key = max(key, ordered(logits[row * (V + PADDING) + i])); }
     atomicMax(&top, key);
     workgroupBarrier();
     if (li == 0u) { part[row * {{ slices }}u + wid.x] = unordered(atomicLoad(&top)); }

@@ -7,6 +7,7 @@
 {% include "common/hash.wgsl" %}
 {% include "common/best.wgsl" %}
 override V: u32;  // logits
+override PADDING: u32 = 0u;  // behind those of each row, of no token
 {% include "common/beside.wgsl" %}
 
 @group(0) @binding(1) var<uniform> params: array<Sampling, {{ few_rows }}>;
@@ -28,7 +29,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let step = grid.x * {{ workgroup }}u;
     for (var first = wid.x * {{ workgroup }}u + li; first < V; first += step * 4u) {
         // Four under way at once: what takes time is the wait for loads.
-        let xs = vec4<f32>(logits[row * V + first]{% for c in [1, 2, 3] %}, logits[row * V + min(first + step * {{ c }}u, V - 1u)]{% endfor %});
+        let xs = vec4<f32>(logits[row * (V + PADDING) + first]{% for c in [1, 2, 3] %}, logits[row * (V + PADDING) + min(first + step * {{ c }}u, V - 1u)]{% endfor %});
         for (var c = 0u; c < 4u; c++) {
             let i = first + step * c;
             let x = xs[c];

@@ -99,6 +99,9 @@ fn over_logits(
     shapes.into_iter().map(make).collect()
 }
 
+/// Logits of no token behind those of each row.
+const PADDING: usize = 3;
+
 /// Behind a kernel's cases one of a step of three rows: a case three times, one row behind the other.
 fn beside(mut cases: Vec<Case>) -> Vec<Case> {
     let Some(one) = cases.first() else { return cases };
@@ -107,13 +110,18 @@ fn beside(mut cases: Vec<Case>) -> Vec<Case> {
     let buffers = one.buffers.iter().map(|(name, words)| match *name {
         "state" => (*name, State { rows: rows as u32, ..State::from_words(words).unwrap_or_default() }.words()),
         "params" => (*name, words.clone()),
-        // What rounds up the last row's buffer is not between rows.
-        "logits" => (*name, padded_words(words[..v].repeat(rows))),
+        // What rounds up the last row's buffer is not between rows; logits of no token are.
+        "logits" => (*name, padded_words([&words[..v], &[f32::MAX.to_bits(); PADDING]].concat().repeat(rows))),
         _ => (*name, words.repeat(rows)),
     });
     let together = Case {
         name: format!("{} T={rows}", one.name),
-        overrides: [&one.overrides[..], &[("BESIDE", 1.0)]].concat(),
+        overrides: [
+            &one.overrides[..],
+            &[("BESIDE", 1.0)],
+            &[("PADDING", PADDING as f64)][..usize::from(one.buffers.iter().any(|(name, _)| *name == "logits"))],
+        ]
+        .concat(),
         grid: [one.grid[0], rows as u32, 1],
         buffers: buffers.collect(),
         outputs: one.outputs.clone(),

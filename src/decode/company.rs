@@ -78,7 +78,7 @@ impl Session {
         let before = self.gpu.counters().snapshot();
         let mut needs = Needs::of_company();
         for member in members.iter() {
-            needs.sample(&member.sampling, self.model().config().vocab as u32);
+            needs.sample(&member.sampling, self.model().config().drawn as u32);
         }
         let tokens = members.iter().filter_map(|member| member.text.last().copied()).collect::<Vec<_>>();
         let sampling = members.iter().map(|member| member.sampling).collect::<Vec<_>>();

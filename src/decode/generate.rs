@@ -249,7 +249,7 @@ impl Session {
     pub async fn generate(&mut self, mut run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
         let started = now_ms();
         self.voice_of(&[run.sequence])?;
-        let mut needs = Needs::of(&run, self.model().config().vocab);
+        let mut needs = Needs::of(&run, self.model().config().drawn);
         let always = run.speculate == Speculate::Always;
         if always && !needs.allows_drafts() {
             return Err(Error::bad_option(

@@ -152,7 +152,7 @@ pub(super) fn build_plan(
     model.layers(&mut b)?;
     let logits = model.head(&mut b)?;
     if pass == Pass::Decode || pass.is_step_of_rows() {
-        b.sample(logits, model.config().vocab, asked)?;
+        b.sample(logits, (model.config().vocab, model.config().drawn), asked)?;
     }
     let plan = b.finish();
     debug_assert!(hazards(&plan, layout).is_empty(), "{pass:?}: {:?}", hazards(&plan, layout));

@@ -260,9 +260,11 @@ pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, toke
     }
     let vocab = model.config().vocab;
     match tokens {
-        Some(n) if n > vocab => Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {vocab}"))),
-        _ => Ok((layout, model)),
+        Some(n) if n > vocab => return Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {vocab}"))),
+        Some(n) => model.config_mut().drawn = n,
+        None => (),
     }
+    Ok((layout, model))
 }
 
 /// The sizes that plans are made for at first.

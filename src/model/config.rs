@@ -19,6 +19,8 @@ pub struct ModelConfig {
     pub ff: usize,
     /// Vocabulary, V.
     pub vocab: usize,
+    /// How many of these are tokens: some tables have more rows than the tokenizer has tokens.
+    pub drawn: usize,
     /// Heads.
     pub heads: Heads,
     /// Positions the model was trained for, C.
@@ -302,6 +304,7 @@ impl ModelConfig {
                 },
             },
             vocab,
+            drawn: vocab,
             heads: Heads { h, g: keys.same_size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e },
             context: context as u32,
             layers: vec![LayerKind::USUAL; layers],

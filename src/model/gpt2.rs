@@ -58,6 +58,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         width,
         ff: keys.size("feed_forward_length", "n_inner")?.unwrap_or(4 * width),
         vocab,
+        drawn: vocab,
         heads: Heads { h, g: h, e },
         context: keys.need("context_length", "n_positions")? as u32,
         layers: vec![LayerKind::USUAL; layers],

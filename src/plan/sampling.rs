@@ -46,14 +46,15 @@ impl Builder<'_> {
 
     /// Samples from the logits, appends the token to the ring and advances the decode loop's state; of several rows as many as their drafts were
     /// right. These have neither penalties nor grammars: what they say of a row depends on what the row before has chosen.
-    pub fn sample(&mut self, logits: Value, vocab: usize, Asked { extras, grammar }: Asked) -> Result<()> {
+    /// Of `vocab` logits the first `drawn` are of tokens.
+    pub fn sample(&mut self, logits: Value, (vocab, drawn): (usize, usize), Asked { extras, grammar }: Asked) -> Result<()> {
         let words = |n: usize| n as u64 * 4;
         let bytes = words(vocab);
         let rows = self.step_rows().unwrap_or(1);
         let of_rows = |n: u64| u64::from(rows) * n;
         let (extras, grammar) = if rows == 1 { (extras, grammar) } else { (false, None) };
         let (wide, one) = (Grid::of(Extent::Fixed(SLICES), Extent::Fixed(rows)), Grid::of(Extent::Fixed(1), Extent::Fixed(rows)));
-        let mut v = vec![("V", vocab as f64)];
+        let mut v = vec![("V", drawn as f64)];
         v.extend((rows > 1).then_some(("BESIDE", 1.0)));
         let params = self.layout.reserve(Control::Sampling, Sampling::ROOM as u64);
         let mut logits = logits;
@@ -81,7 +82,7 @@ impl Builder<'_> {
         if grammar.is_some() {
             self.stage(Stage::Constrain);
             let chosen = self.select.choose("constrain", &[])?;
-            let grid = Grid::folded((vocab as u32).div_ceil(chosen.variant.workgroup[0]));
+            let grid = Grid::folded((drawn as u32).div_ceil(chosen.variant.workgroup[0]));
             self.push("sample.constrain", chosen, v.clone(), [vec![("logits", logits.into())], walked.clone()].concat(), grid, 5 * bytes);
             logits = self.made(logits.buffer);
         }
@@ -96,10 +97,11 @@ impl Builder<'_> {
             scored = Some((raw, self.made(sums), self.made(tops)));
         }
 
+        let of_row = [&v[..], &[("PADDING", (vocab - drawn) as f64)]].concat();
         self.stage(Stage::Largest);
         let part = self.layout.reserve(Scratch::Largest, of_rows(words(SLICES as usize)));
         let chosen = self.select.choose("logit_stats", &[])?;
-        self.push("sample.stats", chosen, v.clone(), vec![("params", params.into()), ("logits", logits.into()), ("part", part.into())], wide, bytes);
+        self.push("sample.stats", chosen, of_row.clone(), vec![("params", params.into()), ("logits", logits.into()), ("part", part.into())], wide, bytes);
         let part = self.made(part);
 
         let search = self.layout.reserve(Control::Search, of_rows(32));
@@ -109,7 +111,7 @@ impl Builder<'_> {
             let chosen = self.select.choose("tally", &[])?;
             let bindings: Operands =
                 vec![("params", params.into()), ("logits", logits.into()), ("part", part.into()), ("searches", search.into()), ("tallies", bins.into())];
-            self.push(&format!("sample.tally.{round}"), chosen, v.clone(), bindings, wide, bytes);
+            self.push(&format!("sample.tally.{round}"), chosen, of_row.clone(), bindings, wide, bytes);
             let tallies = self.made(bins);
             let chosen = self.select.choose("narrow", &[])?;
             let bindings: Operands = vec![("params", params.into()), ("tallies", tallies.into()), ("searches", search.into())];
@@ -127,7 +129,7 @@ impl Builder<'_> {
         let cand = self.layout.reserve(Scratch::Candidates, u64::from(FEW_ROWS * SLICES) * 8);
         let chosen = self.select.choose("pick", &[])?;
         let bindings: Operands = vec![("params", params.into()), ("logits", logits.into()), ("thr", thr.into()), ("cand", cand.into())];
-        self.push("sample.pick", chosen, v, bindings, wide, bytes);
+        self.push("sample.pick", chosen, of_row, bindings, wide, bytes);
         let cand = self.made(cand);
 
         let ring = self.sizes.ring as usize;

@@ -2,13 +2,19 @@
 //! sorted f64 reference, and what is drawn against the probabilities.
 
 use std::cell::RefCell;
+use std::path::Path;
 
+use millrace::base::Cancel;
 use millrace::check::Device;
 use millrace::check::random::Random;
-use millrace::gpu::{Gpu, GpuOptions};
+use millrace::engine::{Engine, LoadOptions, Prompt, Request};
+use millrace::gpu::{DeviceChoice, Gpu, GpuOptions};
 use millrace::kernels::{State, Variant, find};
+use millrace::plan::Lane;
 use millrace::sample::{AFTER_END, NOT_A_NUMBER, SLICES, Sampling, SamplingOptions};
+use millrace::source::disk::open_path;
 use millrace::{Result, cpu};
+use pollster::block_on;
 
 /// The twins as a device.
 struct Twins;
@@ -255,5 +261,61 @@ fn the_gpu_samples_as_defined() {
     let (mut on_gpu, mut on_twins) = (Sampler::new(&gpu, options, &logits), Sampler::new(&Twins, options, &logits));
     for pos in 0..100 {
         assert_eq!(on_gpu.draw(42, pos), on_twins.draw(42, pos), "position {pos}");
+    }
+}
+
+/// A table with more rows than the tokenizer has tokens, as Qwen3's: what is behind them is never drawn.
+#[test]
+fn rows_behind_the_last_token_are_never_drawn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-single/model");
+    let more = 19;
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(&root).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    // The rows that are added are those of the likeliest tokens.
+    let bytes = std::fs::read(root.join("model.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let tables = ["model.embed_tokens.weight", "lm_head.weight"];
+    let padded: Vec<(String, safetensors::Dtype, Vec<usize>, Vec<u8>)> = tensors
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| {
+            let (mut shape, mut data) = (view.shape().to_vec(), view.data().to_vec());
+            if tables.contains(&name.as_str()) {
+                data.extend_from_within(..data.len() / shape[0] * more);
+                shape[0] += more;
+            }
+            (name, view.dtype(), shape, data)
+        })
+        .collect();
+    let views = padded.iter().map(|(name, dtype, shape, data)| (name, safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap()));
+    std::fs::write(folder.path().join("model.safetensors"), safetensors::serialize(views, None).unwrap()).unwrap();
+    let config = folder.path().join("config.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
+    let tokens = json["vocab_size"].as_u64().unwrap() as u32;
+    json["vocab_size"] = serde_json::json!(tokens as usize + more);
+    std::fs::write(&config, json.to_string()).unwrap();
+    for device in [DeviceChoice::Gpu, DeviceChoice::Cpu] {
+        let load = |path: &Path| {
+            let options = LoadOptions { lane: Lane::Exact, device: Some(device), ..LoadOptions::default() };
+            block_on(Engine::load(&open_path(path).unwrap(), &options, &|_| {}, &Cancel::new())).unwrap()
+        };
+        let (mut with, mut without) = (load(folder.path()), load(&root));
+        for (temperature, seed, presence_penalty) in [(0.0, 1, 0.0), (1.0, 2, 0.0), (5.0, 3, 0.0), (5.0, 4, 0.5)] {
+            let request = Request {
+                temperature,
+                seed: Some(seed),
+                presence_penalty,
+                max_tokens: Some(64),
+                ignore_eos: true,
+                ..Request::new(Prompt::Tokens(vec![5, 6, 7]))
+            };
+            let answer = |engine: &mut Engine| block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).unwrap().tokens;
+            let drawn = answer(&mut with);
+            assert!(drawn.iter().all(|id| *id < tokens), "{device:?} at {temperature}: {drawn:?}");
+            assert_eq!(drawn, answer(&mut without), "{device:?} at {temperature}: as of the table without them");
+        }
     }
 }

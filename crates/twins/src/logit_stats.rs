@@ -5,9 +5,9 @@ use super::sampling::{ordered, params_of, unordered};
 pub fn run(call: &Call) {
     let groups = call.grid[0] as usize;
     let mut part = call.view_mut::<f32>("part");
-    let (logits, v) = (call.view::<f32>("logits"), call.usize("V"));
+    let (logits, v, stride) = (call.view::<f32>("logits"), call.usize("V"), call.usize("V") + call.usize("PADDING"));
     for t in call.beside().filter(|t| params_of(call, *t).temperature != 0.0) {
-        let (logits, part) = (&logits[t * v..][..v], &mut part[t * groups..][..groups]);
+        let (logits, part) = (&logits[t * stride..][..v], &mut part[t * groups..][..groups]);
         let mut top = vec![ordered(f32::MIN); groups];
         for (i, x) in logits.iter().enumerate() {
             let w = call.slice(i);

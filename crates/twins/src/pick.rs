@@ -8,7 +8,7 @@ pub fn run(call: &Call) {
     let logits = call.view::<f32>("logits");
     let thr = call.read("thr");
     let groups = call.grid[0] as usize;
-    let v = call.usize("V");
+    let (v, stride) = (call.usize("V"), call.usize("V") + call.usize("PADDING"));
     let mut cand = call.view_mut::<[u32; 2]>("cand");
     for t in call.beside() {
         let params = params_of(call, t);
@@ -16,7 +16,7 @@ pub fn run(call: &Call) {
         let least = if params.temperature == 0.0 { 1 } else { thr[0].max(1) };
         let position = if call.u32("BESIDE") == 1 { state.position_of(t) as u32 + 1 } else { state.pos.wrapping_add(state.rows) };
         let mut best = vec![[0, AFTER_END]; groups];
-        for (i, x) in logits[t * v..][..v].iter().enumerate() {
+        for (i, x) in logits[t * stride..][..v].iter().enumerate() {
             if ordered(*x) < least {
                 continue;
             }
