@@ -3,7 +3,8 @@
 use millrace_grammar::{ErrorKind, Grammar, Options, compile};
 use serde_json::{Map, Value, json};
 
-use crate::support::{accepts, made};
+use crate::hostile::fuzzed_schema;
+use crate::support::{Random, accepts, made};
 
 /// A schema, texts that it has, texts that it has not, and the keywords of its warnings.
 type Case = (Value, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
@@ -12,7 +13,8 @@ type Case = (Value, &'static [&'static str], &'static [&'static str], &'static [
 fn reversed(value: &Value, names: bool) -> Value {
     match value {
         Value::Object(map) => {
-            let inner = |key: &str| !names && matches!(key, "properties" | "patternProperties" | "dependencies" | "mapping" | "const" | "enum");
+            const NAMED: [&str; 8] = ["properties", "patternProperties", "dependencies", "dependentSchemas", "dependentRequired", "mapping", "const", "enum"];
+            let inner = |key: &str| !names && NAMED.contains(&key);
             let keys: Vec<&String> = if names { map.keys().collect() } else { map.keys().rev().collect() };
             Value::Object(keys.into_iter().map(|key| (key.clone(), reversed(&map[key], inner(key)))).collect::<Map<_, _>>())
         }
@@ -157,6 +159,18 @@ fn references_that_are_dynamic_in_name_alone() {
     judge(vec![(tree("$recursiveRef", json!({ "$schema": DRAFT_2019 })), yes, no, &[]), (tree("$dynamicRef", json!({})), yes, no, &[]), (named, yes, no, &[])]);
     let error = made(&Grammar::json_schema_value(tree("$recursiveRef", json!({ "$recursiveAnchor": true })))).unwrap_err();
     assert_eq!((error.kind(), error.keyword()), (ErrorKind::Unsupported, "$recursiveRef"));
+}
+
+/// The same automaton but for the numbers of its states, or the same error.
+#[test]
+fn the_order_of_keywords_changes_nothing() {
+    let mut random = Random::new(3);
+    let fuzzed = (0..400).map(|_| fuzzed_schema(&mut random, 2));
+    for schema in crate::schemas::all().into_iter().chain(fuzzed) {
+        let judged = |schema: &Value| made(&Grammar::json_schema_value(schema.clone())).map(|(_, r)| (r.states, r.symbols, r.classes)).map_err(|e| e.kind());
+        let turned = reversed(&schema, false);
+        assert_eq!(judged(&schema), judged(&turned), "{schema} and {turned}");
+    }
 }
 
 #[test]
