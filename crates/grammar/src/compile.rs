@@ -26,7 +26,8 @@ pub struct Options {
     pub lenient: bool,
     /// Allows white space where JSON does, up to [`MAX_SPACE`](crate::MAX_SPACE) bytes in a row.
     pub whitespace: bool,
-    /// Allows an object's members in a second order: those that `required` names first, then the rest. Otherwise only in that of `properties`.
+    /// Allows an object's members in other orders beside that of the schema's `properties` and what it combines: what it combines first, and those that
+    /// `required` names first.
     pub required_first: bool,
     /// What it may cost.
     pub limits: Limits,

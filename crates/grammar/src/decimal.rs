@@ -39,6 +39,12 @@ impl Decimal {
         Self { negative, int, frac }
     }
 
+    /// An integer's text: a sign or none, and digits.
+    pub fn integer(text: &str) -> Self {
+        let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (digits != "0", digits));
+        Self { negative, int: digits.bytes().map(|b| b - b'0').collect(), frac: Vec::new() }
+    }
+
     #[cfg(test)]
     pub fn compare(&self, other: &Self) -> Ordering {
         let size = |d: &Self| (d.int.len(), d.int.clone(), d.frac.clone());

@@ -44,7 +44,11 @@ impl Dfa {
     }
 
     /// Exactly these strings, as a tree of their beginnings.
-    pub fn strings<'a>(list: impl Iterator<Item = &'a str>, budget: &Budget) -> Result<Self> {
+    pub fn strings<'a>(mut list: impl Iterator<Item = &'a str>, budget: &Budget) -> Result<Self> {
+        Self::tree(&mut list, budget)
+    }
+
+    fn tree(list: &mut dyn Iterator<Item = &str>, budget: &Budget) -> Result<Self> {
         let mut dfa = Self::empty();
         for text in list {
             let mut at = 0;
@@ -252,6 +256,33 @@ impl Dfa {
             }
         }
         live
+    }
+
+    /// All accepted strings; `None` where there are more than `most`. Of an automaton that is minimised.
+    pub fn words(&self, most: usize) -> Option<Vec<String>> {
+        if self.is_empty() {
+            return Some(Vec::new());
+        }
+        self.span().1?;
+        let mut out = Vec::new();
+        let mut stack = vec![(0, String::new())];
+        while let Some((state, text)) = stack.pop() {
+            if self.tags[state as usize] != 0 {
+                out.push(text.clone());
+            }
+            // Every state is live: what waits will be a string or more.
+            for arc in self.arcs[state as usize].iter().rev() {
+                if out.len() + stack.len() + (arc.hi - arc.lo) as usize > most {
+                    return None;
+                }
+                for c in (arc.lo..=arc.hi).rev().filter_map(char::from_u32) {
+                    let mut longer = text.clone();
+                    longer.push(c);
+                    stack.push((arc.to, longer));
+                }
+            }
+        }
+        (out.len() <= most).then_some(out)
     }
 
     /// The least and the greatest number of code points in an accepted string; `None` where there is no greatest. Of an automaton that is minimised

@@ -45,9 +45,9 @@
 //!
 //! A text is one that satisfies the schema, but not every such text is written:
 //!
-//! - Keys come in the order in which the schema names them: `properties` and what `allOf`, `$ref` and the like add, as these keywords stand in it, then those
-//!   that only `required` names, then all others. With [`Options::required_first`] those of `required` may also come before the rest. Optional ones may be
-//!   left out. Any order would take 2^n states.
+//! - Keys come in the order in which the schema names them: those of `properties`, then what `$ref`, `allOf`, `anyOf`, `if`, `dependent…` and `oneOf` add,
+//!   then those that only `required` names, then all others. With [`Options::required_first`] the schema's own may also come behind what it combines, and
+//!   those of `required` before the rest. Optional ones may be left out. Any order would take 2^n states.
 //! - A key that the schema does not name may come twice: an automaton does not remember which came.
 //! - Integers have neither a fraction nor an exponent, numbers with bounds no exponent, other numbers one of at most two digits; numbers of `const` and `enum`
 //!   are written in digits.
@@ -59,12 +59,22 @@
 //! `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `patternProperties`, `propertyNames`, `minProperties`, `maxProperties`, `items`,
 //! `prefixItems`, `contains`, `minItems`, `maxItems`, `minLength`, `maxLength`, `pattern`, `format`, all bounds of numbers, `multipleOf`, `$ref` inside of the
 //! schema with recursion, `allOf`, `anyOf`; `oneOf`, `not`, `if`, `dependentRequired` and `dependentSchemas` wherever the opposite of what they name can be
-//! told, which is refused only for members and items that a schema does not name; `unevaluatedProperties` and `unevaluatedItems`, where of several branches
-//! that hold at once only one counts as having looked. Lookaround stands behind `^` and before `$`.
+//! told; `uniqueItems` where an item is one of 64 scalar values or less, or no two places have a value in common (of many values the first few items come in
+//! any order, the rest in that of the values); `unevaluatedProperties` and `unevaluatedItems`, where of several branches that hold at once only one counts as
+//! having looked; `$dynamicRef` and `$recursiveRef` where they can lead to one place only. Lookahead is not repeated without a bound, lookbehind stands
+//! before `$`.
 //!
-//! Refused, or dropped with a [`Warning`] where [`Options::lenient`] says so: `uniqueItems`, `$dynamicRef`, counts of `contains`, unknown formats, references
-//! to other documents, backreferences, `\b`, `\p`. Unknown keywords are annotations, as JSON Schema has it; each is a [`Warning`]. The length of a host name as
-//! a whole is not checked.
+//! Where `$schema` names no draft, or the one that they are of: `divisibleBy`, `extends`, `disallow`, schemas among the types and `required: true` (draft 3).
+//! Where it names none: `nullable` beside `type` (OpenAPI 3.0), `bsonType` (MongoDB) and `x-kubernetes-int-or-string`. The order of a
+//! schema's keywords changes nothing.
+//!
+//! A `format` that has a grammar is enforced: dates, times, durations, e-mail, host names, IP addresses and their ranges, UUIDs, URIs and IRIs, `url`, URI
+//! templates, JSON pointers, base64 (`byte`), `regex`, `semver`, `jwt`, `path`, `mac`, and the bounds of `int8` to `uint64`. One that says nothing of a
+//! value's form, or that is not known, is a [`Warning`].
+//!
+//! Refused, or dropped with a [`Warning`] where [`Options::lenient`] says so: `uniqueItems` of other items, `$dynamicRef` that depends on the way to it,
+//! counts of `contains`, references to other documents, backreferences, `\b`, most of `\p`. Unknown keywords are annotations, as JSON Schema has it, and
+//! some keywords have no effect where they stand; each is a [`Warning`]. The length of a host name as a whole is not checked.
 
 #![forbid(unsafe_code)]
 

@@ -2,11 +2,14 @@
 
 use super::{Builder, Callee, Kind};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Map;
 use crate::nfa::{Effect, StateId, UNBOUNDED};
-use crate::schema::{Flat, NONE, SchemaId};
+use crate::schema::{Choices, Flat, NONE, SchemaId};
 
 /// Schemas of `contains` that one array may have.
 const MAX_CONTAINS: usize = 3;
+/// Sets of items that an array without repetition tells apart.
+const MAX_SETS: u64 = 512;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ArrayBody {
@@ -28,12 +31,48 @@ impl ArrayBody {
     }
 }
 
+/// An array in which no item comes twice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct UniqueBody {
+    choices: Choices,
+    min: u32,
+    max: u32,
+    /// So many items and one more come in any order. Those behind them come in that of the values: any order would take 2^n states.
+    free: u32,
+}
+
+impl UniqueBody {
+    fn new(choices: Choices, min: u32, max: Option<u32>) -> Self {
+        let n = choices.values.len() as u32;
+        let max = max.map_or(n, |max| max.min(n));
+        let (mut free, mut sets, mut own) = (0, 1, 1);
+        while free < max && (free == 0 || sets + own * u64::from(n - free) / u64::from(free + 1) <= MAX_SETS) {
+            own = own * u64::from(n - free) / u64::from(free + 1);
+            sets += own;
+            free += 1;
+        }
+        Self { choices, min, max, free }
+    }
+
+    /// The values that may not come any more, once `value` has come behind those of `before`.
+    fn behind(&self, before: u64, value: u32) -> u64 {
+        let seen = before | 1 << value;
+        if seen.count_ones() <= self.free { seen } else { u64::MAX >> seen.leading_zeros() }
+    }
+}
+
 impl Builder<'_, '_> {
     /// The body of an array and the bounds of its counter; none where there is no such array.
     pub(super) fn array(&mut self, flat: &Flat) -> Result<Option<Callee>> {
         let (min, max) = (flat.min_items, flat.max_items);
         if max.is_some_and(|max| max < min) {
             return Ok(None);
+        }
+        if flat.unique {
+            let choices = if flat.contains.is_empty() { self.schemas.choices(flat)? } else { None };
+            let choices =
+                choices.ok_or_else(|| Error::new(ErrorKind::Unsupported, "an automaton cannot compare items").at((0, String::new()), "uniqueItems"))?;
+            return Ok(Some((Kind::Unique(UniqueBody::new(choices, min, max)), (0, UNBOUNDED))));
         }
         if flat.contains.len() > MAX_CONTAINS {
             return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_CONTAINS} conditions of `contains` on one array")));
@@ -125,6 +164,44 @@ impl Builder<'_, '_> {
                 }
             }
             before = next;
+        }
+        Ok(end)
+    }
+
+    pub(super) fn unique_body(&mut self, start: StateId, body: &UniqueBody) -> Result<StateId> {
+        let end = self.nfa.state()?;
+        let begin = self.space(start)?;
+        if body.min == 0 {
+            self.nfa.jump(begin, end);
+        }
+        let all = body.choices.values.len() as u32;
+        // How many items there are matters only up to here.
+        let top = if body.max < all { body.max } else { body.min.max(body.choices.prefix.len() as u32) };
+        let mut known: Map<(u128, u32), StateId> = Map::default();
+        let mut queue = Vec::new();
+        if body.max > 0 {
+            queue.push((0, 0, begin));
+        }
+        while let Some((seen, n, before)) = queue.pop() {
+            let allowed = body.choices.prefix.get(n as usize).copied().unwrap_or(body.choices.rest) & !seen;
+            for value in (0..all).filter(|v| allowed >> v & 1 == 1) {
+                self.budget.spend(8)?;
+                let last = self.value(before, body.choices.values[value as usize])?;
+                let to = (body.behind(seen, value), (n + 1).min(top));
+                if let Some(&after) = known.get(&(to.0.into(), to.1)) {
+                    self.nfa.jump(last, after);
+                    continue;
+                }
+                let after = self.space(last)?;
+                known.insert((to.0.into(), to.1), after);
+                if to.1 >= body.min {
+                    self.nfa.jump(after, end);
+                }
+                if to.1 < body.max || body.max == all {
+                    let comma = self.nfa.byte(after, b',', Effect::None)?;
+                    queue.push((to.0, to.1, self.space(comma)?));
+                }
+            }
         }
         Ok(end)
     }

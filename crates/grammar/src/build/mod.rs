@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Map;
 use crate::nfa::{Body, BodyId, Effect, Nfa, StateId, UNBOUNDED};
 use crate::schema::{Flat, SchemaId, Schemas, Types};
-use array::ArrayBody;
+use array::{ArrayBody, UniqueBody};
 use object::ObjectBody;
 
 /// What stands between an opening byte and its closing one. Equal kinds are one body, shared by all that call it.
@@ -25,6 +25,7 @@ pub(crate) enum Kind {
     },
     String(Rc<Dfa>),
     Array(ArrayBody),
+    Unique(UniqueBody),
     Object(ObjectBody),
 }
 
@@ -32,7 +33,7 @@ impl Kind {
     fn bytes(&self) -> (u8, u8) {
         match self {
             Self::AnyString { .. } | Self::String(_) => (b'"', b'"'),
-            Self::Array(_) => (b'[', b']'),
+            Self::Array(_) | Self::Unique(_) => (b'[', b']'),
             Self::Object(_) => (b'{', b'}'),
         }
     }
@@ -90,6 +91,7 @@ impl<'s, 'a> Builder<'s, 'a> {
                 Kind::AnyString { counted } => self.any_string(start, counted)?,
                 Kind::String(dfa) => self.string_body(start, &dfa)?,
                 Kind::Array(array) => self.array_body(start, &array)?,
+                Kind::Unique(array) => self.unique_body(start, &array)?,
                 Kind::Object(object) => self.object_body(start, &object)?,
             };
             self.nfa.accept(end, id)?;
@@ -152,7 +154,7 @@ impl<'s, 'a> Builder<'s, 'a> {
             Kind::AnyString { .. } => Kind::String(Rc::new(Dfa::lengths(min, max, &self.budget)?)),
             Kind::Array(array) => Kind::Array(array.unrolled(min, max)),
             Kind::Object(object) => Kind::Object(object.unrolled(min, max)),
-            kind @ Kind::String(_) => kind,
+            kind @ (Kind::String(_) | Kind::Unique(_)) => kind,
         })
     }
 

@@ -8,10 +8,12 @@ use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Map;
 use crate::nfa::{Effect, StateId, UNBOUNDED};
-use crate::schema::{ANY, Flat, LayerId, NONE, SchemaId};
+use crate::schema::{ANY, Flat, LangId, LayerId, NONE, SchemaId};
 
 /// Members that are counted by states.
 const MAX_UNROLLED: u32 = 256;
+/// Members that have to be there whose names are not known.
+const MAX_SOME: usize = 4;
 
 /// Name, schema, whether it has to be there.
 type Member = (Rc<str>, SchemaId, bool);
@@ -19,10 +21,12 @@ type Member = (Rc<str>, SchemaId, bool);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectBody {
     layers: Vec<LayerId>,
+    /// [`Flat::some`], as far as the listed members leave it open.
+    some: Vec<(LangId, SchemaId)>,
     /// In order.
     members: Vec<Member>,
-    /// The same in the other order that the schema has.
-    second: Option<Vec<Member>>,
+    /// The same in the other orders that the schema has.
+    orders: Vec<Vec<Member>>,
     /// Whether there may be none at all.
     empty: bool,
     /// States instead of a counter: the fewest and the most members.
@@ -40,20 +44,21 @@ impl ObjectBody {
     }
 }
 
-/// The other order that a schema has, unless both are one: what `required` names first, then the rest.
-fn required_first(members: &[Member], required: &[Rc<str>]) -> Option<Vec<Member>> {
-    if members.iter().zip(required).all(|(member, name)| member.0 == *name) {
-        return None;
+/// The members in the order of some names, then the rest, unless that is the order that they have.
+fn sorted(members: &[Member], names: &[Rc<str>]) -> Option<Vec<Member>> {
+    let mut place: Map<Rc<str>, usize> = Map::default();
+    for (i, name) in names.iter().enumerate().rev() {
+        place.insert(name.clone(), i);
     }
-    let mut place: Map<&str, usize> = Map::default();
-    place.extend(required.iter().enumerate().map(|(i, name)| (&**name, i)));
     let mut sorted = members.to_vec();
     sorted.sort_by_cached_key(|m| place.get(&*m.0).copied().unwrap_or(usize::MAX));
-    Some(sorted)
+    let same = members.iter().zip(&sorted).all(|(a, b)| a.0 == b.0);
+    (!same).then_some(sorted)
 }
 
-/// What names that the schema does not list lead to: an automaton whose tags are places in the list of schemas, one higher.
-type Others = (Dfa, Vec<SchemaId>);
+/// What names that the schema does not list lead to: an automaton whose tags are places in the list, one higher. The list has what the value is and which
+/// of the members that have to be there it may be, as a set.
+type Others = (Dfa, Vec<(SchemaId, usize)>);
 
 impl Builder<'_, '_> {
     /// The body of an object and the bounds of its counter; none where there is no such object.
@@ -63,17 +68,18 @@ impl Builder<'_, '_> {
             return Ok(None);
         }
         let mut names: Vec<Rc<str>> = Vec::new();
-        let mut known: Map<Rc<str>, bool> = Map::default();
+        // Which names there are, and whether they are required.
+        let mut known: Map<Rc<str>, usize> = Map::default();
         // What only a condition has named does not say where it stands.
         for silent in [false, true] {
             for &layer in &flat.layers {
                 let layer = self.schemas.layer_of(layer);
                 let properties = layer.properties.iter().filter(|_| layer.silent == silent).map(|p| p.0.clone());
-                names.extend(properties.filter(|name| known.insert(name.clone(), false).is_none()));
+                names.extend(properties.filter(|name| known.insert(name.clone(), 0).is_none()));
             }
         }
         for name in &flat.required {
-            if known.insert(name.clone(), true).is_none() {
+            if known.insert(name.clone(), 1).is_none() {
                 names.push(name.clone());
             }
         }
@@ -81,7 +87,7 @@ impl Builder<'_, '_> {
         for name in names {
             self.budget.spend(8)?;
             let schema = self.schemas.member(&flat.layers, &name);
-            let required = known[&name];
+            let required = known[&name] == 1;
             if schema == NONE && required {
                 return Ok(None);
             }
@@ -99,12 +105,38 @@ impl Builder<'_, '_> {
         // Bounds that what has to be there keeps anyway say nothing.
         let min = if min <= needed { 0 } else { min };
         let max = max.filter(|&max| open || max < possible);
-        let second = required_first(&members, &flat.required).filter(|_| self.form.required_first);
-        let mut body =
-            ObjectBody { layers: flat.layers.clone(), members, second, empty: needed == 0 && min == 0, exact: None, counted: false, needs_others: false };
+        let mut orders = Vec::new();
+        if self.form.required_first {
+            let mut names = Vec::new();
+            for &layer in &flat.turned {
+                for (name, _) in &self.schemas.layer_of(layer).properties {
+                    names.push(name.clone());
+                }
+            }
+            let turned = sorted(&members, &names);
+            for order in [Some(&members), turned.as_ref()].into_iter().flatten() {
+                if let Some(order) = sorted(order, &flat.required).filter(|order| !orders.contains(order)) {
+                    orders.push(order);
+                }
+            }
+            if let Some(order) = turned.filter(|order| !orders.contains(order)) {
+                orders.push(order);
+            }
+        }
+        let mut some = Vec::new();
+        for &(lang, schema) in &flat.some {
+            if schema != ANY || !flat.required.iter().any(|name| self.schemas.lang_of(lang).accepts(name)) {
+                some.push((lang, schema));
+            }
+        }
+        if some.len() > MAX_SOME {
+            return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_SOME} conditions that some member of an object has to meet")));
+        }
+        let empty = needed == 0 && min == 0 && some.is_empty();
+        let mut body = ObjectBody { layers: flat.layers.clone(), some, members, orders, empty, exact: None, counted: false, needs_others: false };
         let mut bounds = (0, UNBOUNDED);
         if min > 1 || max.is_some() {
-            if needed == possible && (open || min <= possible) && max != Some(0) {
+            if body.some.is_empty() && needed == possible && (open || min <= possible) && max != Some(0) {
                 // All that is optional comes last and is alike: commas can be counted.
                 bounds = (min.saturating_sub(1), max.map_or(UNBOUNDED, |max| max - 1));
                 body.counted = true;
@@ -131,36 +163,47 @@ impl Builder<'_, '_> {
             Some(max) => (c < max as usize).then_some(c + 1),
             None => Some((c + 1).min(top)),
         };
-        self.budget.spend((top + 1) * (body.members.len() + 1))?;
+        // Before a member: how many there are so far, and which of those that have to be there have come.
+        let sets = 1usize << body.some.len();
+        let place = |c: usize, set: usize| c * sets + set;
+        let places = move || (0..=top).flat_map(move |c| (0..sets).map(move |set| (c, set)));
+        let all = sets - 1;
+        self.budget.spend((top + 1) * sets * (body.members.len() + 1))?;
         let begin = self.space(start)?;
-        // Before the name of a member that is not listed, behind c others.
-        let names = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
-        for members in [Some(&body.members), body.second.as_ref()].into_iter().flatten() {
+        // Before the name of a member that is not listed.
+        let names = self.states((top + 1) * sets)?;
+        for members in std::iter::once(&body.members).chain(&body.orders) {
             let last_required = members.iter().rposition(|m| m.2).unwrap_or(0);
             // Before the name of the next listed one, all before it being decided.
-            let mut here = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
+            let mut here = self.states((top + 1) * sets)?;
             self.nfa.jump(begin, here[0]);
             for (i, (name, schema, required)) in members.iter().enumerate() {
-                let then = (0..=top).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
+                let then = self.states((top + 1) * sets)?;
                 // The name and the value are built once for all numbers that go on alike.
-                let mut known: Map<usize, StateId> = Map::default();
+                let mut known: Map<u64, StateId> = Map::default();
                 let text = serde_json::to_string(&**name).unwrap_or_default();
-                for c in 0..=top {
+                let named = (0..body.some.len()).filter(|&k| self.schemas.lang_of(body.some[k].0).accepts(name)).fold(0, |set, k| set | 1 << k);
+                for (c, set) in places() {
+                    let from = here[place(c, set)];
                     if !required {
-                        self.nfa.jump(here[c], then[c]);
+                        self.nfa.jump(from, then[place(c, set)]);
                     }
                     let Some(to) = next(c).filter(|_| *schema != NONE) else { continue };
-                    if let Some(&key) = known.get(&to) {
-                        self.nfa.jump(here[c], key);
-                        continue;
+                    for (now, schema) in self.witnesses(&body.some, *schema, named & !set) {
+                        let place = place(to, set | now);
+                        let way = (place as u64) << 32 | u64::from(schema);
+                        if let Some(&key) = known.get(&way) {
+                            self.nfa.jump(from, key);
+                            continue;
+                        }
+                        let key = self.nfa.state()?;
+                        self.nfa.jump(from, key);
+                        known.insert(way, key);
+                        let at = self.nfa.literal(key, text.as_bytes())?;
+                        let value = self.member_value(at, schema)?;
+                        let close = (i >= last_required && to >= min && !body.needs_others && set | now == all).then_some(end);
+                        self.behind(value, effect, then[place], close)?;
                     }
-                    let key = self.nfa.state()?;
-                    self.nfa.jump(here[c], key);
-                    known.insert(to, key);
-                    let at = self.nfa.literal(key, text.as_bytes())?;
-                    let value = self.member_value(at, *schema)?;
-                    let close = (i >= last_required && to >= min && !body.needs_others).then_some(end);
-                    self.behind(value, effect, then[to], close)?;
                 }
                 here = then;
             }
@@ -171,21 +214,46 @@ impl Builder<'_, '_> {
         if min == 0 && body.members.iter().all(|m| !m.2) {
             self.nfa.jump(begin, end);
         }
-        if let Some((dfa, schemas)) = self.others(body)? {
-            let mut known: Map<usize, StateId> = Map::default();
-            for (c, &name) in names.iter().enumerate() {
+        if let Some((dfa, classes)) = self.others(body)? {
+            let mut known: Map<u64, StateId> = Map::default();
+            for (c, set) in places() {
                 let Some(to) = next(c) else { continue };
-                if let Some(&key) = known.get(&to) {
-                    self.nfa.jump(name, key);
+                let from = names[place(c, set)];
+                if let Some(&key) = known.get(&(place(to, set) as u64)) {
+                    self.nfa.jump(from, key);
                     continue;
                 }
-                let (key, value) = self.other_member(&dfa, &schemas)?;
-                self.nfa.jump(name, key);
-                known.insert(to, key);
-                self.behind(value, effect, names[to], (to >= min).then_some(end))?;
+                let (key, named) = self.other_name(&dfa, classes.len())?;
+                self.nfa.jump(from, key);
+                known.insert(place(to, set) as u64, key);
+                for (&at, &(schema, may)) in named.iter().zip(&classes) {
+                    for (now, schema) in self.witnesses(&body.some, schema, may & !set) {
+                        let value = self.member_value(at, schema)?;
+                        let close = (to >= min && set | now == all).then_some(end);
+                        self.behind(value, effect, names[place(to, set | now)], close)?;
+                    }
+                }
             }
         }
         Ok(end)
+    }
+
+    fn states(&mut self, n: usize) -> Result<Vec<StateId>> {
+        (0..n).map(|_| self.nfa.state()).collect()
+    }
+
+    /// The ways in which a member counts: as which of those in `may` that have to be there, and what its value then is.
+    fn witnesses(&mut self, some: &[(LangId, SchemaId)], schema: SchemaId, may: usize) -> Vec<(usize, SchemaId)> {
+        let mut out = vec![(0, schema)];
+        for (k, &(_, needed)) in some.iter().enumerate().filter(|(k, _)| may >> k & 1 == 1) {
+            let met: Vec<_> = out.iter().map(|&(set, schema)| (set | 1 << k, self.schemas.both(schema, needed))).filter(|m| m.1 != NONE).collect();
+            if needed == ANY {
+                // Any value will do.
+                out.clear();
+            }
+            out.extend(met);
+        }
+        out
     }
 
     /// Behind a member: a comma and the next one, or the end where there may be one.
@@ -241,7 +309,9 @@ impl Builder<'_, '_> {
             });
             layers.push((patterns, names, layer.additional));
         }
-        let mut schemas: Vec<SchemaId> = Vec::new();
+        let some = parts.len();
+        parts.extend(body.some.iter().map(|&(lang, _)| (**self.schemas.lang_of(lang)).clone()));
+        let mut classes: Vec<(SchemaId, usize)> = Vec::new();
         let source = &mut *self.schemas;
         let mut tag = |tags: &[u32]| {
             if tags[0] != 0 {
@@ -264,39 +334,33 @@ impl Builder<'_, '_> {
             if schema == NONE {
                 return 0;
             }
-            let known = schemas.iter().position(|&s| s == schema);
+            let may = tags[some..].iter().rev().fold(0, |set, &tag| set << 1 | usize::from(tag != 0));
+            let known = classes.iter().position(|&class| class == (schema, may));
             known.unwrap_or_else(|| {
-                schemas.push(schema);
-                schemas.len() - 1
+                classes.push((schema, may));
+                classes.len() - 1
             }) as u32
                 + 1
         };
         let dfa = Dfa::product(&parts.iter().collect::<Vec<_>>(), false, &mut tag, &self.budget)?;
-        Ok((!dfa.is_empty()).then_some((dfa, schemas)))
+        Ok((!dfa.is_empty()).then_some((dfa, classes)))
     }
 
-    /// A member that is not listed: where its name begins and where its value ends.
-    fn other_member(&mut self, dfa: &Dfa, schemas: &[SchemaId]) -> Result<(StateId, StateId)> {
-        let (begin, end) = (self.nfa.state()?, self.nfa.state()?);
+    /// The name of a member that is not listed: where it begins, and where it ends for each class of names.
+    fn other_name(&mut self, dfa: &Dfa, classes: usize) -> Result<(StateId, Vec<StateId>)> {
+        let begin = self.nfa.state()?;
         let quote = self.nfa.byte(begin, b'"', Effect::None)?;
         if dfa.is_any() {
             // Nothing is told apart by its name, so that every way of writing one will do.
             let at = self.any_string(quote, false)?;
             let closed = self.nfa.byte(at, b'"', Effect::None)?;
-            let value = self.member_value(closed, schemas[0])?;
-            self.nfa.jump(value, end);
-            return Ok((begin, end));
+            return Ok((begin, vec![closed]));
         }
-        let mut values = vec![StateId::MAX; schemas.len()];
-        for (value, &schema) in values.iter_mut().zip(schemas) {
-            *value = self.nfa.state()?;
-            let last = self.member_value(*value, schema)?;
-            self.nfa.jump(last, end);
-        }
+        let named = self.states(classes)?;
         self.embed(quote, dfa, true, &mut |builder, state, tag| {
-            builder.nfa.edge(state, b'"', b'"', Effect::None, values[tag as usize - 1]);
+            builder.nfa.edge(state, b'"', b'"', Effect::None, named[tag as usize - 1]);
             Ok(())
         })?;
-        Ok((begin, end))
+        Ok((begin, named))
     }
 }

@@ -7,6 +7,9 @@ use crate::dfa::{Arc, Dfa};
 use crate::error::{Error, ErrorKind, Result};
 use crate::intern::Interned;
 
+/// Times that a group with a lookaround in it is repeated.
+const MAX_LOOKS: u32 = 8;
+
 /// What may stand around a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchors {
@@ -48,40 +51,83 @@ fn has_look(ast: &Ast) -> bool {
     }
 }
 
+fn has_start(ast: &Ast) -> bool {
+    match ast {
+        Ast::Start => true,
+        Ast::Concat(list) | Ast::Alternate(list) => list.iter().any(has_start),
+        Ast::Repeat { of, .. } | Ast::Look { of, .. } => has_start(of),
+        _ => false,
+    }
+}
+
 fn conditions(branch: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
     let one = std::slice::from_ref(branch);
     let mut list = if let Ast::Concat(list) = branch { &list[..] } else { one };
     let (mut start, mut end) = (matches!(anchors, Anchors::Whole | Anchors::AtStart), matches!(anchors, Anchors::Whole | Anchors::AtEnd));
-    let (mut looks, mut kept) = (Vec::new(), Vec::new());
-    loop {
-        match list {
-            [Ast::Start, rest @ ..] => (start, list) = (true, rest),
-            [Ast::Look { of, ahead: true, negative }, rest @ ..] if start => {
-                looks.push((of, Anchors::AtStart, *negative));
-                list = rest;
-            }
-            _ => break,
-        }
+    let mut parts = Vec::new();
+    while let [Ast::Start, rest @ ..] = list {
+        (start, list) = (true, rest);
     }
     loop {
         match list {
             [rest @ .., Ast::End] => (end, list) = (true, rest),
             [rest @ .., Ast::Look { of, ahead: false, negative }] if end => {
-                looks.push((of, Anchors::AtEnd, *negative));
+                parts.push(looked(of, Anchors::AtEnd, *negative, budget)?);
                 list = rest;
             }
             _ => break,
         }
     }
-    kept.extend(start.then_some(Ast::Start));
-    kept.extend(list.iter().cloned());
-    kept.extend(end.then_some(Ast::End));
-    let mut parts = vec![Nfa::new(budget).determinised(&Ast::Concat(kept), Anchors::Anywhere)?];
-    for (of, anchors, negative) in looks {
-        let dfa = compile(of, anchors, budget)?;
-        parts.push(if negative { dfa.complement(budget)? } else { dfa });
+    if list.iter().any(has_look) && list.iter().any(has_start) {
+        return Err(Error::new(ErrorKind::Unsupported, "`^` in or behind a lookaround"));
     }
+    let text = Ast::Repeat { of: Box::new(Ast::Set(CharSet::any())), min: 0, max: None };
+    let mut kept = list.to_vec();
+    if !start {
+        kept.insert(0, text);
+    }
+    let rest = if end { Dfa::strings(std::iter::once(""), budget)? } else { Dfa::any() };
+    parts.push(ahead(&kept, rest, budget)?);
     Dfa::intersection(&parts.iter().collect::<Vec<_>>(), budget)
+}
+
+fn looked(of: &Ast, anchors: Anchors, negative: bool, budget: &Budget) -> Result<Dfa> {
+    let dfa = compile(of, anchors, budget)?;
+    if negative { dfa.complement(budget) } else { Ok(dfa) }
+}
+
+/// What `list` matches from its beginning, with a text of `rest` behind: from the end to the beginning, so that a lookahead is another condition on what
+/// stands behind it.
+fn ahead(list: &[Ast], rest: Dfa, budget: &Budget) -> Result<Dfa> {
+    let Some(at) = list.iter().rposition(has_look) else { return Nfa::new(budget).before(list, &rest) };
+    let rest = Nfa::new(budget).before(&list[at + 1..], &rest)?;
+    let rest = match &list[at] {
+        Ast::Look { of, ahead: true, negative } => {
+            let look = looked(of, Anchors::AtStart, *negative, budget)?;
+            Dfa::intersection(&[&rest, &look], budget)?
+        }
+        Ast::Concat(inner) => ahead(inner, rest, budget)?,
+        Ast::Alternate(branches) => {
+            let mut all = Dfa::empty();
+            for branch in branches {
+                let part = ahead(std::slice::from_ref(branch), rest.clone(), budget)?;
+                all = Dfa::union(&[&all, &part], budget)?;
+            }
+            all
+        }
+        Ast::Repeat { of, min, max: Some(max) } if *max <= MAX_LOOKS => {
+            let (mut all, mut part) = (if *min == 0 { rest.clone() } else { Dfa::empty() }, rest);
+            for n in 1..=*max {
+                part = ahead(std::slice::from_ref(of), part, budget)?;
+                if n >= *min {
+                    all = Dfa::union(&[&all, &part], budget)?;
+                }
+            }
+            all
+        }
+        _ => return Err(Error::new(ErrorKind::Unsupported, "a lookbehind elsewhere than before `$`, or a repeated lookaround")),
+    };
+    ahead(&list[..at], rest, budget)
 }
 
 /// A way on without a character: always, only before the first one, only behind the last one.
@@ -169,7 +215,7 @@ impl<'a> Nfa<'a> {
                 self.jump(from, if *ast == Ast::Start { When::AtStart } else { When::AtEnd }, to);
                 Ok(to)
             }
-            Ast::Look { .. } => Err(Error::new(ErrorKind::Unsupported, "lookaround elsewhere than behind `^` or before `$`")),
+            Ast::Look { .. } => Err(Error::new(ErrorKind::Unsupported, "a lookaround")),
         }
     }
 
@@ -184,6 +230,42 @@ impl<'a> Nfa<'a> {
         if matches!(anchors, Anchors::Anywhere | Anchors::AtStart) {
             end = self.add(end, &any)?;
         }
+        self.sets(start, end)
+    }
+
+    /// What `list` matches, with a text of `rest` behind.
+    fn before(mut self, list: &[Ast], rest: &Dfa) -> Result<Dfa> {
+        if list.is_empty() {
+            return Ok(rest.clone());
+        }
+        let start = self.state()?;
+        let mut at = start;
+        for part in list {
+            at = self.add(at, part)?;
+        }
+        let end = self.state()?;
+        // One state for each of the automaton's, behind each other.
+        let first = self.state()?;
+        for _ in 1..rest.arcs.len() {
+            self.state()?;
+        }
+        self.jump(at, When::Always, first);
+        for (i, arcs) in rest.arcs.iter().enumerate() {
+            let from = first + i as u32;
+            for arc in arcs {
+                let own = self.state()?;
+                self.jump(from, When::Always, own);
+                self.states[own as usize].chars = Some((CharSet(vec![(arc.lo, arc.hi)]), first + arc.to));
+            }
+            if rest.tags[i] != 0 {
+                self.jump(from, When::Always, end);
+            }
+        }
+        self.sets(start, end)
+    }
+
+    /// The deterministic automaton of what leads from `start` to `end`.
+    fn sets(self, start: u32, end: u32) -> Result<Dfa> {
         let mut marks = vec![0u32; self.states.len()];
         let mut mark = 0;
         let mut closure = |set: &[u32], start: bool, ending: bool| -> Result<(Vec<u32>, bool)> {

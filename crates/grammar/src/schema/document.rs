@@ -29,22 +29,33 @@ enum Role {
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     pub root: &'a Value,
-    /// Before 2019, `$ref` makes its siblings ineffective.
-    pub ref_alone: bool,
+    /// The draft that `$schema` names: 3 to 7, 2019 or 2020; none where it names another dialect or is not there.
+    pub draft: Option<u32>,
     steps: Vec<Step<'a>>,
     /// By address: which step, and which base URI.
     places: Map<usize, (u32, u32)>,
     bases: Vec<String>,
     /// Schemas by absolute URI, anchors behind a `#`.
     named: Map<String, &'a Value>,
+    /// The names of all `$dynamicAnchor`, and whether there is a `$recursiveAnchor`.
+    dynamic: Vec<&'a str>,
+    pub recursive: bool,
 }
 
 impl<'a> Document<'a> {
     pub fn new(root: &'a Value, budget: &Budget) -> Result<Self> {
-        let draft = root.get("$schema").and_then(Value::as_str).unwrap_or("");
-        let old = ["draft-03", "draft-04"].iter().any(|d| draft.contains(d));
-        let ref_alone = old || ["draft-05", "draft-06", "draft-07"].iter().any(|d| draft.contains(d));
-        let mut it = Self { root, ref_alone, steps: Vec::new(), places: Map::default(), bases: vec![String::new()], named: Map::default() };
+        let draft = root.get("$schema").and_then(Value::as_str).and_then(draft);
+        let old = draft.is_some_and(|draft| draft < 5);
+        let mut it = Self {
+            root,
+            draft,
+            steps: Vec::new(),
+            places: Map::default(),
+            bases: vec![String::new()],
+            named: Map::default(),
+            dynamic: Vec::new(),
+            recursive: false,
+        };
         let mut stack = vec![(root, Step::Root, Role::Schema, 0u32, 0u32)];
         while let Some((value, step, role, mut base, depth)) = stack.pop() {
             budget.spend(2)?;
@@ -57,7 +68,7 @@ impl<'a> Document<'a> {
                 Value::Object(map) => {
                     if role == Role::Schema {
                         let id = map.get("$id").or_else(|| map.get("id").filter(|_| old)).and_then(Value::as_str);
-                        let ignored = ref_alone && map.contains_key("$ref");
+                        let ignored = it.ref_alone() && map.contains_key("$ref");
                         if let Some(id) = id.filter(|_| !ignored) {
                             let uri = join(&it.bases[base as usize], id);
                             if id.starts_with('#') {
@@ -72,6 +83,8 @@ impl<'a> Document<'a> {
                         for name in ["$anchor", "$dynamicAnchor"].iter().filter_map(|k| map.get(*k).and_then(Value::as_str)) {
                             it.named.insert(format!("{}#{name}", it.bases[base as usize]), value);
                         }
+                        it.dynamic.extend(map.get("$dynamicAnchor").and_then(Value::as_str));
+                        it.recursive |= map.get("$recursiveAnchor") == Some(&Value::Bool(true));
                     }
                     for (key, child) in map {
                         let inner = match role {
@@ -93,6 +106,17 @@ impl<'a> Document<'a> {
             it.places.insert(address(value), (at, base));
         }
         Ok(it)
+    }
+
+    /// Before 2019, `$ref` makes its siblings ineffective.
+    pub fn ref_alone(&self) -> bool {
+        self.draft.is_some_and(|draft| draft < 2019)
+    }
+
+    /// Whether a `$dynamicRef` leads where a `$ref` would: no other schema has its anchor.
+    pub fn is_static(&self, reference: &str) -> bool {
+        let fragment = reference.split_once('#').map_or("", |(_, fragment)| fragment);
+        self.dynamic.iter().filter(|&&name| name == fragment).count() < 2
     }
 
     /// JSON pointer of a value of this document.
@@ -138,6 +162,13 @@ impl<'a> Document<'a> {
     }
 }
 
+/// The draft that a URI names.
+fn draft(uri: &str) -> Option<u32> {
+    const DRAFTS: [(&str, u32); 7] =
+        [("draft-03", 3), ("draft-04", 4), ("draft-05", 5), ("draft-06", 6), ("draft-07", 7), ("draft/2019-09", 2019), ("draft/2020-12", 2020)];
+    DRAFTS.iter().find(|d| uri.contains(d.0)).map(|d| d.1)
+}
+
 /// Values do not move while a schema is compiled.
 fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
@@ -147,8 +178,8 @@ fn keyword_role(key: &str, value: &Value) -> Role {
     match key {
         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => Role::Schemas,
         "allOf" | "anyOf" | "oneOf" | "prefixItems" => Role::Schemas,
-        "items" if value.is_array() => Role::Schemas,
-        "items" | "additionalItems" | "additionalProperties" | "propertyNames" | "contains" | "not" | "if" | "then" | "else" => Role::Schema,
+        "items" | "extends" | "disallow" | "type" if value.is_array() => Role::Schemas,
+        "items" | "additionalItems" | "additionalProperties" | "propertyNames" | "contains" | "not" | "if" | "then" | "else" | "extends" => Role::Schema,
         "unevaluatedProperties" | "unevaluatedItems" | "contentSchema" => Role::Schema,
         _ => Role::Other,
     }

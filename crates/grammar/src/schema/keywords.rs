@@ -4,19 +4,21 @@ use std::rc::Rc;
 
 use serde_json::{Map as Object, Value};
 
-use super::flat::{ANY, Flat, Layer, NONE, SchemaId, Types};
-use super::{Schemas, formats};
+use super::Schemas;
+use super::flat::{ANY, Flat, Layer, NONE, SchemaId, Types, merged};
+use super::formats::{self, Format};
 use crate::decimal::{Decimal, Rule};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Keywords that only describe.
-const ANNOTATIONS: [&str; 24] = [
+const ANNOTATIONS: [&str; 20] = [
     "$schema",
     "$id",
     "id",
     "$comment",
     "$anchor",
     "$dynamicAnchor",
+    "$recursiveAnchor",
     "$defs",
     "definitions",
     "$vocabulary",
@@ -28,17 +30,20 @@ const ANNOTATIONS: [&str; 24] = [
     "deprecated",
     "readOnly",
     "writeOnly",
-    "contentMediaType",
-    "contentEncoding",
-    "contentSchema",
-    "nullable",
-    "discriminator",
     "externalDocs",
     "xml",
 ];
-/// Keywords of `normal.rs`.
-const APPLICATORS: [&str; 14] = [
+/// Keywords of `normal.rs`, and what [`Schemas::base`] reads last.
+const APPLICATORS: [&str; 22] = [
     "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "extends",
+    "disallow",
+    "format",
+    "nullable",
+    "bsonType",
+    "x-kubernetes-int-or-string",
     "allOf",
     "anyOf",
     "oneOf",
@@ -53,14 +58,16 @@ const APPLICATORS: [&str; 14] = [
     "unevaluatedProperties",
     "unevaluatedItems",
 ];
-/// Keywords that ask for what the automaton cannot do.
-const UNSUPPORTED: [(&str, &str); 6] = [
-    ("$dynamicRef", "dynamic references are not followed"),
-    ("$recursiveRef", "recursive references of 2019 are not followed"),
-    ("minContains", "matches are not counted"),
-    ("maxContains", "matches are not counted"),
-    ("extends", "a keyword of draft 3"),
-    ("disallow", "a keyword of draft 3"),
+/// Keywords that mean nothing without another one, and those others.
+const COMPANIONS: [(&str, &[&str]); 8] = [
+    ("if", &["then", "else"]),
+    ("then", &["if"]),
+    ("else", &["if"]),
+    ("minContains", &["contains"]),
+    ("maxContains", &["contains"]),
+    ("additionalItems", &["items"]),
+    ("exclusiveMinimum", &["minimum"]),
+    ("exclusiveMaximum", &["maximum"]),
 ];
 
 impl<'a> Schemas<'a> {
@@ -69,10 +76,17 @@ impl<'a> Schemas<'a> {
         let mut flat = Flat::of(Types::ALL);
         let mut layer = Layer::default();
         let mut has_layer = false;
+        // Members that say of themselves that they have to be there.
+        let mut needed: Vec<Rc<str>> = Vec::new();
         for (key, value) in object {
             self.budget.spend(1)?;
             let done = match key.as_str() {
-                "type" => type_of(value).map(|(types, rule)| {
+                key if lacks(object, key, value) => {
+                    let companion = COMPANIONS.iter().find(|c| c.0 == key).map_or("", |c| c.1[0]);
+                    self.ignored(id, key, &format!("it has no effect without `{companion}`"))
+                }
+                "type" if self.draft(id, 3) && is_union(value) => Ok(()),
+                "type" => type_of(value, self.draft(id, 3)).map(|(types, rule)| {
                     flat.types = types;
                     flat.rules.extend(rule);
                 }),
@@ -82,7 +96,8 @@ impl<'a> Schemas<'a> {
                 "exclusiveMaximum" if value.is_boolean() => Ok(()),
                 "exclusiveMinimum" => number(value).map(|d| flat.rules.push(Rule::Compare(d, [false, false, true]))),
                 "exclusiveMaximum" => number(value).map(|d| flat.rules.push(Rule::Compare(d, [true, false, false]))),
-                "multipleOf" => number(value).and_then(|d| {
+                "divisibleBy" if !self.draft(id, 3) => self.ignored(id, key, "a keyword of draft 3"),
+                "multipleOf" | "divisibleBy" => number(value).and_then(|d| {
                     if d.negative || (d.int == [0] && d.frac.is_empty()) {
                         return Err(invalid("it has to be greater than 0"));
                     }
@@ -91,8 +106,8 @@ impl<'a> Schemas<'a> {
                 }),
                 "minLength" => count(value).map(|n| flat.min_length = n),
                 "maxLength" => count(value).map(|n| flat.max_length = limit(n)),
-                "pattern" => text(value).and_then(|p| self.pattern(p)).map(|lang| flat.langs.extend(lang)),
-                "format" => self.format(id, value, spelt(object), &mut flat),
+                "pattern" => text(value).and_then(|p| self.pattern(id, key, p)).map(|lang| flat.langs.extend(lang)),
+                "items" if value.is_array() && object.contains_key("prefixItems") => Err(invalid("a list beside `prefixItems`")),
                 "items" if value.is_array() => list(value).map(|all| {
                     flat.prefix = all.iter().map(|v| self.schema(v, id)).collect();
                     flat.items = object.get("additionalItems").map_or(ANY, |v| self.schema(v, id));
@@ -115,25 +130,27 @@ impl<'a> Schemas<'a> {
                         Ok(())
                     }
                 },
-                "minContains" if matches!(value.as_f64(), Some(0.0 | 1.0)) || !object.contains_key("contains") => count(value).map(|_| ()),
-                "maxContains" if !object.contains_key("contains") => count(value).map(|_| ()),
+                "minContains" if matches!(value.as_f64(), Some(0.0 | 1.0)) => Ok(()),
+                "minContains" | "maxContains" => self.unsupported(id, key, "matches are not counted"),
                 "minItems" => count(value).map(|n| flat.min_items = n),
                 "maxItems" => count(value).map(|n| flat.max_items = limit(n)),
-                "uniqueItems" => match value {
-                    Value::Bool(false) => Ok(()),
-                    Value::Bool(true) if object.get("maxItems").and_then(Value::as_f64).is_some_and(|n| n <= 1.0) => Ok(()),
-                    Value::Bool(true) => self.unsupported(id, key, "an automaton cannot compare items"),
-                    _ => Err(invalid("it has to be true or false")),
-                },
+                "uniqueItems" => value.as_bool().map(|unique| flat.unique = unique).ok_or_else(|| invalid("it has to be true or false")),
                 "properties" => members(value).map(|map| {
                     has_layer = true;
                     layer.properties = map.iter().map(|(name, v)| (Rc::from(name.as_str()), self.schema(v, id))).collect();
+                    if self.draft(id, 3) {
+                        for (name, v) in map {
+                            if v.get("required") == Some(&Value::Bool(true)) {
+                                needed.push(Rc::from(name.as_str()));
+                            }
+                        }
+                    }
                 }),
                 "patternProperties" => members(value).and_then(|map| {
                     has_layer = true;
                     for (pattern, v) in map {
                         let schema = self.schema(v, id);
-                        let lang = self.pattern(pattern)?.unwrap_or_else(|| self.any_string());
+                        let lang = self.pattern(id, key, pattern)?.unwrap_or_else(|| self.any_string());
                         layer.patterns.push((lang, schema));
                     }
                     Ok(())
@@ -151,29 +168,73 @@ impl<'a> Schemas<'a> {
                         layer.names = names;
                     })
                 }
-                // Drafts 3 and older say it of the member itself.
+                "required" if value.is_boolean() && self.draft(id, 3) => Ok(()),
                 "required" if value.is_boolean() => self.ignored(id, key, "true or false is a form of draft 3"),
                 "required" => strings(value).map(|names| flat.required = names),
                 "minProperties" => count(value).map(|n| flat.min_properties = n),
                 "maxProperties" => count(value).map(|n| flat.max_properties = limit(n)),
+                "contentEncoding" if object.contains_key("pattern") || object.get("format") == Some(value) => Ok(()),
+                "contentEncoding" | "contentMediaType" | "contentSchema" => self.ignored(id, key, "what a text holds is not looked into"),
                 "const" => Ok(()),
                 key if ANNOTATIONS.contains(&key) || APPLICATORS.contains(&key) => Ok(()),
-                key => match UNSUPPORTED.iter().find(|u| u.0 == key) {
-                    Some((_, why)) => self.unsupported(id, key, why),
-                    // JSON Schema has unknown keywords be annotations.
-                    None => self.ignored(id, key, "not a keyword of JSON Schema 2020-12"),
-                },
+                "discriminator" => self.ignored(id, key, "a hint: what branches say themselves is enforced"),
+                // JSON Schema has unknown keywords be annotations.
+                key => self.ignored(id, key, "not a keyword of JSON Schema 2020-12"),
             };
             done.map_err(|e| self.place(e, id, key))?;
         }
-        // A prefix without `items` of its own kind leaves the rest open; `items` beside `prefixItems` is the rest.
-        flat.required.dedup();
+        self.dialects(id, object, &mut flat)?;
+        if let Some(value) = object.get("format") {
+            self.format(id, value, spelt(object), &mut flat).map_err(|e| self.place(e, id, "format"))?;
+        }
+        flat.required = merged(&flat.required, &needed);
         flat.rules.sort();
         flat.rules.dedup();
         if has_layer {
-            flat.layers.push(self.layer(id, layer));
+            let layer = self.layer(id, layer);
+            flat.layers.push(layer);
+            flat.turned.push(layer);
         }
         Ok(flat)
+    }
+
+    /// Whether keywords of a draft count: those of the one that `$schema` names do, and all of them where it names none.
+    pub(super) fn draft(&self, id: SchemaId, draft: u32) -> bool {
+        self.documents[self.document_of(id) as usize].draft.is_none_or(|named| named == draft)
+    }
+
+    /// Keywords that other dialects have for types. They count where `$schema` names no draft.
+    fn dialects(&mut self, id: SchemaId, object: &'a Object<String, Value>, flat: &mut Flat) -> Result<()> {
+        const NULLABLE: &str = "nullable";
+        for (key, value) in object {
+            let done = match (key.as_str(), value) {
+                (NULLABLE | "bsonType" | "x-kubernetes-int-or-string", _) if !self.draft(id, 0) => self.ignored(id, key, "not a keyword of this draft"),
+                ("bsonType", _) => match bson_type(value) {
+                    Err(e) if e.kind() == ErrorKind::Unsupported => self.unsupported(id, key, e.reason()),
+                    read => read.map(|(types, bound)| {
+                        flat.types = Types(flat.types.0 & types.0);
+                        if let Some(Format::Integers(least, most)) = bound.map(formats::format) {
+                            flat.rules.extend(integers(least, most));
+                        }
+                    }),
+                },
+                ("x-kubernetes-int-or-string", Value::Bool(true)) => {
+                    flat.types = Types(flat.types.0 & (Types::NUMBER.0 | Types::STRING.0));
+                    flat.rules.push(Rule::Integer(true));
+                    Ok(())
+                }
+                (NULLABLE, Value::Bool(true)) if !object.contains_key("type") => self.ignored(id, key, "it has no effect without `type`"),
+                (NULLABLE, Value::Bool(_)) => Ok(()),
+                (NULLABLE, _) => Err(invalid("it has to be true or false")),
+                _ => Ok(()),
+            };
+            done.map_err(|e| self.place(e, id, key))?;
+        }
+        // A null beside the type, whatever else the keywords say of the type.
+        if object.get(NULLABLE) == Some(&Value::Bool(true)) && object.contains_key("type") && self.draft(id, 0) {
+            flat.types.0 |= Types::NULL.0;
+        }
+        Ok(())
     }
 
     /// A bound, exclusive where draft 4 says so in another keyword.
@@ -187,18 +248,27 @@ impl<'a> Schemas<'a> {
     /// `spelt`: a `pattern` says the same.
     fn format(&mut self, id: SchemaId, value: &Value, spelt: bool, flat: &mut Flat) -> Result<()> {
         let name = text(value)?;
-        if !flat.types.has(Types::STRING) || formats::is_annotation(name) {
-            return Ok(());
-        }
-        match formats::pattern(name) {
-            Some(pattern) => {
-                let lang = self.whole(&pattern)?;
-                flat.langs.push(lang);
-                Ok(())
+        let (strings, numbers) = (flat.types.has(Types::STRING), flat.types.has(Types::NUMBER));
+        let why = match formats::format(name) {
+            Format::Text(pattern) if strings => {
+                flat.langs.push(self.whole(&pattern)?);
+                return Ok(());
             }
-            None if spelt => self.ignored(id, "format", &format!("`{name}` is not known: `pattern` beside it is what is enforced")),
-            None => self.unsupported(id, "format", &format!("`{name}` is not known")),
-        }
+            Format::Partly(pattern, why) if strings => {
+                flat.langs.push(self.whole(&pattern)?);
+                format!("`{name}`: {why}")
+            }
+            Format::Text(_) | Format::Partly(..) => format!("`{name}` is a format of strings"),
+            Format::Integers(least, most) if numbers => {
+                flat.rules.extend(integers(least, most));
+                return Ok(());
+            }
+            Format::Number if numbers => return Ok(()),
+            Format::Integers(..) | Format::Number => format!("`{name}` is a format of numbers"),
+            Format::Unknown if spelt => format!("`{name}` is not known: `pattern` beside it is what is enforced"),
+            Format::Unknown => format!("`{name}` is no form that is known: any text is allowed"),
+        };
+        self.ignored(id, "format", &why)
     }
 
     /// The language of names that a schema of `propertyNames` allows.
@@ -268,7 +338,60 @@ pub(super) fn invalid(reason: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidSchema, reason)
 }
 
-fn type_of(value: &Value) -> Result<(Types, Option<Rule>)> {
+/// Whether a key is a keyword that says something of the value.
+pub(super) fn is_condition(key: &str) -> bool {
+    !ANNOTATIONS.contains(&key) && key != "$ref"
+}
+
+/// Whether another keyword that a keyword belongs to is missing.
+fn lacks(object: &Object<String, Value>, key: &str, value: &Value) -> bool {
+    let companions = COMPANIONS.iter().find(|c| c.0 == key).map_or(&[][..], |c| c.1);
+    match key {
+        "exclusiveMinimum" | "exclusiveMaximum" if *value != Value::Bool(true) => false,
+        "additionalItems" => !object.get("items").is_some_and(Value::is_array),
+        _ => !companions.is_empty() && !companions.iter().any(|c| object.contains_key(*c)),
+    }
+}
+
+/// A list of types some of which are schemas: a form of draft 3.
+pub(super) fn is_union(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().any(Value::is_object))
+}
+
+/// BSON's names (MongoDB's `$jsonSchema`), and the format that bounds its integers. Those that no JSON text has are left out of a list.
+fn bson_type(value: &Value) -> Result<(Types, Option<&'static str>)> {
+    let one = std::slice::from_ref(value);
+    let (mut types, mut any, mut bound) = (Types(0), false, None);
+    for name in value.as_array().map_or(one, Vec::as_slice) {
+        let name = text(name)?;
+        let own = match name {
+            "double" | "decimal" => "number",
+            "int" | "long" => "integer",
+            "bool" => "boolean",
+            name => name,
+        };
+        let Ok((own, rule)) = type_of(&Value::from(own), false) else { continue };
+        types.0 |= own.0;
+        match name {
+            "int" => bound = bound.or(Some("int32")),
+            "long" => bound = Some("int64"),
+            _ => any |= rule.is_none() && own == Types::NUMBER,
+        }
+    }
+    if types.0 == 0 {
+        return Err(Error::new(ErrorKind::Unsupported, "JSON has no text for this type of BSON"));
+    }
+    Ok((types, bound.filter(|_| !any)))
+}
+
+/// Integers within these bounds.
+fn integers(least: &str, most: &str) -> [Rule; 3] {
+    let bound = |n, ok| Rule::Compare(Decimal::integer(n), ok);
+    [Rule::Integer(true), bound(least, [false, true, true]), bound(most, [true, true, false])]
+}
+
+/// `any`: a type's name in draft 3.
+pub(super) fn type_of(value: &Value, any: bool) -> Result<(Types, Option<Rule>)> {
     let names: Vec<&str> = match value {
         Value::String(name) => vec![name],
         Value::Array(list) => list.iter().map(text).collect::<Result<_>>()?,
@@ -287,6 +410,10 @@ fn type_of(value: &Value) -> Result<(Types, Option<Rule>)> {
             "number" => {
                 integer = false;
                 Types::NUMBER
+            }
+            "any" if any => {
+                integer = false;
+                Types::ALL
             }
             other => return Err(invalid(format!("there is no type `{other}`"))),
         }

@@ -8,6 +8,7 @@ mod formats;
 mod keywords;
 mod negate;
 mod normal;
+mod unique;
 
 use std::rc::Rc;
 
@@ -21,6 +22,7 @@ use crate::hash::Map;
 use crate::regex;
 use document::Document;
 pub(crate) use flat::{ANY, Flat, LangId, Layer, LayerId, NONE, SchemaId, Types};
+pub(crate) use unique::Choices;
 
 #[derive(Debug, Clone)]
 enum Node<'a> {
@@ -36,6 +38,8 @@ enum Node<'a> {
         owner: SchemaId,
         value: &'a Value,
     },
+    /// One conjunction that no document has.
+    Made(Rc<Flat>),
     All(Vec<SchemaId>),
     Not(SchemaId),
 }
@@ -49,6 +53,7 @@ pub(crate) struct Schemas<'a> {
     by_address: Map<usize, SchemaId>,
     alls: Map<Vec<SchemaId>, SchemaId>,
     nots: Map<SchemaId, SchemaId>,
+    mades: Vec<SchemaId>,
     normals: Map<SchemaId, Rc<Vec<Flat>>>,
     open: Vec<SchemaId>,
     langs: Vec<Rc<Dfa>>,
@@ -71,6 +76,7 @@ impl<'a> Schemas<'a> {
             by_address: Map::default(),
             alls: Map::default(),
             nots: Map::default(),
+            mades: Vec::new(),
             normals: Map::default(),
             open: Vec::new(),
             langs: Vec::new(),
@@ -118,6 +124,17 @@ impl<'a> Schemas<'a> {
 
     fn constant(&mut self, value: &'a Value, owner: SchemaId) -> SchemaId {
         self.add(Node::Constant { owner, value })
+    }
+
+    /// A schema of one conjunction. Equal ones are one schema.
+    fn made(&mut self, flat: Flat) -> SchemaId {
+        let known = self.mades.iter().find(|&&id| matches!(&self.nodes[id as usize], Node::Made(known) if **known == flat));
+        if let Some(&known) = known {
+            return known;
+        }
+        let id = self.add(Node::Made(Rc::new(flat)));
+        self.mades.push(id);
+        id
     }
 
     /// Both schemas at once. Keys keep the order in which the schemas come.
@@ -174,7 +191,7 @@ impl<'a> Schemas<'a> {
             Node::Value { document, .. } => *document,
             Node::Constant { owner, .. } | Node::Not(owner) => self.document_of(*owner),
             Node::All(list) => self.document_of(list[0]),
-            Node::Any | Node::None => 0,
+            Node::Any | Node::None | Node::Made(_) => 0,
         }
     }
 
@@ -183,7 +200,7 @@ impl<'a> Schemas<'a> {
             Node::Value { document, value } => self.documents[*document as usize].pointer(value),
             Node::Constant { owner, .. } | Node::Not(owner) => self.pointer(*owner),
             Node::All(list) => self.pointer(list[0]),
-            Node::Any | Node::None => String::new(),
+            Node::Any | Node::None | Node::Made(_) => String::new(),
         }
     }
 
@@ -250,26 +267,24 @@ impl<'a> Schemas<'a> {
         self.lang(Dfa::any())
     }
 
-    /// The language of a `pattern`; `None` where it is found in every string.
-    fn pattern(&mut self, source: &str) -> Result<Option<LangId>> {
-        let id = match self.patterns.get(source) {
-            Some(&id) => id,
+    /// The language of a regular expression that `keyword` of a schema has; `None` where it is found in every string.
+    fn pattern(&mut self, id: SchemaId, keyword: &str, source: &str) -> Result<Option<LangId>> {
+        let lang = match self.patterns.get(source) {
+            Some(&lang) => lang,
             None => {
-                let dfa = regex::search(source, &self.budget.clone());
-                let dfa = match dfa {
+                let dfa = match regex::search(source, &self.budget.clone()) {
                     Err(e) if e.kind() == ErrorKind::Unsupported && self.lenient => {
-                        let reason = format!("`{source}` has {}", e.reason());
-                        self.warnings.push(Warning { schema: 0, pointer: String::new(), keyword: "pattern".to_owned(), reason });
-                        Dfa::any()
+                        self.unsupported(id, keyword, &format!("`{source}` has {}", e.reason()))?;
+                        return Ok(None);
                     }
                     dfa => dfa?,
                 };
-                let id = self.lang(dfa);
-                self.patterns.insert(source.to_owned(), id);
-                id
+                let lang = self.lang(dfa);
+                self.patterns.insert(source.to_owned(), lang);
+                lang
             }
         };
-        Ok((!self.langs[id as usize].is_any()).then_some(id))
+        Ok((!self.langs[lang as usize].is_any()).then_some(lang))
     }
 
     /// The language of a format's regular expression.

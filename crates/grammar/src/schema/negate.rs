@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use super::flat::{ANY, Flat, Layer, NONE, Types};
-use super::{LangId, Schemas};
+use super::{LangId, SchemaId, Schemas};
 use crate::decimal::Rule;
+use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Schemas<'_> {
@@ -26,21 +27,26 @@ impl Schemas<'_> {
             out.push(Flat::of(others));
         }
         if flat.types.has(Types::BOOLEAN) && flat.bools != 3 {
-            out.push(Flat { bools: 3 & !flat.bools, ..Flat::of(Types::BOOLEAN) });
+            more(&mut out, Types::BOOLEAN).bools = 3 & !flat.bools;
         }
         if flat.types.has(Types::NUMBER) {
-            out.extend(flat.rules.iter().map(|rule| Flat { rules: vec![rule.negated()], ..Flat::of(Types::NUMBER) }));
+            for rule in &flat.rules {
+                more(&mut out, Types::NUMBER).rules.push(rule.negated());
+            }
             if let Some(numbers) = &flat.numbers {
-                let rules = numbers.iter().map(|n| Rule::Compare(n.clone(), [true, false, true])).collect();
-                out.push(Flat { rules, ..Flat::of(Types::NUMBER) });
+                let rules = numbers.iter().map(|n| Rule::Compare(n.clone(), [true, false, true]));
+                more(&mut out, Types::NUMBER).rules.extend(rules);
             }
         }
         if flat.types.has(Types::STRING) {
             for &lang in &flat.langs {
                 let lang = self.other_strings(lang)?;
-                out.push(Flat { langs: vec![lang], ..Flat::of(Types::STRING) });
+                more(&mut out, Types::STRING).langs.push(lang);
             }
-            out.extend(outside(flat.min_length, flat.max_length).map(|(min_length, max_length)| Flat { min_length, max_length, ..Flat::of(Types::STRING) }));
+            for (min, max) in outside(flat.min_length, flat.max_length) {
+                let other = more(&mut out, Types::STRING);
+                (other.min_length, other.max_length) = (min, max);
+            }
         }
         if flat.types.has(Types::ARRAY) {
             self.other_arrays(flat, &mut out)?;
@@ -58,52 +64,94 @@ impl Schemas<'_> {
     }
 
     fn other_arrays(&mut self, flat: &Flat, out: &mut Vec<Flat>) -> Result<()> {
-        out.extend(outside(flat.min_items, flat.max_items).map(|(min_items, max_items)| Flat { min_items, max_items, ..Flat::of(Types::ARRAY) }));
+        if flat.unique {
+            return Err(refused("the opposite of `uniqueItems`"));
+        }
+        for (min, max) in outside(flat.min_items, flat.max_items) {
+            let other = more(out, Types::ARRAY);
+            (other.min_items, other.max_items) = (min, max);
+        }
         for (i, &item) in flat.prefix.iter().enumerate().filter(|(_, item)| **item != ANY) {
-            let mut prefix = vec![ANY; i];
-            prefix.push(self.not(item));
-            out.push(Flat { prefix, min_items: i as u32 + 1, ..Flat::of(Types::ARRAY) });
+            let other = more(out, Types::ARRAY);
+            other.prefix.resize(i, ANY);
+            other.prefix.push(self.not(item));
+            other.min_items = i as u32 + 1;
         }
         if flat.items == NONE {
-            out.push(Flat { min_items: flat.prefix.len() as u32 + 1, ..Flat::of(Types::ARRAY) });
+            more(out, Types::ARRAY).min_items = flat.prefix.len() as u32 + 1;
         } else if flat.items != ANY {
             if !flat.prefix.is_empty() {
                 return Err(refused("the opposite of `items` behind `prefixItems`"));
             }
-            let not = self.not(flat.items);
-            out.push(Flat { contains: vec![not], ..Flat::of(Types::ARRAY) });
+            more(out, Types::ARRAY).contains.push(self.not(flat.items));
         }
         for &item in &flat.contains {
-            let items = self.not(item);
-            out.push(Flat { items, ..Flat::of(Types::ARRAY) });
+            more(out, Types::ARRAY).items = self.not(item);
         }
         Ok(())
     }
 
     fn other_objects(&mut self, flat: &Flat, out: &mut Vec<Flat>) -> Result<()> {
-        out.extend(outside(flat.min_properties, flat.max_properties).map(|(min_properties, max_properties)| Flat {
-            min_properties,
-            max_properties,
-            ..Flat::of(Types::OBJECT)
-        }));
+        for (min, max) in outside(flat.min_properties, flat.max_properties) {
+            let other = more(out, Types::OBJECT);
+            (other.min_properties, other.max_properties) = (min, max);
+        }
         for name in &flat.required {
-            let absent = self.without(name);
-            out.push(Flat { types: Types::OBJECT, ..absent });
+            let mut absent = self.without(name);
+            absent.types = Types::OBJECT;
+            out.push(absent);
         }
         for &id in &flat.layers {
             let layer = self.layer_of(id).clone();
-            if layer.additional != ANY || !layer.patterns.is_empty() || layer.names.is_some() || layer.unevaluated.is_some() {
-                // Some member that the schema does not name would have to be there.
-                return Err(refused("the opposite of `additionalProperties`, `patternProperties` or `propertyNames`"));
+            if layer.unevaluated.is_some() {
+                return Err(refused("the opposite of `unevaluatedProperties`"));
+            }
+            for other in self.others(&layer)? {
+                more(out, Types::OBJECT).some.push(other);
             }
             for (name, schema) in layer.properties.iter().filter(|p| p.1 != ANY) {
                 let not = self.not(*schema);
                 let layer = self.fresh_layer(Layer { properties: vec![(name.clone(), not)], silent: true, ..Layer::default() });
-                out.push(Flat { required: vec![Rc::clone(name)], layers: vec![layer], ..Flat::of(Types::OBJECT) });
+                let other = more(out, Types::OBJECT);
+                other.required.push(Rc::clone(name));
+                other.layers.push(layer);
             }
+        }
+        for &(lang, schema) in &flat.some {
+            let not = self.not(schema);
+            let layer = self.fresh_layer(Layer { patterns: vec![(lang, not)], silent: true, ..Layer::default() });
+            more(out, Types::OBJECT).layers.push(layer);
         }
         Ok(())
     }
+
+    /// Names that a layer does not list, and what the value of one of these has to be to break it.
+    fn others(&mut self, layer: &Layer) -> Result<Vec<(LangId, SchemaId)>> {
+        let mut out = Vec::new();
+        if let Some(names) = layer.names {
+            out.push((self.other_strings(names)?, ANY));
+        }
+        for &(lang, schema) in layer.patterns.iter().filter(|p| p.1 != ANY) {
+            out.push((lang, self.not(schema)));
+        }
+        if layer.additional != ANY {
+            let budget = self.budget.clone();
+            let mut listed = Dfa::strings(layer.properties.iter().map(|p| &*p.0), &budget)?;
+            for pattern in &layer.patterns {
+                listed = Dfa::union(&[&listed, self.lang_of(pattern.0)], &budget)?;
+            }
+            let lang = self.lang(listed);
+            out.push((self.other_strings(lang)?, self.not(layer.additional)));
+        }
+        Ok(out)
+    }
+}
+
+/// One alternative more.
+pub(super) fn more(out: &mut Vec<Flat>, types: Types) -> &mut Flat {
+    out.push(Flat::of(types));
+    let last = out.len() - 1;
+    &mut out[last]
 }
 
 /// The ranges below and above a range of counts.

@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use serde_json::{Map as Object, Value};
 
-use super::flat::{ANY, Flat, Layer, NONE, SchemaId, Types, merged};
-use super::keywords::{invalid, list, members, strings, text};
+use super::flat::{ANY, Flat, LangId, Layer, LayerId, NONE, SchemaId, Types};
+use super::keywords::{invalid, is_condition, is_union, list, members, strings, text, type_of};
+use super::negate::more;
 use super::{Node, Schemas};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Map;
@@ -16,6 +17,24 @@ const MAX_ALTERNATIVES: usize = 600;
 const MAX_DEPTH: usize = 120;
 /// How deep members and items are looked at to see that nothing fits.
 const LOOK: u32 = 3;
+
+/// Keywords that combine schemas, in the order in which they are judged, and in which members come. `oneOf` is judged beside all others.
+const COMBINING: [&str; 14] = [
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "extends",
+    "allOf",
+    "anyOf",
+    "if",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "type",
+    "not",
+    "disallow",
+    "oneOf",
+];
 
 impl<'a> Schemas<'a> {
     /// The alternatives of a schema.
@@ -37,6 +56,7 @@ impl<'a> Schemas<'a> {
             Node::Any => Ok(vec![Flat::of(Types::ALL)]),
             Node::None => Ok(Vec::new()),
             Node::Constant { value, .. } => self.constants(id, std::slice::from_ref(value)),
+            Node::Made(flat) => Ok(vec![(*flat).clone()]),
             Node::All(parts) => parts.into_iter().try_fold(vec![Flat::of(Types::ALL)], |flats, part| {
                 let more = self.normal(part)?;
                 self.cross(&flats, &more)
@@ -52,7 +72,10 @@ impl<'a> Schemas<'a> {
     }
 
     fn object(&mut self, id: SchemaId, object: &'a Object<String, Value>) -> Result<Vec<Flat>> {
-        if let Some(reference) = object.get("$ref").filter(|_| self.documents[self.document_of(id) as usize].ref_alone) {
+        if let Some(reference) = object.get("$ref").filter(|_| self.documents[self.document_of(id) as usize].ref_alone()) {
+            for key in object.keys().filter(|key| is_condition(key)) {
+                self.ignored(id, key, "before draft 2019-09 nothing beside `$ref` has an effect")?;
+            }
             let target = self.reference(id, reference).map_err(|e| self.place(e, id, "$ref"))?;
             return Ok(self.normal(target)?.to_vec());
         }
@@ -66,17 +89,27 @@ impl<'a> Schemas<'a> {
             let more = self.constants(id, values).map_err(|e| self.place(e, id, key))?;
             base = self.cross(&base, &more)?;
         }
-        // Members come in the order in which the schema comes to them: what stands before `properties` names its own first.
-        let own = object.keys().position(|key| matches!(key.as_str(), "properties" | "required")).unwrap_or(0);
-        let mut flats = vec![Flat::of(Types::ALL)];
-        for (i, (key, value)) in object.iter().enumerate() {
-            if i == own {
-                flats = self.cross(&flats, &base)?;
-                if let [base] = &base[..] {
-                    flats.iter_mut().for_each(|flat| flat.required = merged(&base.required, &flat.required));
-                }
+        let mut own: Vec<LayerId> = Vec::new();
+        for flat in &base {
+            own.extend_from_slice(&flat.layers);
+        }
+        let mut flats = base;
+        for key in COMBINING {
+            if let Some(value) = object.get(key) {
+                flats = self.applied(id, object, key, value, flats).map_err(|e| self.place(e, id, key))?;
             }
-            flats = self.applied(id, object, key, value, flats).map_err(|e| self.place(e, id, key))?;
+        }
+        // The schema's own members come first, or last.
+        for flat in &mut flats {
+            let (mut first, mut last) = (Vec::new(), Vec::new());
+            for &layer in &flat.turned {
+                if own.contains(&layer) { last.push(layer) } else { first.push(layer) }
+            }
+            first.append(&mut last);
+            flat.turned = first;
+        }
+        if object.get("uniqueItems") == Some(&Value::Bool(true)) {
+            self.unique(id, &mut flats)?;
         }
         if let Some(value) = object.get("unevaluatedProperties") {
             let schema = self.schema(value, id);
@@ -117,15 +150,16 @@ impl<'a> Schemas<'a> {
                 let more = self.normal(target)?;
                 self.cross(&flats, &more)
             }
-            "allOf" => {
-                let mut flats = flats;
-                for part in list(value)? {
-                    let part = self.schema(part, id);
-                    let more = self.normal(part)?;
-                    flats = self.cross(&flats, &more)?;
+            "$dynamicRef" | "$recursiveRef" => {
+                let document = &self.documents[self.document_of(id) as usize];
+                let fixed = if key == "$dynamicRef" { document.is_static(text(value)?) } else { !document.recursive };
+                if fixed {
+                    return self.applied(id, object, "$ref", value, flats);
                 }
+                self.unsupported(id, key, "where it leads depends on the way to it")?;
                 Ok(flats)
             }
+            "allOf" => self.all_of(id, list(value)?, flats),
             "anyOf" => {
                 let mut more = Vec::new();
                 for part in list(value)? {
@@ -136,6 +170,22 @@ impl<'a> Schemas<'a> {
                 self.cross(&flats, &more)
             }
             "oneOf" => self.one_of(id, list(value)?, flats),
+            "extends" if self.draft(id, 3) && !value.is_string() => {
+                let parts = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                self.all_of(id, parts, flats)
+            }
+            "disallow" if self.draft(id, 3) => match self.union(id, value).and_then(|flats| self.negate(&flats)) {
+                Ok(more) => self.cross(&flats, &more),
+                Err(e) => self.dropped(id, key, e, flats),
+            },
+            "extends" | "disallow" => {
+                self.ignored(id, key, "a keyword of draft 3")?;
+                Ok(flats)
+            }
+            "type" if self.draft(id, 3) && is_union(value) => {
+                let more = self.union(id, value)?;
+                self.cross(&flats, &more)
+            }
             "not" => {
                 let part = self.schema(value, id);
                 match self.not_normal(part) {
@@ -165,6 +215,30 @@ impl<'a> Schemas<'a> {
             }
             _ => Ok(flats),
         }
+    }
+
+    fn all_of(&mut self, id: SchemaId, parts: &'a [Value], mut flats: Vec<Flat>) -> Result<Vec<Flat>> {
+        for part in parts {
+            let part = self.schema(part, id);
+            let more = self.normal(part)?;
+            flats = self.cross(&flats, &more)?;
+        }
+        Ok(flats)
+    }
+
+    /// Types and schemas any of which may hold: a form of draft 3.
+    fn union(&mut self, id: SchemaId, value: &'a Value) -> Result<Vec<Flat>> {
+        let mut out = Vec::new();
+        for part in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
+            if part.is_object() {
+                let part = self.schema(part, id);
+                out.extend(self.normal(part)?.iter().cloned());
+            } else {
+                let (types, rule) = type_of(part, true)?;
+                more(&mut out, types).rules.extend(rule);
+            }
+        }
+        Ok(out)
     }
 
     fn reference(&mut self, id: SchemaId, value: &'a Value) -> Result<SchemaId> {
@@ -213,7 +287,8 @@ impl<'a> Schemas<'a> {
         for part in parts {
             let part = self.schema(part, id);
             let own = self.normal(part)?;
-            branches.push((part, self.cross(&flats, &own)?));
+            let here = self.cross(&flats, &own)?;
+            branches.push((own, here));
         }
         let mut out = Vec::new();
         for i in 0..branches.len() {
@@ -222,7 +297,7 @@ impl<'a> Schemas<'a> {
                 if i == j || own.is_empty() || self.all_disjoint(&own, flats)? {
                     continue;
                 }
-                match self.not_normal(*other) {
+                match self.negate(other) {
                     Ok(more) => own = self.cross(&own, &more)?,
                     Err(e) if e.kind() == ErrorKind::Unsupported => {
                         let reason = format!("branches {i} and {j} may overlap, and what they share cannot be told: {}", e.reason());
@@ -230,6 +305,7 @@ impl<'a> Schemas<'a> {
                     }
                     Err(e) => return Err(e),
                 }
+                own = self.possible(own)?;
             }
             out.extend(own);
             self.check_count(out.len())?;
@@ -237,7 +313,19 @@ impl<'a> Schemas<'a> {
         Ok(out)
     }
 
-    fn all_disjoint(&mut self, a: &[Flat], b: &[Flat]) -> Result<bool> {
+    /// Without what plainly nothing fits.
+    fn possible(&mut self, flats: Vec<Flat>) -> Result<Vec<Flat>> {
+        let mut out = Vec::with_capacity(flats.len());
+        for flat in flats {
+            self.budget.spend(8)?;
+            if !self.is_empty(&flat, LOOK)? {
+                out.push(flat);
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn all_disjoint(&mut self, a: &[Flat], b: &[Flat]) -> Result<bool> {
         for x in a {
             for y in b {
                 self.budget.spend(8)?;
@@ -309,23 +397,37 @@ impl<'a> Schemas<'a> {
                 return Ok(true);
             }
         }
+        for &(lang, schema) in &flat.some {
+            if self.no_witness(flat, lang, schema, depth)? {
+                return Ok(true);
+            }
+        }
         Ok(false)
+    }
+
+    /// Whether all members are listed, and none of them can be the one that has to be there.
+    fn no_witness(&mut self, flat: &Flat, lang: LangId, schema: SchemaId, depth: u32) -> Result<bool> {
+        let closed = flat.layers.iter().map(|&id| self.layer_of(id)).find(|layer| layer.additional == NONE && layer.patterns.is_empty());
+        let Some(listed) = closed.map(|layer| layer.properties.iter().map(|p| p.0.clone()).collect::<Vec<_>>()) else { return Ok(false) };
+        for name in listed {
+            self.budget.spend(name.len())?;
+            if self.lang_of(lang).accepts(&name) {
+                let member = self.member(&flat.layers, &name);
+                let member = self.both(member, schema);
+                if !self.nothing(member, depth)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Whether plainly nothing satisfies a schema inside another.
     fn nothing(&mut self, id: SchemaId, depth: u32) -> Result<bool> {
-        if id == ANY || depth == 0 || self.open.contains(&id) || self.open.len() > MAX_DEPTH / 2 {
+        if id == ANY || id == NONE || depth == 0 {
             return Ok(id == NONE);
         }
-        // A schema that comes back to itself is not looked into: what it is to others is not settled yet.
-        let before = self.open.clone();
-        let flats = match self.normal(id) {
-            Err(e) if e.kind() == ErrorKind::InvalidSchema && e.keyword() == "$ref" => {
-                self.open = before;
-                return Ok(false);
-            }
-            flats => flats?,
-        };
+        let Some(flats) = self.looked(id)? else { return Ok(false) };
         for flat in flats.iter() {
             self.budget.spend(4)?;
             if !self.is_empty(flat, depth - 1)? {
@@ -333,6 +435,21 @@ impl<'a> Schemas<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// The alternatives of a schema inside another. One that comes back to itself is not looked into: what it is to others is not settled yet.
+    pub(super) fn looked(&mut self, id: SchemaId) -> Result<Option<Rc<Vec<Flat>>>> {
+        if self.open.contains(&id) || self.open.len() > MAX_DEPTH / 2 {
+            return Ok(None);
+        }
+        let before = self.open.clone();
+        match self.normal(id) {
+            Err(e) if e.kind() == ErrorKind::InvalidSchema && e.keyword() == "$ref" => {
+                self.open = before;
+                Ok(None)
+            }
+            flats => flats.map(Some),
+        }
     }
 
     pub(super) fn cross(&mut self, a: &[Flat], b: &[Flat]) -> Result<Vec<Flat>> {

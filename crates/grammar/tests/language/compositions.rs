@@ -65,7 +65,8 @@ fn regex_and_choices() {
 fn what_cannot_be_told_apart_is_an_error() {
     let both = Grammar::union([Grammar::literal("\"a"), Grammar::json_schema("{\"type\": \"string\"}").unwrap()]);
     assert_eq!(made(&both).unwrap_err().kind(), ErrorKind::Ambiguous);
-    assert_eq!(made(&Grammar::regex("a(?=b)c")).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(made(&Grammar::regex("a(?<=a)c")).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(made(&Grammar::regex("a(?=b)c")).unwrap_err().kind(), ErrorKind::Unsatisfiable);
     assert_eq!(made(&Grammar::regex("[b-a]")).unwrap_err().kind(), ErrorKind::InvalidRegex);
     assert_eq!(made(&Grammar::free_until("")).unwrap_err().kind(), ErrorKind::InvalidSchema);
 }

@@ -105,7 +105,7 @@ pub fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
     for _ in 0..random.below(4) + 1 {
         let name = names[random.below(names.len())];
         let inner = |random: &mut Random| if depth == 0 { json!(random.chance(80)) } else { fuzzed_schema(random, depth - 1) };
-        let (key, value) = match random.below(30) {
+        let (key, value) = match random.below(32) {
             0..=3 => ("type", json!(["null", "boolean", "object", "array", "string", "number", "integer"][random.below(7)])),
             4 => ("type", json!(["string", "object", "integer"])),
             5 => ("enum", json!([1, "a", null, { "a": 1 }, [2], 2.5])),
@@ -130,6 +130,8 @@ pub fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
             26 => ("dependentRequired", json!({ name: ["a", "c"] })),
             27 => (["unevaluatedProperties", "unevaluatedItems"][random.below(2)], inner(random)),
             28 => ("$ref", json!(["#", "#/properties/a", "#/items"][random.below(3)])),
+            29 => ("uniqueItems", json!(random.chance(80))),
+            30 => ("items", json!({ "enum": [1, "a", null, true, 2] })),
             _ => ("dependentSchemas", json!({ name: inner(random) })),
         };
         map.insert(key.to_owned(), value);

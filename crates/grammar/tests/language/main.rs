@@ -2,12 +2,15 @@
 
 mod compositions;
 mod descriptions;
+mod dialects;
 mod examples;
+mod formats;
 mod fuzz;
 mod gguf;
 mod hostile;
 mod masks;
 mod parts;
 mod schemas;
+mod sets;
 mod support;
 mod walks;

@@ -52,6 +52,17 @@ pub fn all() -> Vec<Value> {
         json!({ "type": "array", "prefixItems": [true, { "const": 1 }], "unevaluatedItems": false, "minItems": 1 }),
         json!({ "not": { "type": ["object", "array", "number"] } }),
         json!({ "type": "string", "not": { "enum": ["yes", "no"] } }),
+        json!({ "type": "array", "items": { "enum": ["a", "b", "c", 1, 2, null] }, "uniqueItems": true, "minItems": 1, "maxItems": 4 }),
+        json!({ "type": "array", "prefixItems": [{ "type": "boolean" }], "items": { "type": ["boolean", "null"] }, "uniqueItems": true }),
+        json!({ "oneOf": [{ "type": "object", "properties": { "a": {}, "b": { "type": "null" } }, "additionalProperties": false },
+            { "type": "object", "properties": { "a": { "type": "integer" }, "c": {} }, "additionalProperties": false }] }),
+        json!({ "type": "object", "properties": { "a": { "type": "integer" } }, "not": { "additionalProperties": { "type": ["integer", "string"] } }, "maxProperties": 3 }),
+        json!({ "type": "object", "not": { "patternProperties": { "^a?$": { "type": "null" } } }, "maxProperties": 2 }),
+        json!({ "format": "regex", "type": "string" }),
+        json!({ "type": "string", "format": "iri" }),
+        json!({ "type": "string", "format": "iri-reference" }),
+        json!({ "type": "string", "format": "idn-email" }),
+        json!({ "type": "string", "format": "idn-hostname" }),
         json!({ "$id": "http://a/b", "$ref": "c#there", "$defs": { "c": { "$id": "c", "$defs": { "x~/%": { "$anchor": "there", "enum": [1, 2] } } } } }),
     ]
 }
