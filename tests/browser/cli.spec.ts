@@ -321,11 +321,22 @@ test('parse tells an answer apart, by a template, a format’s name or a model',
   const call = '<tool_call>\n{"name": "weather", "arguments": {"days": 3}}\n</tool_call>';
   const ofBox = await parsed(['--model', 'builtin', '--tools', tools], `${call}<|im_end|>`);
   expect(ofBox).toMatchObject({ content: '', calls });
-  const messages = file('call.json', JSON.stringify([{ role: 'user', content: 'x' }, { role: 'user', content: call }]));
+  const messages = file(
+    'call.json',
+    JSON.stringify([
+      { role: 'user', content: 'x' },
+      { role: 'user', content: call },
+    ]),
+  );
   const bare = file('bare.jinja', '{{ messages[0].content if messages|length == 1 else messages[1].content }}');
   const ids = await asked(['render', '--model', 'builtin', '--template', bare, '--messages', messages, '--tokens']);
   expect(await parsed(['--model', 'builtin', '--tools', tools, '--tokens'], ids.stdout)).toMatchObject({ calls });
-  expect(await parsed(['--format', 'mistral'], '')).toEqual({ content: '', reasoning: '', calls: [], format: 'mistral' });
+  expect(await parsed(['--format', 'mistral'], '')).toEqual({
+    content: '',
+    reasoning: '',
+    calls: [],
+    format: 'mistral',
+  });
   for (const [args, input, stderr] of [
     [[], '', /^error\[BAD_OPTION\]: whose template\? /],
     [['--format', 'banana'], '', /^error\[BAD_OPTION\]: no format of calls is called 'banana'; there are hermes, /],
@@ -339,7 +350,12 @@ test('parse tells an answer apart, by a template, a format’s name or a model',
 test('schema says how large a grammar is, and which texts it accepts byte for byte', async () => {
   const schema = file(
     'schema.json',
-    JSON.stringify({ type: 'object', properties: { a: { type: 'integer' } }, required: ['a'], additionalProperties: false }),
+    JSON.stringify({
+      type: 'object',
+      properties: { a: { type: 'integer' } },
+      required: ['a'],
+      additionalProperties: false,
+    }),
   );
   const instances = file('instances.jsonl', '{"a": 1}\n{"a": "1"}\n{"a":1}\n{"a": 1} \n\n{"a": 1');
   const outcome = await asked(['schema', schema, '--instances', instances]);

@@ -647,3 +647,34 @@ fn wrong_escapes_are_mended() {
         assert_eq!(serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(), json!({ "body": means }), "{text}");
     }
 }
+
+/// Wrong escapes, cut calls and quotes within one another: each word of an answer is told once, as text or within arguments, and however the answer is cut.
+#[test]
+fn no_word_of_a_broken_call_is_lost_or_told_twice() {
+    let mut next = random(11);
+    let tools = offered("f", json!({ "q": { "type": "string" }, "n": { "type": "integer" } }));
+    let broken = ["\\", "\\u12", "\\x", "\"", "'", "{", "}", "]", "\\\"", "\n", "<", "</tool_call>", "\\ud800", "\u{1F600}", ":", ","];
+    for round in 0..4000 {
+        let (marks, call) = NAMED[next() as usize % NAMED.len()];
+        let mut words = 0;
+        let mut word = || {
+            words += 1;
+            format!("w{round}x{words}w")
+        };
+        let value: String = (0..4).map(|_| format!("{}{}", word(), broken[next() as usize % broken.len()])).collect();
+        let mut text =
+            format!("{} {} {}", word(), call.replace("NAME", "f").replace("\"a\"", &format!("\"{value}\"")).replace(">a<", &format!(">{value}<")), word());
+        if next().is_multiple_of(3) {
+            let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+            text.truncate(places[next() as usize % places.len()]);
+        }
+        let heard = heard(marks, &tools, &text, usize::MAX);
+        assert_eq!(heard, self::heard(marks, &tools, &text, 1 + next() as usize % 7), "{text}");
+        let told =
+            [heard.content.clone(), heard.reasoning.clone()].into_iter().chain(heard.calls.iter().map(|call| call.arguments.clone())).collect::<String>();
+        for n in 1..=words {
+            let word = format!("w{round}x{n}w");
+            assert_eq!(told.matches(&word).count(), text.matches(&word).count(), "{word} of {text}\n{heard:?}");
+        }
+    }
+}

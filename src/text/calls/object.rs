@@ -9,6 +9,8 @@ pub struct Parts {
     id: Option<String>,
     /// Arguments that came before the name, or that wait for an id.
     arguments: Option<String>,
+    /// Whether these are being read.
+    in_arguments: bool,
     begun: bool,
     /// Objects within one another.
     levels: usize,
@@ -20,6 +22,9 @@ pub fn object(r: &mut Reader, waits: bool) -> Read {
     // Cut off after its name.
     if read == Err(Stop::More) && !r.memo.parts.begun && r.finished().is_ok() {
         begin(r)?;
+        let partly = if r.memo.parts.in_arguments { std::mem::take(&mut r.memo.aside) } else { String::new() };
+        let arguments = r.memo.parts.arguments.take().unwrap_or(partly);
+        r.arguments().push_str(&arguments);
     }
     read
 }
@@ -63,7 +68,10 @@ fn members(r: &mut Reader, step: u8, waits: bool) -> Read<u8> {
                 8
             }
             "id" | "tool_call_id" => 4,
-            "arguments" | "parameters" if waits || r.memo.parts.name.is_none() => 6,
+            "arguments" | "parameters" if waits || r.memo.parts.name.is_none() => {
+                r.memo.parts.in_arguments = true;
+                6
+            }
             "arguments" | "parameters" => {
                 begin(r)?;
                 5
@@ -83,7 +91,7 @@ fn members(r: &mut Reader, step: u8, waits: bool) -> Read<u8> {
         6 => {
             let value = r.aside()?;
             let value = if value.starts_with('"') { serde_json::from_str(&value).map_err(|_| Stop::No)? } else { value };
-            r.memo.parts.arguments = Some(value);
+            (r.memo.parts.arguments, r.memo.parts.in_arguments) = (Some(value), false);
             8
         }
         7 => {
