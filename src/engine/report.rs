@@ -219,7 +219,7 @@ impl Engine {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.session.warnings().to_vec();
+        let mut warnings = [self.session.warnings(), self.tokenizer.warnings()].concat();
         if let Some(why) = &self.session.gpu().caps().instead {
             warnings.push(format!("the model runs on the CPU, because {why}"));
         }

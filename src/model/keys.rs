@@ -51,7 +51,78 @@ const IGNORED: &[&str] = &[
     "is_encoder_decoder",
     "task_specific_params",
     "_attn_implementation_autoset",
+    // What older versions of transformers wrote into every configuration: of generating, which is asked for otherwise here, and of other tasks.
+    "max_length",
+    "min_length",
+    "do_sample",
+    "early_stopping",
+    "num_beams",
+    "num_beam_groups",
+    "diversity_penalty",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+    "repetition_penalty",
+    "length_penalty",
+    "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size",
+    "bad_words_ids",
+    "num_return_sequences",
+    "output_scores",
+    "return_dict_in_generate",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "remove_invalid_values",
+    "exponential_decay_length_penalty",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "decoder_start_token_id",
+    "sep_token_id",
+    "prefix",
+    "finetuning_task",
+    "tokenizer_class",
+    "tie_encoder_decoder",
+    "torchscript",
+    "use_bfloat16",
+    "tf_legacy_loss",
+    "use_return_dict",
+    "classifier_dropout",
+    // Of training, and of the tools that saved the file.
+    "_attn_implementation",
+    "_attn_implementation_internal",
+    "attn_implementation",
+    "_commit_hash",
+    "_flash_attn_2_enabled",
+    "use_flash_attn",
+    "use_flash_attention",
+    "use_flash_attention_2",
+    "_from_model_config",
+    "gradient_checkpointing",
+    "neftune_noise_alpha",
+    "residual_dropout",
+    "embedding_dropout",
+    "attention_probs_dropout_prob",
+    "hidden_dropout_prob",
+    "ffn_dropout",
+    "layerdrop",
+    "model_max_length",
+    "tokenizer_model_max_length",
+    "tokenizer_padding_side",
+    "padding_side",
+    "transformers_weights",
+    "base_model_name_or_path",
+    "model_name",
+    "revision",
+    "kv_cache_scheme",
+    "ep_size",
+    "z_loss_coefficient",
+    "aux_loss_alpha",
+    "seq_aux",
 ];
+
+/// Beginnings of keys that tools leave behind.
+const IGNORED_BEGINNINGS: &[&str] = &["unsloth", "axolotl", "mergekit", "trl_", "wandb", "lora_", "freeze_", "tune_"];
 
 enum Source<'a> {
     Gguf(&'a gguf::Metadata),
@@ -415,7 +486,7 @@ impl<'a> Keys<'a> {
                 // What is null asks for nothing.
                 .filter(|(_, value)| !value.is_null())
                 .map(|(key, _)| key)
-                .find(|key| !used.contains(*key) && !IGNORED.contains(&key.as_str()))
+                .find(|key| !used.contains(*key) && !is_ignored(key))
                 .map(|key| format!("config.json: key {key}")),
         };
         match unknown {
@@ -427,6 +498,11 @@ impl<'a> Keys<'a> {
 
 fn sized(n: u64, key: &str) -> Result<usize> {
     if n == 0 || n > MOST { Err(Error::bad_model(format!("{key} is {n}"))) } else { Ok(n as usize) }
+}
+
+/// Whether a key of config.json changes nothing.
+fn is_ignored(key: &str) -> bool {
+    IGNORED.contains(&key) || IGNORED_BEGINNINGS.iter().any(|beginning| key.starts_with(beginning))
 }
 
 /// A whole number of config.json, which some write with a fraction of nothing.

@@ -77,17 +77,32 @@ impl<'a> Vocabulary<'a> {
         }
     }
 
-    /// The text of an id that metadata names, checked against the vocabulary.
+    /// The text of an id that metadata names; none where the vocabulary has no such token, which is a warning of [`Vocabulary::strays`].
     fn special(&self, metadata: &Metadata, name: &str) -> Result<Option<(u32, &'a str)>> {
-        let key = format!("tokenizer.ggml.{name}_token_id");
-        let Some(id) = metadata.opt::<u32>(&key)? else { return Ok(None) };
-        match self.tokens.get(id as usize) {
-            Some(text) => Ok(Some((id, text))),
-            // Some converters write the largest integer for "none".
-            None if id == u32::MAX => Ok(None),
-            None => Err(Error::bad_model(format!("metadata key '{key}' is {id}, but there are {} tokens", self.tokens.len()))),
-        }
+        let id = special_id(metadata, name)?.and_then(|id| u32::try_from(id).ok());
+        Ok(id.and_then(|id| Some((id, self.tokens.get(id as usize)?))))
     }
+
+    /// Ids of special tokens that the vocabulary does not have: nothing uses them unless it is said to.
+    fn strays(&self, metadata: &Metadata) -> Result<Vec<String>> {
+        let mut strays = Vec::new();
+        for name in SPECIAL {
+            let Some(id) = special_id(metadata, name)? else { continue };
+            // What some converters write for "none".
+            let none = id == -1 || id == i64::from(u32::MAX);
+            if !none && usize::try_from(id).map_or(true, |id| id >= self.tokens.len()) {
+                strays.push(format!("metadata key 'tokenizer.ggml.{name}_token_id' is {id}, but there are {} tokens: it is not used", self.tokens.len()));
+            }
+        }
+        Ok(strays)
+    }
+}
+
+/// Tokens that metadata names by `tokenizer.ggml.NAME_token_id`.
+const SPECIAL: [&str; 9] = ["bos", "eos", "eot", "eom", "unknown", "padding", "seperator", "cls", "mask"];
+
+fn special_id(metadata: &Metadata, name: &str) -> Result<Option<i64>> {
+    metadata.opt::<i64>(&format!("tokenizer.ggml.{name}_token_id"))
 }
 
 /// `UNSUPPORTED_MODEL` for a tokenizer model or pre-tokenizer that is not known; `BAD_MODEL` or `TOKENIZER` naming the key
@@ -163,7 +178,8 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
     let template = TemplateSource::of_gguf(metadata)?.map(|t| t.text().to_owned());
     let suppressed = metadata.opt::<&Array>(SUPPRESSED)?;
     let suppressed = suppressed.map_or(Vec::new(), |ids| (0..ids.len()).filter_map(|at| ids.int(at)).filter_map(|id| u32::try_from(id).ok()).collect());
-    Ok(Parts { inner, prefix, suffix, bos, eos, suppressed, special, template })
+    let warnings = vocabulary.strays(metadata)?;
+    Ok(Parts { inner, prefix, suffix, bos, eos, suppressed, special, template, warnings })
 }
 
 /// The tokenizer of a tokenizer.json beside the file, whose tokens are the file's.

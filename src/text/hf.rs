@@ -49,10 +49,14 @@ pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Par
     let suppressed = metadata.generation_config.as_ref().and_then(|o| o.get("suppress_tokens"));
     let suppressed = suppressed.map_or(Ok(Vec::new()), |value| ids("generation_config.json", "suppress_tokens", value))?;
     let template = TemplateSource::of_folder(metadata, files)?.map(|t| t.text().to_owned());
-    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos, eos, suppressed, special, template })
+    let known = |id: &u32| inner.id_to_token(*id).is_some();
+    let stray = |id: &u32| format!("eos_token_id names token {id}, which tokenizer.json does not have: it is not used");
+    let warnings = eos.iter().filter(|id| !known(id)).map(stray).collect();
+    eos.retain(known);
+    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos: bos.filter(known), eos, suppressed, special, template, warnings })
 }
 
-/// A token id, a list of them, or null.
+/// A token id, a list of them, or null; -1 is none.
 fn ids(file: &str, key: &str, value: &Value) -> Result<Vec<u32>> {
     let one = |v: &Value| {
         v.as_u64()
@@ -61,9 +65,14 @@ fn ids(file: &str, key: &str, value: &Value) -> Result<Vec<u32>> {
     };
     match value {
         Value::Null => Ok(Vec::new()),
-        Value::Array(list) => list.iter().map(one).collect(),
+        Value::Array(list) => list.iter().filter(|id| !is_none(id)).map(one).collect(),
+        id if is_none(id) => Ok(Vec::new()),
         other => Ok(vec![one(other)?]),
     }
+}
+
+fn is_none(id: &Value) -> bool {
+    id.is_null() || id.as_i64() == Some(-1)
 }
 
 fn first_id(object: &Map<String, Value>, key: &str) -> Option<u32> {

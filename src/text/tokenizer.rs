@@ -29,6 +29,7 @@ pub struct Tokenizer {
     suppressed: Vec<u32>,
     special: SpecialTokens,
     pieces: Rc<Pieces>,
+    warnings: Vec<String>,
 }
 
 /// A text that every vocabulary has.
@@ -60,6 +61,8 @@ pub(super) struct Parts {
     pub special: SpecialTokens,
     /// The chat template's text, if there is one: it tells which tokens end a turn.
     pub template: Option<String>,
+    /// What of the checkpoint's own words is not followed.
+    pub warnings: Vec<String>,
 }
 
 impl Tokenizer {
@@ -77,10 +80,10 @@ impl Tokenizer {
     }
 
     fn assemble(parts: Parts) -> Result<Self> {
-        let Parts { inner, prefix, suffix, bos, eos, suppressed, special, template } = parts;
+        let Parts { inner, prefix, suffix, bos, eos, suppressed, special, template, warnings } = parts;
         let pieces = Rc::new(Pieces::new(&inner)?);
         let eos = eos::with_turn_ends(eos, &inner, template.as_deref());
-        Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces })
+        Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces, warnings })
     }
 
     /// Token ids of `text`; with `add_special`, also what the model wants around a text (usually the beginning-of-text
@@ -219,6 +222,11 @@ impl Tokenizer {
     /// The tokens that the checkpoint says are never to be written.
     pub fn suppressed_ids(&self) -> &[u32] {
         &self.suppressed
+    }
+
+    /// What the checkpoint says of its tokens that is not followed.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The beginning-of-text token, if the model has one.

@@ -327,3 +327,38 @@ fn towers_of_a_gguf_file_are_left_out() {
     // What the language model itself would have to read.
     assert!(changed("gguf-f32/model.gguf", |_| (), &["blk.0.cross_attn_q.weight"]).is_err());
 }
+
+/// What trainers and tools leave behind in a configuration; what asks for something of the model stays an error.
+#[test]
+fn keys_that_tools_leave_behind_are_harmless() {
+    let (_, config) = configs().into_iter().find(|(name, _)| name.starts_with("llama")).expect("its configuration");
+    let with = |key: &str, value: Value| {
+        let mut config = config.clone();
+        config.insert(key.to_owned(), value);
+        model::list(&header(config)).map(drop)
+    };
+    for (key, value) in [
+        ("unsloth_version", json!("2026.8.1")),
+        ("unsloth_fixed", json!(true)),
+        ("_attn_implementation", json!("sdpa")),
+        ("use_flash_attention_2", json!(true)),
+        ("gradient_checkpointing", json!(false)),
+        ("neftune_noise_alpha", json!(5)),
+        ("tokenizer_padding_side", json!("right")),
+        ("do_sample", json!(true)),
+        ("temperature", json!(0.7)),
+        ("max_length", json!(20)),
+        ("num_beams", json!(1)),
+        ("lora_r", json!(16)),
+        ("transformers.js_config", json!({ "dtype": "q4" })),
+        ("anything", json!(null)),
+    ] {
+        with(key, value).unwrap_or_else(|e| panic!("{key}: {e}"));
+    }
+    for key in ["use_logn_attn", "attention_sink", "parallel_attn", "rope_ratio", "logit_cap", "value_residual"] {
+        assert_eq!(with(key, json!(true)).unwrap_err().code(), "UNSUPPORTED_MODEL", "{key}");
+    }
+    // Numbers with a fraction of nothing.
+    with("num_hidden_layers", json!(2.0)).expect("two layers");
+    assert!(with("num_hidden_layers", json!(2.5)).is_err());
+}

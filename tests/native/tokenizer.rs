@@ -5,7 +5,7 @@ use millrace::text::{ChatTemplate, Tokenizer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::builder::{ARRAY, BOOL, F32, Gguf, array, strings};
+use crate::builder::{ARRAY, BOOL, F32, Gguf, U32, array, strings};
 use crate::common::{bytes, json_lines, open, tiny_safetensors};
 
 const KINDS: [&str; 14] =
@@ -412,8 +412,7 @@ fn gguf_metadata_that_does_not_fit_is_refused_by_key() {
         (tokens(&[]), "BAD_MODEL", &["tokenizer.ggml.tokens", "empty"]),
         (tokens(&["a", "b"]), "BAD_MODEL", &["tokenizer.ggml.token_type", "8", "2"]),
         (tokens(&["a", "a", "c", "d", "e", "f", "g", "h"]), "BAD_MODEL", &["0 and 1", "'a'"]),
-        (small().u32("tokenizer.ggml.eos_token_id", 8), "BAD_MODEL", &["eos_token_id", "8"]),
-        (without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])), "BAD_MODEL", &["token_type", "token 0"]),
+(without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])), "BAD_MODEL", &["token_type", "token 0"]),
         (without("scores").pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0xff; 32])), "TOKENIZER", &["score", "not a number"]),
         (bpe(small()), "BAD_MODEL", &["tokenizer.ggml.merges"]),
         (merges(&["ab"]), "BAD_MODEL", &["merge 0", "'ab'"]),
@@ -534,4 +533,27 @@ fn a_tokenizer_json_beside_a_gguf_file_says_how_texts_are_cut() {
     let error = Tokenizer::open(&other).err().unwrap();
     assert_eq!(error.code(), "TOKENIZER");
     assert!(error.message().contains("of another model"), "{error}");
+}
+
+/// Ids of special tokens that the vocabulary does not have, as converters leave them: nothing uses them, and a warning says so.
+#[test]
+fn special_tokens_outside_of_the_vocabulary_are_told_and_not_used() {
+    let plain = open_small(small()).unwrap();
+    assert!(plain.warnings().is_empty(), "{:?}", plain.warnings());
+    for name in ["padding", "eos", "unknown", "mask"] {
+        let tokenizer = open_small(small().u32(&format!("tokenizer.ggml.{name}_token_id"), 4000)).unwrap();
+        let [warning] = tokenizer.warnings() else { panic!("{name}: {:?}", tokenizer.warnings()) };
+        assert!(warning.contains(name) && warning.contains("4000"), "{warning}");
+        assert!(tokenizer.eos_ids().iter().all(|id| (*id as usize) < tokenizer.vocab_size()));
+    }
+    // "None", as some write it.
+    for value in [u32::MAX.to_le_bytes(), (-1i32).to_le_bytes()] {
+        for kind in [U32, 5] {
+            let tokenizer = open_small(small().pair("tokenizer.ggml.padding_token_id", kind, &value)).unwrap();
+            assert!(tokenizer.warnings().is_empty(), "{:?}", tokenizer.warnings());
+        }
+    }
+    let json = bytes("tokenizer/qwen2/tokenizer.json");
+    let tokenizer = Tokenizer::open(&folder_with(json, b"{}".to_vec(), br#"{"eos_token_id":[-1,9999999],"pad_token_id":-1}"#.to_vec())).unwrap();
+    assert!(tokenizer.warnings().len() == 1 && tokenizer.warnings()[0].contains("9999999"), "{:?}", tokenizer.warnings());
 }

@@ -10,7 +10,7 @@ import * as transcript from './chat/transcript.ts';
 import { get } from './shared/dom.ts';
 import { setUpDrop } from './shared/drop.ts';
 import { explain, isFatal } from './shared/explain.ts';
-import { bytes, define, rate, seconds } from './shared/format.ts';
+import { bytes, define, rate, seconds, sentence } from './shared/format.ts';
 import { BOX } from './shared/model_name.ts';
 import './shared/offline.ts';
 
@@ -412,7 +412,7 @@ function showFacts(): void {
     if (stored !== null) facts.push(['Stored', bytes(stored)]);
     facts.push(['Runs on', info.adapter.name || info.adapter.vendor]);
   }
-  get('warnings').textContent = info?.warnings.join(' ') ?? '';
+  get('warnings').textContent = info?.warnings.map((warning) => `${sentence(warning)}.`).join(' ') ?? '';
   define(get('facts'), facts);
 }
 
