@@ -6,6 +6,7 @@ mod bisect;
 mod company;
 mod conversations;
 mod embed;
+mod examine;
 pub mod fit;
 mod forced;
 mod lane;
@@ -23,6 +24,7 @@ pub use adapters::AdapterAbout;
 pub use bisect::bisect;
 pub use company::{Asked, Desk};
 pub use embed::{Embeddings, Ranked, Ranking};
+pub use examine::{Examined, Part, examine};
 pub use fit::Room;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use load::model_name;

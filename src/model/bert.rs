@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Activation, Mlp};
 
 pub const BERT: Architecture = Architecture {
+    file: file!(),
     gguf: "bert",
     hf: &["BertModel", "BertForSequenceClassification", "RobertaModel", "RobertaForSequenceClassification", "XLMRobertaModel", XLMR_JUDGES],
     read,

@@ -6,7 +6,7 @@ use super::keys::Keys;
 use super::olmo2;
 use crate::error::Result;
 
-pub const EXAONE4: Architecture = Architecture { gguf: "exaone4", hf: &["Exaone4ForCausalLM"], read, names: &olmo2::NAMES };
+pub const EXAONE4: Architecture = Architecture { file: file!(), gguf: "exaone4", hf: &["Exaone4ForCausalLM"], read, names: &olmo2::NAMES };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "exaone4")?;

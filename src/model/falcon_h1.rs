@@ -10,7 +10,7 @@ use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{GatedNorm, LinearFactors};
 
-pub const FALCON_H1: Architecture = Architecture { gguf: "falcon-h1", hf: &["FalconH1ForCausalLM"], read, names: &NAMES };
+pub const FALCON_H1: Architecture = Architecture { file: file!(), gguf: "falcon-h1", hf: &["FalconH1ForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     outside: &[("token_embd", "embed_tokens"), ("output_norm", "final_layernorm"), ("output", "lm_head")],

@@ -10,7 +10,7 @@ use super::names::{self, TensorNames};
 use crate::error::Result;
 use crate::plan::Activation;
 
-pub const GEMMA2: Architecture = Architecture { gguf: "gemma2", hf: &["Gemma2ForCausalLM"], read, names: &NAMES };
+pub const GEMMA2: Architecture = Architecture { file: file!(), gguf: "gemma2", hf: &["Gemma2ForCausalLM"], read, names: &NAMES };
 
 pub(super) const NAMES: TensorNames = TensorNames {
     layer: &[("post_attention_norm", "post_attention_layernorm"), ("ffn_norm", "pre_feedforward_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")],

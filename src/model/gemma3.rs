@@ -9,7 +9,8 @@ use super::names::TensorNames;
 use super::rope::{Rope, Scaling};
 use crate::error::{Error, Result};
 
-pub const GEMMA3: Architecture = Architecture { gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
+pub const GEMMA3: Architecture =
+    Architecture { file: file!(), gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
 
 pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model."), ("", "")],
@@ -21,7 +22,7 @@ pub(super) const NAMES: TensorNames = TensorNames {
 const LOCAL_BASE: f64 = 10_000.0;
 
 /// EmbeddingGemma: the same with rows that see both ways, in layers with a window as far in either direction as half of it.
-pub const GEMMA_EMBEDDING: Architecture = Architecture { gguf: EMBEDDING, hf: &["Gemma3TextModel"], read: read_embedding, names: &NAMES };
+pub const GEMMA_EMBEDDING: Architecture = Architecture { file: file!(), gguf: EMBEDDING, hf: &["Gemma3TextModel"], read: read_embedding, names: &NAMES };
 
 pub(super) const EMBEDDING: &str = "gemma-embedding";
 

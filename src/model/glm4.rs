@@ -6,7 +6,7 @@ use super::keys::Keys;
 use super::names::{self, TensorNames};
 use crate::error::Result;
 
-pub const GLM4: Architecture = Architecture { gguf: "glm4", hf: &["Glm4ForCausalLM"], read, names: &NAMES };
+pub const GLM4: Architecture = Architecture { file: file!(), gguf: "glm4", hf: &["Glm4ForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames =
     TensorNames { layer: &[("post_attention_norm", "post_self_attn_layernorm"), ("post_ffw_norm", "post_mlp_layernorm")], ..names::LLAMA };

@@ -9,7 +9,7 @@ use super::names::TensorNames;
 use crate::error::{Error, Result};
 use crate::plan::{Activation, Heads, Mlp};
 
-pub const GPT2: Architecture = Architecture { gguf: "gpt2", hf: &["GPT2LMHeadModel"], read, names: &NAMES };
+pub const GPT2: Architecture = Architecture { file: file!(), gguf: "gpt2", hf: &["GPT2LMHeadModel"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     // Published files of the first days have no prefix.

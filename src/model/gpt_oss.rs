@@ -11,7 +11,7 @@ use super::rope::Scaling;
 use crate::error::Result;
 use crate::plan::{Activation, Routing, Scores};
 
-pub const GPT_OSS: Architecture = Architecture { gguf: "gpt-oss", hf: &["GptOssForCausalLM"], read, names: &NAMES };
+pub const GPT_OSS: Architecture = Architecture { file: file!(), gguf: "gpt-oss", hf: &["GptOssForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     layer: &[

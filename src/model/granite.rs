@@ -8,7 +8,7 @@ use super::keys::Keys;
 use super::names;
 use crate::error::{Error, Result};
 
-pub const GRANITE: Architecture = Architecture { gguf: "granite", hf: &["GraniteForCausalLM"], read, names: &names::LLAMA };
+pub const GRANITE: Architecture = Architecture { file: file!(), gguf: "granite", hf: &["GraniteForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "granite")?;

@@ -7,7 +7,7 @@ use super::{Architecture, granite, mamba};
 use crate::error::{Error, Result};
 use crate::plan::{GatedNorm, Routing, Scores};
 
-pub const GRANITE_HYBRID: Architecture = Architecture { gguf: "granitehybrid", hf: &["GraniteMoeHybridForCausalLM"], read, names: &NAMES };
+pub const GRANITE_HYBRID: Architecture = Architecture { file: file!(), gguf: "granitehybrid", hf: &["GraniteMoeHybridForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     layer: &[

@@ -8,7 +8,7 @@ use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
-pub const GRANITE_MOE: Architecture = Architecture { gguf: "granitemoe", hf: &["GraniteMoeForCausalLM"], read, names: &NAMES };
+pub const GRANITE_MOE: Architecture = Architecture { file: file!(), gguf: "granitemoe", hf: &["GraniteMoeForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     layer: &[

@@ -8,7 +8,7 @@ use super::keys::Keys;
 use super::names::{self, TensorNames};
 use crate::error::Result;
 
-pub const HUNYUAN: Architecture = Architecture { gguf: "hunyuan-dense", hf: &["HunYuanDenseV1ForCausalLM"], read, names: &NAMES };
+pub const HUNYUAN: Architecture = Architecture { file: file!(), gguf: "hunyuan-dense", hf: &["HunYuanDenseV1ForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames { layer: &[("attn_q_norm", "self_attn.query_layernorm"), ("attn_k_norm", "self_attn.key_layernorm")], ..names::LLAMA };
 

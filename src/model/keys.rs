@@ -468,30 +468,29 @@ impl<'a> Keys<'a> {
         self.used.borrow_mut().extend(metadata.iter().map(|(key, _)| key).filter(|key| of(key)).map(ToOwned::to_owned));
     }
 
-    /// An error for a key that nobody has asked for.
+    /// An error for keys that nobody has asked for.
     pub fn finish(&self) -> Result<()> {
         let used = self.used.borrow();
-        let unknown = match self.source {
+        let (kind, unknown): (_, Vec<&str>) = match self.source {
             Source::Gguf(metadata) => {
                 let prefix = format!("{}.", self.name);
                 let tower = |key: &str| GGUF_TOWERS.iter().any(|tower| key[prefix.len()..].starts_with(tower));
-                metadata
-                    .iter()
-                    .map(|(key, _)| key)
-                    .find(|key| key.starts_with(&prefix) && !used.contains(*key) && !tower(key))
-                    .map(|key| format!("metadata key {key}"))
+                let keys = metadata.iter().map(|(key, _)| key);
+                ("metadata key", keys.filter(|key| key.starts_with(&prefix) && !used.contains(*key) && !tower(key)).collect())
             }
-            Source::Hf(config) => config
-                .iter()
+            Source::Hf(config) => {
                 // What is null asks for nothing.
-                .filter(|(_, value)| !value.is_null())
-                .map(|(key, _)| key)
-                .find(|key| !used.contains(*key) && !is_ignored(key))
-                .map(|key| format!("config.json: key {key}")),
+                let keys = config.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str());
+                ("config.json: key", keys.filter(|key| !used.contains(*key) && !is_ignored(key)).collect())
+            }
         };
-        match unknown {
-            Some(key) => Err(Error::unsupported(format!("{key} is not known to this version for {}, and it may change what the model computes", self.name))),
-            None => Ok(()),
+        match unknown[..] {
+            [] => Ok(()),
+            [key] => Err(Error::unsupported(format!("{kind} {key} is not known to this version for {}, and it may change what the model computes", self.name))),
+            _ => {
+                let named = unknown.join(", ");
+                Err(Error::unsupported(format!("{kind}s {named} are not known to this version for {}, and they may change what the model computes", self.name)))
+            }
         }
     }
 }

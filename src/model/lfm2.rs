@@ -9,8 +9,8 @@ use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
-pub const LFM2: Architecture = Architecture { gguf: "lfm2", hf: &["Lfm2ForCausalLM", "LFM2ForCausalLM"], read, names: &NAMES };
-pub const LFM2_MOE: Architecture = Architecture { gguf: "lfm2moe", hf: &["Lfm2MoeForCausalLM"], read: read_experts, names: &NAMES };
+pub const LFM2: Architecture = Architecture { file: file!(), gguf: "lfm2", hf: &["Lfm2ForCausalLM", "LFM2ForCausalLM"], read, names: &NAMES };
+pub const LFM2_MOE: Architecture = Architecture { file: file!(), gguf: "lfm2moe", hf: &["Lfm2MoeForCausalLM"], read: read_experts, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     outside: &[("token_embd", "embed_tokens"), ("output_norm", "embedding_norm"), ("output", "lm_head")],

@@ -5,7 +5,7 @@ use super::keys::Keys;
 use super::{Architecture, names};
 use crate::error::{Error, Result};
 
-pub const LLAMA: Architecture = Architecture { gguf: "llama", hf: &["LlamaForCausalLM", "MistralForCausalLM"], read, names: &names::LLAMA };
+pub const LLAMA: Architecture = Architecture { file: file!(), gguf: "llama", hf: &["LlamaForCausalLM", "MistralForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "llama")?;

@@ -6,7 +6,7 @@ use super::keys::Keys;
 use super::{Architecture, granite, names};
 use crate::error::{Error, Result};
 
-pub const MINICPM: Architecture = Architecture { gguf: "minicpm", hf: &["MiniCPMForCausalLM"], read, names: &names::LLAMA };
+pub const MINICPM: Architecture = Architecture { file: file!(), gguf: "minicpm", hf: &["MiniCPMForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "minicpm")?;

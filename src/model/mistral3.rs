@@ -7,7 +7,8 @@ use super::names::TensorNames;
 use super::{Architecture, gemma3, names};
 use crate::error::{Error, Result};
 
-pub const MISTRAL3: Architecture = Architecture { gguf: "mistral3", hf: &["Mistral3ForConditionalGeneration", "Ministral3ForCausalLM"], read, names: &NAMES };
+pub const MISTRAL3: Architecture =
+    Architecture { file: file!(), gguf: "mistral3", hf: &["Mistral3ForConditionalGeneration", "Ministral3ForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames { prefixes: gemma3::NAMES.prefixes, ignored: gemma3::NAMES.ignored, ..names::LLAMA };
 

@@ -99,6 +99,8 @@ pub struct Reserve<'a> {
 
 /// An architecture.
 pub(crate) struct Architecture {
+    /// Its file in this repository.
+    file: &'static str,
     /// GGUF's `general.architecture`.
     gguf: &'static str,
     /// Hugging Face's `architectures[0]`.
@@ -155,9 +157,15 @@ pub fn architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.iter().map(|a| a.gguf)
 }
 
-/// The checkpoint's architecture and configuration. An unknown architecture is an error that lists those that are known.
-fn read(checkpoint: &Checkpoint, asked: AskedPooling) -> Result<(&'static Architecture, ModelConfig)> {
-    let name = match &checkpoint.metadata {
+/// Where a checkpoint's architecture is in this repository; where it would be added, if it is not known.
+pub fn place_of(checkpoint: &Checkpoint) -> &'static str {
+    let known = named(checkpoint).ok().and_then(|name| architecture(&name));
+    known.map_or("src/model: a file of its own, and its line in src/model/mod.rs", |architecture| architecture.file)
+}
+
+/// What the checkpoint calls its architecture.
+fn named(checkpoint: &Checkpoint) -> Result<String> {
+    Ok(match &checkpoint.metadata {
         Metadata::Gguf(m) => m.str("general.architecture")?.to_owned(),
         Metadata::Hf(m) => m
             .config
@@ -166,8 +174,17 @@ fn read(checkpoint: &Checkpoint, asked: AskedPooling) -> Result<(&'static Archit
             .and_then(|a| a.as_str())
             .ok_or_else(|| Error::bad_model("config.json: architectures is missing or empty"))?
             .to_owned(),
-    };
-    let Some(architecture) = ARCHITECTURES.iter().find(|a| a.gguf == name || a.hf.contains(&name.as_str())) else {
+    })
+}
+
+fn architecture(name: &str) -> Option<&'static Architecture> {
+    ARCHITECTURES.iter().copied().find(|a| a.gguf == name || a.hf.contains(&name))
+}
+
+/// The checkpoint's architecture and configuration. An unknown architecture is an error that lists those that are known.
+fn read(checkpoint: &Checkpoint, asked: AskedPooling) -> Result<(&'static Architecture, ModelConfig)> {
+    let name = named(checkpoint)?;
+    let Some(architecture) = architecture(&name) else {
         let known: Vec<_> = ARCHITECTURES.iter().map(|a| format!("{} ({})", a.gguf, a.hf.join(", "))).collect();
         return Err(Error::unsupported(format!("architecture {name} is not supported; this version runs: {}", known.join(", "))));
     };

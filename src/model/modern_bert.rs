@@ -11,7 +11,7 @@ use super::rope::{Rope, Scaling};
 use crate::error::Result;
 use crate::plan::{Activation, Mlp};
 
-pub const MODERN_BERT: Architecture = Architecture { gguf: "modern-bert", hf: &["ModernBertModel"], read, names: &NAMES };
+pub const MODERN_BERT: Architecture = Architecture { file: file!(), gguf: "modern-bert", hf: &["ModernBertModel"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model."), ("", "")],

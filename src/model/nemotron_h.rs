@@ -10,7 +10,8 @@ use super::{Architecture, mamba, nemotron_h_moe};
 use crate::error::{Error, Result};
 use crate::plan::{Activation, GatedNorm, Mlp};
 
-pub const NEMOTRON_H: Architecture = Architecture { gguf: "nemotron_h", hf: &["NemotronHForCausalLM"], read: |keys| read(keys, "nemotron_h"), names: &NAMES };
+pub const NEMOTRON_H: Architecture =
+    Architecture { file: file!(), gguf: "nemotron_h", hf: &["NemotronHForCausalLM"], read: |keys| read(keys, "nemotron_h"), names: &NAMES };
 
 pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "backbone."), ("", "model.")],

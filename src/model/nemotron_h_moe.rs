@@ -7,8 +7,13 @@ use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
 /// Folders of it name the class of those without experts.
-pub const NEMOTRON_H_MOE: Architecture =
-    Architecture { gguf: "nemotron_h_moe", hf: &["NemotronHForCausalLM"], read: |keys| nemotron_h::read(keys, "nemotron_h_moe"), names: &nemotron_h::NAMES };
+pub const NEMOTRON_H_MOE: Architecture = Architecture {
+    file: file!(),
+    gguf: "nemotron_h_moe",
+    hf: &["NemotronHForCausalLM"],
+    read: |keys| nemotron_h::read(keys, "nemotron_h_moe"),
+    names: &nemotron_h::NAMES,
+};
 
 /// What layers with experts have, where there are such.
 pub(super) fn experts(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {

@@ -8,7 +8,7 @@ use super::keys::Keys;
 use super::names::TensorNames;
 use crate::error::{Error, Result};
 
-pub const NOMIC_BERT: Architecture = Architecture { gguf: "nomic-bert", hf: &["NomicBertModel"], read, names: &NAMES };
+pub const NOMIC_BERT: Architecture = Architecture { file: file!(), gguf: "nomic-bert", hf: &["NomicBertModel"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "")],

@@ -10,7 +10,7 @@ use super::names::{self, TensorNames};
 use super::rope::{Rope, Scaling};
 use crate::error::Result;
 
-pub const OLMO2: Architecture = Architecture { gguf: "olmo2", hf: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"], read, names: &NAMES };
+pub const OLMO2: Architecture = Architecture { file: file!(), gguf: "olmo2", hf: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"], read, names: &NAMES };
 
 pub(super) const NAMES: TensorNames =
     TensorNames { layer: &[("post_attention_norm", "post_attention_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")], ..names::LLAMA };

@@ -7,7 +7,7 @@ use super::{Architecture, names};
 use crate::error::Result;
 use serde_json::json;
 
-pub const PHI3: Architecture = Architecture { gguf: "phi3", hf: &["Phi3ForCausalLM"], read, names: &names::LLAMA };
+pub const PHI3: Architecture = Architecture { file: file!(), gguf: "phi3", hf: &["Phi3ForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "phi3")?;

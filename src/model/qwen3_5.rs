@@ -10,8 +10,13 @@ use super::names::{self, TensorNames};
 use crate::error::Result;
 use crate::plan::{GatedNorm, LinearFactors, LinearHeads, LinearKind, Rule};
 
-pub const QWEN3_5: Architecture =
-    Architecture { gguf: "qwen35", hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"], read: |keys| read(keys, "qwen35"), names: &NAMES };
+pub const QWEN3_5: Architecture = Architecture {
+    file: file!(),
+    gguf: "qwen35",
+    hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"],
+    read: |keys| read(keys, "qwen35"),
+    names: &NAMES,
+};
 
 pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model.language_model."), ("", "model.")],

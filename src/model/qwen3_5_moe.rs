@@ -9,13 +9,14 @@ use crate::error::Result;
 use crate::plan::{Routing, Scores};
 
 pub const QWEN3_5_MOE: Architecture = Architecture {
+    file: file!(),
     gguf: "qwen35moe",
     hf: &["Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"],
     read: |keys| read(keys, "qwen35moe"),
     names: &qwen3_5::NAMES,
 };
 pub const QWEN3_NEXT: Architecture =
-    Architecture { gguf: "qwen3next", hf: &["Qwen3NextForCausalLM"], read: |keys| read(keys, "qwen3next"), names: &qwen3_5::NAMES };
+    Architecture { file: file!(), gguf: "qwen3next", hf: &["Qwen3NextForCausalLM"], read: |keys| read(keys, "qwen3next"), names: &qwen3_5::NAMES };
 
 fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     let mut c = qwen3_5::read(keys, name)?;

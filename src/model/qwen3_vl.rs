@@ -6,7 +6,7 @@ use super::names::{self, TensorNames};
 use super::{Architecture, qwen3};
 use crate::error::Result;
 
-pub const QWEN3_VL: Architecture = Architecture { gguf: "qwen3vl", hf: &["Qwen3VLForConditionalGeneration"], read, names: &NAMES };
+pub const QWEN3_VL: Architecture = Architecture { file: file!(), gguf: "qwen3vl", hf: &["Qwen3VLForConditionalGeneration"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames { prefixes: &[("", "model.language_model."), ("", "model.")], ignored: &["model.visual.", "visual."], ..names::LLAMA };
 

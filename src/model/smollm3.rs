@@ -7,7 +7,7 @@ use super::keys::Keys;
 use super::{Architecture, names};
 use crate::error::{Error, Result};
 
-pub const SMOLLM3: Architecture = Architecture { gguf: "smollm3", hf: &["SmolLM3ForCausalLM"], read, names: &names::LLAMA };
+pub const SMOLLM3: Architecture = Architecture { file: file!(), gguf: "smollm3", hf: &["SmolLM3ForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "smollm3")?;

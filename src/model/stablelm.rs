@@ -7,7 +7,7 @@ use super::keys::Keys;
 use super::{Architecture, names};
 use crate::error::{Error, Result};
 
-pub const STABLELM: Architecture = Architecture { gguf: "stablelm", hf: &["StableLmForCausalLM"], read, names: &names::LLAMA };
+pub const STABLELM: Architecture = Architecture { file: file!(), gguf: "stablelm", hf: &["StableLmForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     // What transformers takes where a configuration does not say.

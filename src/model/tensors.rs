@@ -12,6 +12,9 @@ use crate::format::Checkpoint;
 use crate::layout::BufferId;
 use crate::weights::{Matrix, Recipe, RowSlice, VectorPart, VectorSource};
 
+/// Names of tensors that an error lists.
+const SHOWN: usize = 8;
+
 /// A tensor that a model reads.
 #[derive(Debug, Clone)]
 pub struct Listed {
@@ -204,9 +207,11 @@ impl<'a, 'b> Tensors<'a, 'b> {
         let layers = config.layers.len();
         let further: Vec<String> = (layers..layers + config.further_layers).map(|i| format!("blk.{i}.")).collect();
         let mut left_out: Vec<LeftOut> = Vec::new();
+        let mut unknown = Vec::new();
         for (name, info) in checkpoint.tensors.iter().filter(|(name, _)| !used.contains(name.as_str()) && !self.names.follows(name)) {
             let Some(what) = self.names.left_out(name).or_else(|| further.iter().map(String::as_str).find(|layer| name.starts_with(layer))) else {
-                return Err(Error::unsupported(format!("tensor {name} is not part of architecture {} as this version knows it", config.architecture)));
+                unknown.push(name.as_str());
+                continue;
             };
             let at = left_out.iter().position(|l| l.what == what).unwrap_or_else(|| {
                 left_out.push(LeftOut { what: what.to_owned(), tensors: 0, bytes: 0 });
@@ -215,7 +220,16 @@ impl<'a, 'b> Tensors<'a, 'b> {
             left_out[at].tensors += 1;
             left_out[at].bytes += info.bytes;
         }
-        Ok(left_out)
+        let more = unknown.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        match unknown[..] {
+            [] => Ok(left_out),
+            [name] => Err(Error::unsupported(format!("tensor {name} is not part of architecture {} as this version knows it", config.architecture))),
+            _ => {
+                let named = unknown[..unknown.len().min(SHOWN)].join(", ");
+                Err(Error::unsupported(format!("tensors {named}{more} are not part of architecture {} as this version knows it", config.architecture)))
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::keys::Keys;
 use super::{Architecture, names};
 use crate::error::{Error, Result};
 
-pub const TOY: Architecture = Architecture { gguf: "millrace-toy", hf: &["MillraceToyForCausalLM"], read, names: &names::LLAMA };
+pub const TOY: Architecture = Architecture { file: file!(), gguf: "millrace-toy", hf: &["MillraceToyForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "millrace-toy")?;

@@ -53,7 +53,8 @@ pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Par
     let stray = |id: &u32| format!("eos_token_id names token {id}, which tokenizer.json does not have: it is not used");
     let warnings = eos.iter().filter(|id| !known(id)).map(stray).collect();
     eos.retain(known);
-    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos: bos.filter(known), eos, suppressed, special, template, warnings })
+    let bos = bos.filter(known);
+    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos, eos, suppressed, special, template, warnings })
 }
 
 /// A token id, a list of them, or null; -1 is none.

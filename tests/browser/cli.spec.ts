@@ -377,3 +377,22 @@ test('schema says how large a grammar is, and which texts it accepts byte for by
   });
   expect(await asked(['schema', 'nowhere.json'])).toMatchObject({ code: 2 });
 });
+
+test('model tells what a model is and whether it runs', async () => {
+  const box = await asked(['model', 'builtin']);
+  expect(box, box.stderr).toMatchObject({ code: 0, stderr: '' });
+  expect(box.stdout).toMatch(/^files +GGUF, .*\narchitecture +llama, .*\ntokenizer +4096 tokens.*\n/);
+  expect(box.stdout).toMatch(/\ntemplate +takes questions, .*\ncalls +hermes\nruns\n$/);
+  const json = JSON.parse((await asked(['model', 'builtin', '--json'])).stdout);
+  expect(json).toMatchObject({
+    runs: true,
+    parts: expect.arrayContaining([expect.objectContaining({ part: 'calls' })]),
+  });
+  const broken = await asked(['model', file('broken.gguf', 'GGUF')]);
+  expect(broken).toMatchObject({ code: 2, stderr: expect.stringMatching(/^error\[[A-Z_]+\]: files: /) });
+  expect(broken.stdout).toMatch(/^files +NOT .*\n +in src\/format\ndoes not run\n$/);
+  expect(await asked(['model', 'nowhere.gguf'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error\[NOT_FOUND\]/),
+  });
+});

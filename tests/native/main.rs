@@ -16,6 +16,7 @@ mod decode_loop;
 mod device_lost;
 mod documents;
 mod embed;
+mod examine;
 mod families;
 mod format;
 mod fuzz;

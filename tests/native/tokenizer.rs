@@ -412,7 +412,7 @@ fn gguf_metadata_that_does_not_fit_is_refused_by_key() {
         (tokens(&[]), "BAD_MODEL", &["tokenizer.ggml.tokens", "empty"]),
         (tokens(&["a", "b"]), "BAD_MODEL", &["tokenizer.ggml.token_type", "8", "2"]),
         (tokens(&["a", "a", "c", "d", "e", "f", "g", "h"]), "BAD_MODEL", &["0 and 1", "'a'"]),
-(without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])), "BAD_MODEL", &["token_type", "token 0"]),
+        (without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])), "BAD_MODEL", &["token_type", "token 0"]),
         (without("scores").pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0xff; 32])), "TOKENIZER", &["score", "not a number"]),
         (bpe(small()), "BAD_MODEL", &["tokenizer.ggml.merges"]),
         (merges(&["ab"]), "BAD_MODEL", &["merge 0", "'ab'"]),

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::bisect::Bisect;
 use crate::embed::{Embed, Rerank};
+use crate::examine::Examine;
 use crate::options::Flags;
 use crate::schema::Schema;
 use crate::tables;
@@ -50,6 +51,8 @@ enum Command {
     Parse(Parse),
     /// Compile a JSON Schema, and say which JSON texts it accepts.
     Schema(Schema),
+    /// Tell what a model is, whether it runs, and what is missing, from its headers and configuration.
+    Model(Examine),
     /// Print what a model is and how it would run.
     Inspect(Box<Inspect>),
     /// Turn a GGUF file or a folder with safetensors into shards that load as a copy (docs/FORMAT.md).
@@ -162,6 +165,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Render(args) => args.run().await,
         Command::Parse(args) => args.run().await,
         Command::Schema(args) => args.run(),
+        Command::Model(args) => args.run().await,
         Command::Inspect(args) => inspect(*args).await,
         Command::Convert(args) => convert(args).await,
         Command::Bench(args) => args.run().await,

@@ -4,6 +4,7 @@ mod bench;
 mod bisect;
 mod cli;
 mod embed;
+mod examine;
 mod options;
 mod schema;
 mod tables;

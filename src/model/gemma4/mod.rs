@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Activation, Heads, Routing, Scores};
 
 pub const GEMMA4: Architecture = Architecture {
+    file: file!(),
     gguf: "gemma4",
     hf: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration"],
     read,

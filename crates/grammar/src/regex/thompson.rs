@@ -65,8 +65,16 @@ fn conditions(branch: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
     let mut list = if let Ast::Concat(list) = branch { &list[..] } else { one };
     let (mut start, mut end) = (matches!(anchors, Anchors::Whole | Anchors::AtStart), matches!(anchors, Anchors::Whole | Anchors::AtEnd));
     let mut parts = Vec::new();
-    while let [Ast::Start, rest @ ..] = list {
-        (start, list) = (true, rest);
+    loop {
+        match list {
+            [Ast::Start, rest @ ..] => (start, list) = (true, rest),
+            // What stands at the beginning of the text knows where that is.
+            [Ast::Look { of, ahead: true, negative }, rest @ ..] if start => {
+                parts.push(looked(of, Anchors::AtStart, *negative, budget)?);
+                list = rest;
+            }
+            _ => break,
+        }
     }
     loop {
         match list {
