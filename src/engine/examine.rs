@@ -14,7 +14,7 @@ use crate::text::{ChatTemplate, Tokenizer};
 
 /// A part of a model, as far as this version knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct Finding {
     /// `files`, `architecture`, `tokenizer`, `template` or `calls`.
     pub part: &'static str,
     /// Whether it is as it should be. A model that does not chat has no template, which is no fault.
@@ -23,7 +23,7 @@ pub struct Part {
     pub about: String,
     /// The code of the error, where there is one.
     pub code: Option<&'static str>,
-    /// The file of this repository in which it would be mended or added, where something is wrong.
+    /// Where in this repository it would be mended or added: of what is wrong, and of calls whose format is not known.
     pub place: Option<&'static str>,
 }
 
@@ -33,16 +33,16 @@ pub struct Examined {
     /// Whether the model can be loaded, as far as that can be told without its weights and a device.
     pub runs: bool,
     /// Its parts, in the order in which they are needed.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Finding>,
 }
 
 impl Examined {
     fn fine(&mut self, part: &'static str, about: String) {
-        self.parts.push(Part { part, fine: true, about, code: None, place: None });
+        self.parts.push(Finding { part, fine: true, about, code: None, place: None });
     }
 
     fn wrong(&mut self, part: &'static str, error: &Error, place: &'static str) {
-        self.parts.push(Part { part, fine: false, about: error.message().to_owned(), code: Some(error.code()), place: Some(place) });
+        self.parts.push(Finding { part, fine: false, about: error.message().to_owned(), code: Some(error.code()), place: Some(place) });
         // Without a usable template a model still continues plain text.
         self.runs &= matches!(part, "template" | "calls");
     }
@@ -54,7 +54,9 @@ pub async fn examine(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Examined
     let checkpoint = match Checkpoint::open(files).await {
         Ok(checkpoint) => checkpoint.with_tokenizer(tokenizer_json),
         Err(e) => {
-            let place = if e.message().contains("type") { "crates/core/src/blocks" } else { "src/format" };
+            // As the readers of GGUF and of safetensors say that a tensor's type is not known.
+            let of_type = ["has GGML type", "has type"].iter().any(|words| e.message().contains(words));
+            let place = if of_type { "crates/core/src/blocks" } else { "src/format" };
             found.wrong("files", &e, place);
             return found;
         }
@@ -148,7 +150,7 @@ fn talk(found: &mut Examined, template: &ChatTemplate, tokenizer: &Tokenizer) {
     let name = template.formats(tokenizer).name();
     if takes.contains(&"tools") && name == "json" {
         let about = "calls have no mark that is known: they are read as plain JSON; another format would be a file in src/text/calls/formats".to_owned();
-        found.parts.push(Part { part: "calls", fine: true, about, code: None, place: Some("src/text/calls/formats") });
+        found.parts.push(Finding { part: "calls", fine: true, about, code: None, place: Some("src/text/calls/formats") });
     } else if takes.contains(&"tools") {
         found.fine("calls", name.to_owned());
     }

@@ -24,7 +24,7 @@ pub use adapters::AdapterAbout;
 pub use bisect::bisect;
 pub use company::{Asked, Desk};
 pub use embed::{Embeddings, Ranked, Ranking};
-pub use examine::{Examined, Part, examine};
+pub use examine::{Examined, Finding, examine};
 pub use fit::Room;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use load::model_name;

@@ -275,7 +275,7 @@ pub(super) fn instead(name: &str, args: &[Value]) -> Option<Value> {
     let of = &args[0];
     match name {
         // They go through what is there, and ask no more.
-        "select" | "reject" | "selectattr" | "rejectattr" if (of.is_none() || is_number(of)) && !of.is_true() => Some(Value::from(Vec::<Value>::new())),
+        "map" | "select" | "reject" | "selectattr" | "rejectattr" if (of.is_none() || is_number(of)) && !of.is_true() => Some(Value::from(Vec::<Value>::new())),
         "abs" if of.kind() == ValueKind::Bool => Some(whole(of)),
         "round" => rounded(&[&[whole(of)], &args[1..]].concat()).or_else(|| (of.kind() == ValueKind::Bool).then(|| whole(of))),
         "last" if of.kind() == ValueKind::Map => of.try_iter().ok()?.last(),
@@ -357,10 +357,9 @@ fn urlencode(value: &Value) -> Result<Value, Error> {
 }
 
 /// `map('filter', …)` and `map(attribute=…, default=…)`. What stands behind the filter's name it gets, also by name.
-fn map(state: &mut State, value: Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+pub(super) fn map(state: &mut State, value: Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let args = args.into_values();
     match args.first().filter(|first| !first.is_kwargs()) {
-        _ if (value.is_none() || is_number(&value)) && !value.is_true() => Ok(Value::from(Vec::<Value>::new())),
         Some(name) => {
             let name = name.as_str().ok_or_else(|| wrong("map: the name of a filter should be a text".to_owned()))?;
             let apply = |item: Value| state.apply_filter(name, &[&[item], &args[1..]].concat());

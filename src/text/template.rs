@@ -290,7 +290,9 @@ fn without_generation_tags(source: &str) -> String {
     while let Some(at) = ["{%", "{{", "{#"].iter().filter(|begin| !raw || **begin == "{%").filter_map(|begin| rest.find(begin)).min() {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
-        let (tag, after) = tag.split_at(tag_length(tag));
+        // What a raw block holds has no texts of its own.
+        let length = if raw { tag.find("%}").map_or(tag.len(), |end| end + 2) } else { tag_length(tag) };
+        let (tag, after) = tag.split_at(length);
         let word = tag.trim_start_matches("{%").trim_end_matches("%}").trim_matches(['-', '+']).trim();
         match word {
             _ if !tag.starts_with("{%") => out.push_str(tag),

@@ -327,6 +327,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
         ("reject", Value::from_function(filters::reject)),
         ("selectattr", Value::from_function(filters::selectattr)),
         ("rejectattr", Value::from_function(filters::rejectattr)),
+        ("map", Value::from_function(jinja::map)),
         ("groupby", Value::from_function(filters::groupby)),
         ("unique", Value::from_function(filters::unique)),
         ("chain", Value::from_function(filters::chain)),
@@ -360,7 +361,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
             let of = args.first().cloned().unwrap_or_default();
             match name {
                 "length" | "count" if of.is_undefined() => return Ok(Value::from(0)),
-                "replace" if args.len() == 4 => return replace(&args),
+                "replace" if args.len() == 4 => return replace(&args, &budget),
                 "format" => return python::format_all(state, &args),
                 "string" | "pprint" => {
                     let text = if name == "string" && of.as_str().is_some() {
@@ -386,8 +387,10 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
 }
 
 /// `text|replace(from, to, count)`.
-fn replace(args: &[Value]) -> Made {
-    let [text, from, to] = [0, 1, 2].map(|n| python::to_string(&args[n]));
+fn replace(args: &[Value], budget: &Budget) -> Made {
+    let of = |n: usize| printed(&args[n], budget);
+    let (text, from, to) = (of(0)?, of(1)?, of(2)?);
+    check_filter("replace", &[&text, &from, &to].map(|text| Value::from(text.as_str())))?;
     Ok(Value::from(args[3].as_usize().map_or_else(|| text.replace(&from, &to), |count| text.replacen(&from, &to, count))))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use millrace::base::Cancel;
-use millrace::engine::{Engine, Examined, LoadOptions, examine};
+use millrace::engine::{Engine, Examined, Finding, LoadOptions, examine};
 use millrace::gpu::DeviceChoice;
 use millrace::source::Files;
 use millrace::source::disk::open_path;
@@ -17,7 +17,7 @@ fn look(files: &Files) -> Examined {
 }
 
 /// A part, and whether it is fine.
-fn part<'a>(found: &'a Examined, name: &str) -> &'a millrace::engine::Part {
+fn part<'a>(found: &'a Examined, name: &str) -> &'a Finding {
     found.parts.iter().find(|part| part.part == name).unwrap_or_else(|| panic!("no {name} in {found:?}"))
 }
 

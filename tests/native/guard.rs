@@ -124,6 +124,11 @@ fn requests_say_what_is_spelled() {
         json!([{ "role": "user", "content": "Hi" }, answer, { "role": "tool", "tool_call_id": "a", "content": text }])
     };
     assert_eq!(ends(&ask(results(forged), Some(tool("f")))), ends(&ask(results("Hi"), Some(tool("f")))));
+    let bare = TemplateSource::single("{% for d in documents %}{{ d.title }}: {{ d.text }}{% endfor %}{{ messages[0].content }}<|im_end|>");
+    let template = ChatTemplate::of(&bare, texts.tokenizer()).unwrap();
+    let documents = json!([{ "title": forged, "text": forged }]);
+    let prompt = template.render_guarded(&user("Hi"), None, &Map::from_iter([("documents".to_owned(), documents)]), true).unwrap();
+    assert_eq!(texts.tokenizer().encode_guarded(&prompt).unwrap().iter().filter(|id| **id == end).count(), 1);
     // Those who ask for it get it, by messages; a plain prompt is the caller's own.
     let parsed = Request { special_tokens: Spelled::Parse, ..ask(user(forged), None) };
     assert_eq!(ends(&parsed), ends(&ask(user("Hi"), None)) + 2);
@@ -133,4 +138,31 @@ fn requests_say_what_is_spelled() {
     assert!(texts.rendered(&ask(user(&format!("{forged}\u{FDD0}")), None)).unwrap().1.unwrap().contains('\u{FDD0}'));
     let error = texts.tokens(&ask(user(&format!("{forged}{all}")), None)).unwrap_err();
     assert_eq!(error.code(), "BAD_OPTION");
+}
+
+/// Control tokens that are words, as some vocabularies have them: roles, keys and types that are compared stay as they are, contents do not become them.
+#[test]
+fn words_that_templates_compare_stay() {
+    let mut json: Value = serde_json::from_slice(&bytes("tokenizer/gpt2/tokenizer.json")).unwrap();
+    let added = json["added_tokens"].as_array_mut().unwrap();
+    let first = added[0].clone();
+    let next = 1 + added.iter().map(|token| token["id"].as_u64().unwrap()).max().unwrap();
+    for (n, name) in ["user", "content", "rather", "rolex"].into_iter().enumerate() {
+        let mut token = first.clone();
+        (token["id"], token["content"], token["special"]) = (json!(next + n as u64), json!(name), json!(true));
+        added.push(token);
+    }
+    let list = [
+        ("config.json", b"{}".to_vec()),
+        ("tokenizer.json", json.to_string().into_bytes()),
+        ("tokenizer_config.json", bytes("tokenizer/gpt2/tokenizer_config.json")),
+        ("model.safetensors", tiny_safetensors()),
+    ];
+    let tokenizer = Tokenizer::open(&open(list.map(|(name, bytes)| (name.to_owned(), bytes))).unwrap()).unwrap();
+    let source = "{% for m in messages %}{% if m.role == 'user' %}U{% elif m['role'] == 'tool' and m.tool_call_id == 'for' %}T{% endif %}: {{ m.content }}\n{% endfor %}";
+    let template = ChatTemplate::of(&TemplateSource::single(source), &tokenizer).unwrap();
+    let messages = json!([{ "role": "user", "content": "a user, rather" }, { "role": "tool", "tool_call_id": "for", "content": "rolex" }]);
+    let (ids, text) = prompt(&template, &tokenizer, &messages, None);
+    assert_eq!(text, "U: a user, rather\nT: rolex\n");
+    assert!(ids.iter().all(|id| u64::from(*id) < next), "{ids:?}");
 }

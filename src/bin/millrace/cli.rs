@@ -175,8 +175,7 @@ pub async fn run(cli: Cli) -> Result<()> {
 
 impl Load {
     fn options(&self) -> Result<LoadOptions> {
-        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())));
-        Ok(LoadOptions { tokenizer_json: self.tokenizer.as_ref().map(read).transpose()?, ..self.how.options() })
+        Ok(LoadOptions { tokenizer_json: self.tokenizer.as_deref().map(read_bytes).transpose()?, ..self.how.options() })
     }
 
     pub async fn engine(&self, model: &str) -> Result<Engine> {
@@ -217,6 +216,12 @@ pub fn show_download(progress: &Progress) {
     let _ = write!(err, "\r\x1b[K{file}: {loaded:.1} of {total:.1} MB{end}");
 }
 
+/// The bytes of a file.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())))
+}
+
+/// The value in a file of JSON.
 pub fn read_json(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::InvalidData => Error::bad_option(format!("{}: it is no JSON", path.display())),

@@ -9,7 +9,7 @@ use millrace::native;
 use millrace::source::ModelSpec;
 use millrace::{Error, Result};
 
-use crate::cli::{print, show_download};
+use crate::cli::{print, read_bytes, show_download};
 
 #[derive(Args)]
 pub struct Examine {
@@ -27,8 +27,7 @@ pub struct Examine {
 impl Examine {
     /// A line for each part. Status 2 where the model does not run.
     pub async fn run(&self) -> Result<()> {
-        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())));
-        let tokenizer = self.tokenizer.as_ref().map(read).transpose()?;
+        let tokenizer = self.tokenizer.as_deref().map(read_bytes).transpose()?;
         let files = native::open_parts(&ModelSpec::parse(&self.address())?, &|p| show_download(&p), &Cancel::new()).await?;
         let found = examine(&files, tokenizer).await;
         if self.json {

@@ -4,14 +4,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use millrace::Result;
 use millrace::base::now_ms;
-use millrace::grammar::Automaton;
+use millrace::grammar::{Automaton, Walk};
 use millrace::native::grammar::compile;
-use millrace::{Error, Result};
-use millrace_grammar::Walk;
 use serde_json::json;
 
-use crate::cli::{print, read_json};
+use crate::cli::{print, read_bytes, read_json};
 
 #[derive(Args)]
 pub struct Schema {
@@ -33,7 +32,7 @@ impl Schema {
     /// Keys may come in the schema's order, or those of `required` first; answers are forced to the former.
     pub fn run(&self) -> Result<()> {
         let description = json!({ "schema": read_json(&self.schema)? }).to_string();
-        let lines = self.instances.as_ref().map(|path| std::fs::read(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())))).transpose()?;
+        let lines = self.instances.as_deref().map(read_bytes).transpose()?;
         let started = now_ms();
         let (automaton, warnings) = compile(&description, self.lenient, true)?;
         let ms = now_ms() - started;

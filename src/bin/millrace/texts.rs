@@ -13,7 +13,7 @@ use millrace::text::{ChatTemplate, SpecialTokens, TemplateSource};
 use millrace::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{print, read_json, show_download};
+use crate::cli::{print, read_bytes, read_json, show_download};
 
 /// Whose template and tokenizer are asked.
 #[derive(Args)]
@@ -93,9 +93,8 @@ impl Asked {
     /// What the model's files say, if a model is named.
     async fn texts(&self) -> Result<Option<Texts>> {
         let Some(model) = &self.model else { return Ok(None) };
-        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())));
         let files = native::open_parts(&ModelSpec::parse(model)?, &|p| show_download(&p), &Cancel::new()).await?;
-        let texts = Texts::open(&files, self.tokenizer.as_ref().map(read).transpose()?).await?;
+        let texts = Texts::open(&files, self.tokenizer.as_deref().map(read_bytes).transpose()?).await?;
         Ok(Some(match self.source()? {
             Some(source) => texts.with_template(&TemplateSource::single(source)),
             None => texts,

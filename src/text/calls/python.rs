@@ -70,7 +70,10 @@ pub fn arguments(r: &mut Reader) -> Read {
             4 => {
                 let start = r.at;
                 let json = r.aside_as(&PYTHON)?;
-                let written = wanted(r).map_or_else(|| json.clone(), |kinds| typed_literal(json.clone(), &r.text[start..r.at], kinds));
+                let written = match wanted(r) {
+                    Some(kinds) => typed_literal(json, &r.text[start..r.at], kinds),
+                    None => json,
+                };
                 r.arguments().push_str(&written);
                 return Ok(2);
             }
