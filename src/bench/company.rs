@@ -7,7 +7,7 @@ use crate::base::Cancel;
 use crate::decode::{self, Extras, MOST_TOGETHER, Member, Progress, Run, Session};
 use crate::error::Result;
 use crate::sample::{Sampling, SamplingOptions};
-use crate::state::SequenceId;
+use crate::state::{Input, SequenceId};
 
 /// So many answers at a time.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -21,7 +21,7 @@ pub struct Company {
 }
 
 /// Measures 2, 4 and 8 answers at a time, as far as there is room.
-pub(super) async fn measure(session: &mut Session, prompt: &[u32], options: &Options, cancel: &Cancel) -> Result<Vec<Company>> {
+pub(super) async fn measure(session: &mut Session, prompt: &Input, options: &Options, cancel: &Cancel) -> Result<Vec<Company>> {
     let sampling = SamplingOptions { temperature: f32::from(u8::from(options.sampled)), ..SamplingOptions::default() }.parameters(&[], decode::RING)?;
     let room = (session.sizes().slots as usize).min(MOST_TOGETHER);
     let sequences: Vec<SequenceId> = (0..room).map(|_| session.states_mut().begin_another()).collect();
@@ -34,7 +34,9 @@ pub(super) async fn measure(session: &mut Session, prompt: &[u32], options: &Opt
             let mut texts = Vec::new();
             for sequence in &sequences[..answers] {
                 let read = generate(session, *sequence, prompt, sampling, 1, options, cancel).await?;
-                texts.push([prompt, &read.tokens].concat());
+                let mut text = prompt.clone();
+                text.push_tokens(&read.tokens);
+                texts.push(text);
             }
             let mut members: Vec<Member<'_>> = sequences
                 .iter()
@@ -64,7 +66,7 @@ pub(super) async fn measure(session: &mut Session, prompt: &[u32], options: &Opt
 async fn generate(
     session: &mut Session,
     sequence: SequenceId,
-    prompt: &[u32],
+    prompt: &Input,
     sampling: Sampling,
     limit: u32,
     options: &Options,

@@ -13,7 +13,7 @@ use crate::decode::{self, Extras, Run, Session};
 use crate::error::Result;
 use crate::grammar::{Compiler, Constraint, Vocabulary};
 use crate::sample::SamplingOptions;
-use crate::state::FIRST;
+use crate::state::{FIRST, Input};
 
 /// Free and forced decoding, in turns in one run.
 #[derive(Debug, Clone, Serialize)]
@@ -39,7 +39,7 @@ pub struct Forced {
 }
 
 /// Measures both in turns.
-pub async fn measure(session: &mut Session, prompt: &[u32], options: &Options, compiler: &dyn Compiler, cancel: &Cancel) -> Result<Forced> {
+pub async fn measure(session: &mut Session, prompt: &Input, options: &Options, compiler: &dyn Compiler, cancel: &Cancel) -> Result<Forced> {
     // It does not end, and goes through keys, texts, numbers, lists and choices.
     let item = json!({
         "type": "object",

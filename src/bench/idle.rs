@@ -6,6 +6,7 @@ use super::{Measuring, Options, Phase, Status, median, one};
 use crate::base::{Cancel, sleep};
 use crate::decode::Session;
 use crate::error::Result;
+use crate::state::Input;
 
 /// How long nobody wants anything, ms: clocks fall within a second.
 const IDLE_MS: f64 = 3000.0;
@@ -22,7 +23,7 @@ pub struct Idle {
 }
 
 /// Measures both in turns.
-pub(super) async fn measure(session: &mut Session, ids: &[u32], options: &Options, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Idle> {
+pub(super) async fn measure(session: &mut Session, ids: &Input, options: &Options, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Idle> {
     let mut of = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
     for run in 0..options.runs {
         let step = Measuring { phase: Phase::Idle, loaded: run, total: options.runs, tokens: None };

@@ -27,7 +27,7 @@ use crate::plan::Pass;
 use crate::plan::tuning::Tuning;
 use crate::sample::SamplingOptions;
 use crate::source::Files;
-use crate::state::FIRST;
+use crate::state::{FIRST, Input};
 
 include!(concat!(env!("OUT_DIR"), "/options/bench.rs"));
 
@@ -265,7 +265,7 @@ pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn
     tuning.set(session.gpu().caps(), session.known().clone());
 
     let vocab = session.model().config().vocab as u32;
-    let ids: Vec<u32> = (0..options.prompt).map(|i| i.wrapping_mul(2_654_435_761) % vocab).collect();
+    let ids = Input::from((0..options.prompt).map(|i| i.wrapping_mul(2_654_435_761) % vocab).collect::<Vec<u32>>());
     let mut warm_up = 0;
     let mut before = 0.0;
     let began = now_ms();
@@ -383,7 +383,7 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
     for run in 0..=options.runs {
         for (turn, times) in &mut measured {
             cancel.check()?;
-            let mut text: Vec<u32> = (0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect();
+            let mut text = Input::from((0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect::<Vec<u32>>());
             let first = Run {
                 sequence: FIRST,
                 prompt: &text,
@@ -397,8 +397,8 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
                 speculate: options.speculate,
                 pause: &|| false,
             };
-            text.extend(session.generate(first, cancel, &mut |_| true).await?.tokens);
-            text.extend((0..TURN).map(|i| (i + 7).wrapping_mul(40_503) % vocab));
+            text.push_tokens(&session.generate(first, cancel, &mut |_| true).await?.tokens);
+            text.push_tokens(&(0..TURN).map(|i| (i + 7).wrapping_mul(40_503) % vocab).collect::<Vec<_>>());
             let second = Run {
                 sequence: FIRST,
                 prompt: &text,
@@ -422,7 +422,7 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
     Ok(measured.into_iter().map(|(turn, times)| SecondTurn { ttft_ms: median(times), ..turn }).collect())
 }
 
-async fn one(session: &mut Session, prompt: &[u32], options: &Options, report: &dyn Fn(Status), step: Measuring, cancel: &Cancel) -> Result<BenchRun> {
+async fn one(session: &mut Session, prompt: &Input, options: &Options, report: &dyn Fn(Status), step: Measuring, cancel: &Cancel) -> Result<BenchRun> {
     cancel.check()?;
     let sampling = SamplingOptions { temperature: f32::from(u8::from(options.sampled)), ..SamplingOptions::default() }.parameters(&[], decode::RING)?;
     report(Status::Measure(step));

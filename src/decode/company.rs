@@ -16,7 +16,7 @@ use crate::kernels::State;
 use crate::layout::Control;
 use crate::plan::{Pass, Stage};
 use crate::sample::{AFTER_END, NOT_A_NUMBER, Sampling};
-use crate::state::SequenceId;
+use crate::state::{Input, SequenceId};
 
 /// Most answers that take steps together.
 pub const MOST_TOGETHER: usize = FEW_ROWS as usize;
@@ -31,7 +31,7 @@ pub struct Member<'a> {
     /// Whose text goes on.
     pub sequence: SequenceId,
     /// The text, of which all but the last token have been read.
-    pub text: &'a [u32],
+    pub text: &'a Input,
     /// Temperature, filters, seed and stop ids.
     pub sampling: Sampling,
     /// Most tokens to sample, at least 1.
@@ -80,7 +80,7 @@ impl Session {
         for member in members.iter() {
             needs.sample(&member.sampling, self.model().config().drawn as u32);
         }
-        let tokens = members.iter().filter_map(|member| member.text.last().copied()).collect::<Vec<_>>();
+        let tokens = members.iter().filter_map(|member| member.text.ids().last().copied()).collect::<Vec<_>>();
         let sampling = members.iter().map(|member| member.sampling).collect::<Vec<_>>();
         self.put(Control::Decode, bytes_of(&state))?;
         self.put(Control::Drafts, cast_slice(&tokens))?;
@@ -152,7 +152,7 @@ impl Session {
         for (seat, member) in seats.into_iter().zip(members.iter()) {
             if seat.failure.is_some() || (failure.is_some() && !lost) {
                 self.states.forget(member.sequence)?;
-            } else if let (Some((_, read)), Some(last)) = (seat.tokens.split_last(), member.text.last()) {
+            } else if let (Some((_, read)), Some(last)) = (seat.tokens.split_last(), member.text.ids().last()) {
                 // No step has read the last token.
                 self.states.read_steps(member.sequence, &[&[*last], read].concat())?;
             }
@@ -176,7 +176,7 @@ impl Session {
         let mut state = State { rows: members.len() as u32, apart: 1, ..State::default() };
         for (each, member) in state.each.iter_mut().zip(members) {
             let read = member.text.len().saturating_sub(1);
-            let known = self.states.history(member.sequence)?.starts_with(&member.text[..read]);
+            let known = self.states.history(member.sequence)?.input().common(member.text) >= read;
             if member.text.is_empty() || !known || self.states.is_long(member.sequence)? != self.long {
                 return Err(Error::internal(format!("{} rows: a sequence that is not where its text is", pass.name())));
             }

@@ -16,7 +16,7 @@ use crate::kernels::State;
 use crate::layout::{Control, Scratch};
 use crate::plan::{Lane, Pass, Stage};
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
-use crate::state::{CHECKPOINTS, SequenceId};
+use crate::state::{CHECKPOINTS, Input, SequenceId};
 
 /// Chunks recorded ahead of the one being read.
 pub(super) const AHEAD: usize = 2;
@@ -54,7 +54,7 @@ pub struct Run<'a> {
     /// Whose text goes on.
     pub sequence: SequenceId,
     /// The prompt.
-    pub prompt: &'a [u32],
+    pub prompt: &'a Input,
     /// Temperature, filters, seed and stop ids, as the kernels read them.
     pub sampling: Sampling,
     /// Most tokens to sample, at least 1.
@@ -273,6 +273,9 @@ impl Session {
         if let Some(constraint) = &run.constraint {
             self.prepare_grammar(constraint).await?;
         }
+        if run.prompt.has_rows() {
+            self.prepare_rows().await?;
+        }
         let before = self.gpu.counters().snapshot();
         let sequence = run.sequence;
         // Where there is no room for the prompt, nothing is forgotten.
@@ -289,7 +292,7 @@ impl Session {
         let last_pass = match self.rebuild(sequence, known, cancel).await {
             Ok(()) if resumed => self.states.cut(sequence, known as u32).map(|()| None),
             Ok(()) if total == 0 => self.put_back_logits(sequence, prompt).map(|()| None),
-            Ok(()) => self.begin_prefill(sequence, &run.prompt[known..], known as u32, cancel, &mut on_read).await.map(Some),
+            Ok(()) => self.begin_prefill(sequence, &run.prompt.slice(known..run.prompt.len()), known as u32, cancel, &mut on_read).await.map(Some),
             Err(e) => Err(e),
         };
         let last_pass = match last_pass {
@@ -314,17 +317,17 @@ impl Session {
         let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token, self.gpu.latency_ms());
         self.put(Control::Sampling, bytes_of(&run.sampling))?;
         if needs.penalize {
-            self.put(Control::Tallies, cast_slice(&self.tallies(run.prompt, run.extras)))?;
+            self.put(Control::Tallies, cast_slice(&self.tallies(run.prompt.ids(), run.extras)))?;
         }
         if let Some(constraint) = &run.constraint {
             self.put(Control::Walk, cast_slice(&constraint.words()))?;
         }
         if needs.drafts {
-            self.put(Control::Text, cast_slice(run.prompt))?;
+            self.put(Control::Text, cast_slice(run.prompt.ids()))?;
         }
-        let mut speculation = needs.drafts.then(|| Speculation::new(run.prompt, always));
+        let mut speculation = needs.drafts.then(|| Speculation::new(run.prompt.ids(), always));
         let (mut drafted, mut accepted) = (0, 0);
-        let token = run.prompt.last().copied().unwrap_or_default();
+        let token = run.prompt.ids().last().copied().unwrap_or_default();
         self.put(Control::Decode, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, slot, ..State::default() }))?;
 
         let mut flights: VecDeque<Flight> = VecDeque::new();
@@ -462,7 +465,7 @@ impl Session {
             return Err(e);
         }
         // No step has read the last token; the first one reads only what was resumed.
-        let first = if resumed { &run.prompt[known..] } else { &[] };
+        let first = if resumed { &run.prompt.ids()[known..] } else { &[] };
         let read = [first, &tokens[..tokens.len().saturating_sub(1)]].concat();
         if lost {
             self.states.read_steps(sequence, &read)?;
@@ -549,11 +552,11 @@ impl Session {
 
     /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its logits, unless a recurrent state was kept
     /// behind it, with these; everything is where a prompt is as long as to be rotated otherwise.
-    pub(super) fn known_prefix(&self, sequence: SequenceId, prompt: &[u32]) -> Result<usize> {
+    pub(super) fn known_prefix(&self, sequence: SequenceId, prompt: &Input) -> Result<usize> {
         if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
             return Ok(0);
         }
-        let common = self.states.history(sequence)?.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let common = self.states.history(sequence)?.input().common(prompt);
         let n = prompt.len() as u32;
         if common == prompt.len() && self.states.has_logits(sequence, n)? && self.states.trim(sequence, n)? == n {
             return Ok(common);

@@ -7,18 +7,21 @@ use crate::base::Cancel;
 use crate::error::{Error, Result};
 use crate::gpu::{Encoder, Pending};
 use crate::kernels::State;
-use crate::layout::{Control, Scratch};
+use crate::layout::{Control, Scratch, stride};
 use crate::plan::{FEW, Pass, SHORT, Stage};
-use crate::state::SequenceId;
+use crate::state::{Input, SequenceId};
+
+/// The number of no row: a position has its token's embedding.
+const NO_ROW: u32 = u32::MAX;
 
 /// A pass of prefill under way.
 pub(super) struct Fence(usize, Pending);
 
 impl Session {
-    /// Reads tokens of a sequence from position `from` on, which is at most what [`crate::state::States::trim`] says, in passes of up to the
+    /// Reads what comes next in a sequence from position `from` on, which is at most what [`crate::state::States::trim`] says, in passes of up to the
     /// session's rows, and leaves the last position's logits on the GPU.
-    pub async fn prefill(&mut self, sequence: SequenceId, tokens: &[u32], from: u32, cancel: &Cancel) -> Result<()> {
-        let last = self.begin_prefill(sequence, tokens, from, cancel, &mut |_| ()).await?;
+    pub async fn prefill(&mut self, sequence: SequenceId, input: &Input, from: u32, cancel: &Cancel) -> Result<()> {
+        let last = self.begin_prefill(sequence, input, from, cancel, &mut |_| ()).await?;
         self.passed(last).await
     }
 
@@ -26,14 +29,14 @@ impl Session {
     pub(super) async fn begin_prefill(
         &mut self,
         sequence: SequenceId,
-        tokens: &[u32],
+        input: &Input,
         from: u32,
         cancel: &Cancel,
         on_read: &mut dyn FnMut(usize),
     ) -> Result<Fence> {
-        let end = from as usize + tokens.len();
+        let end = from as usize + input.len();
         let end = u32::try_from(end).map_err(|_| context_full(u32::MAX, self.context()))?;
-        if tokens.is_empty() {
+        if input.is_empty() {
             return Err(Error::bad_option("the prompt is empty; give at least one token"));
         }
         if end > self.context() {
@@ -41,8 +44,12 @@ impl Session {
         }
         self.ensure(end).await?;
         let vocab = self.model().config().vocab as u32;
-        if let Some(bad) = tokens.iter().find(|t| **t >= vocab) {
+        if let Some(bad) = input.ids().iter().find(|t| **t >= vocab) {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
+        }
+        input.values(self.model().config().width)?;
+        if input.has_rows() {
+            self.prepare_rows().await?;
         }
         cancel.check()?;
         let slot = self.enter(sequence).await?;
@@ -55,16 +62,17 @@ impl Session {
         if self.states.is_lost(sequence)? {
             return Err(Error::internal("reading on from a state that was lost"));
         }
-        let passes = tokens.chunks(self.sizes().rows as usize);
-        let last = passes.len() - 1;
+        let rows = self.sizes().rows as usize;
+        let last = input.len().div_ceil(rows) - 1;
         let mut read = 0;
         // One pass runs while the next is recorded: a long prompt neither floods the queue nor outlives its cancellation by more than two passes.
         let mut running: Option<Fence> = None;
-        for (i, rows) in passes.enumerate() {
-            let pass = self.pass_of(rows.len() as u32);
-            let fence = self.record_pass(slot, rows, from + read as u32, pass, i == last, i)?;
+        for i in 0..=last {
+            let part = input.slice(read..(read + rows).min(input.len()));
+            let pass = self.pass_of(part.len() as u32);
+            let fence = self.record_pass(slot, &part, from + read as u32, pass, i == last, i)?;
             // Valid for whatever is submitted from here on.
-            self.states.read_pass(sequence, rows, pass)?;
+            self.states.read_pass(sequence, &part, pass)?;
             // A state that cannot be cut back is kept where the same prompt would be gone on from.
             if i == last && self.states.recurrent() {
                 let logits = self.buffer(Scratch::Logits)?.clone();
@@ -74,7 +82,7 @@ impl Session {
                 self.passed(earlier).await?;
                 on_read(read);
             }
-            read += rows.len();
+            read += part.len();
             if cancel.is_cancelled() {
                 break;
             }
@@ -88,18 +96,18 @@ impl Session {
     }
 
     /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.
-    pub(crate) fn reads_in_passes(&self, sequence: SequenceId, prompt: &[u32], afresh: bool) -> bool {
+    pub(crate) fn reads_in_passes(&self, sequence: SequenceId, prompt: &Input, afresh: bool) -> bool {
         let known = if afresh { Ok(0) } else { self.known_prefix(sequence, prompt) };
         let whole = !self.states.recurrent() && !self.is_long(prompt.len() as u32);
         whole && known.is_ok_and(|known| prompt.len() - known > self.sizes().rows as usize)
     }
 
     /// Reads the first pass of what is not known of a prompt that is longer: how many tokens were known, and how many it has read.
-    pub(crate) async fn read_pass_of(&mut self, sequence: SequenceId, prompt: &[u32], afresh: bool, cancel: &Cancel) -> Result<(usize, usize)> {
+    pub(crate) async fn read_pass_of(&mut self, sequence: SequenceId, prompt: &Input, afresh: bool, cancel: &Cancel) -> Result<(usize, usize)> {
         let known = if afresh { 0 } else { self.known_prefix(sequence, prompt)? };
         let rows = self.sizes().rows as usize;
         self.rebuild(sequence, known, cancel).await?;
-        self.prefill(sequence, &prompt[known..known + rows], known as u32, cancel).await?;
+        self.prefill(sequence, &prompt.slice(known..known + rows), known as u32, cancel).await?;
         Ok((known, rows))
     }
 
@@ -114,13 +122,14 @@ impl Session {
 
     /// Submits one pass of prefill of the sequence in `slot` from position `pos` on, with the final norm and the head where `head`: they only
     /// matter for the last pass. Two passes may be under way at one time: `number` tells them apart.
-    pub(super) fn record_pass(&self, slot: u32, rows: &[u32], pos: u32, pass: Pass, head: bool, number: usize) -> Result<Fence> {
+    pub(super) fn record_pass(&self, slot: u32, input: &Input, pos: u32, pass: Pass, head: bool, number: usize) -> Result<Fence> {
         let pass = if self.has(pass) { pass } else { Pass::Prefill };
         self.must_have(pass)?;
-        let count = rows.len() as u32;
+        let count = input.len() as u32;
         self.put(Control::Prefill, bytes_of(&State { pos, rows: count, slot, ..State::default() }))?;
         self.put_last(State { pos, rows: count, slot, ..State::default() })?;
-        self.put(Control::Tokens, cast_slice(rows))?;
+        self.put(Control::Tokens, cast_slice(input.ids()))?;
+        self.put_rows(input)?;
         let mut encoder = self.gpu.encoder("prefill");
         self.record_steps(&mut encoder, self.steps(pass).iter().filter(|step| head || step.stage.reads_token()), count);
         // A readback of four bytes tells when the pass has run, sooner than the queue's own notice does.
@@ -128,6 +137,20 @@ impl Session {
         encoder.copy_buffer_to_buffer(self.buffer(Control::Prefill)?.raw(), 0, self.fences[at].raw(), 0, 4);
         let submission = self.gpu.submit(encoder);
         Ok(Fence(at, self.gpu.map(&self.fences[at], 4, submission)))
+    }
+
+    /// Tells which rows take the place of embeddings, and puts their values there, once any prompt has had such.
+    fn put_rows(&self, input: &Input) -> Result<()> {
+        let Some(embedded) = self.layout().find(&Control::Embedded.into()) else { return Ok(()) };
+        let width = self.model().config().width;
+        let mut places = vec![NO_ROW; input.len()];
+        for (at, values) in input.values(width)? {
+            for (i, row) in values.chunks_exact(width).enumerate() {
+                places[at + i] = (at + i) as u32;
+                self.write_at(embedded, (at + i) as u64 * stride(width) as u64 * 4, cast_slice(row))?;
+            }
+        }
+        self.put(Control::EmbeddedAt, cast_slice(&places))
     }
 
     /// Tells what only a pass's last row goes through where it is, if there is such.

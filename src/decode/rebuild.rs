@@ -3,7 +3,7 @@
 use super::generate::Outcome;
 use super::session::Session;
 use crate::base::Cancel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::Variant;
 use crate::plan::{Lane, Pass, Stage};
 use crate::state::{History, How, SequenceId};
@@ -61,6 +61,13 @@ impl Session {
             return Ok(());
         }
         self.ensure(n as u32).await?;
+        let held = self.states.history(sequence)?.input();
+        if held.filled() < n {
+            return Err(Error::bad_option("the conversation was restored with pictures of which no more than the hash is there: give them again"));
+        }
+        if held.has_rows() {
+            self.prepare_rows().await?;
+        }
         let slot = self.enter(sequence).await?;
         let mut tokens = self.states.history(sequence)?.clone();
         let lost = tokens.clone();
@@ -83,25 +90,25 @@ impl Session {
         let mut passes = 0;
         for (range, how) in tokens.ranges() {
             cancel.check()?;
-            let (at, rows) = (range.start as u32, &tokens[range]);
+            let (at, rows) = (range.start as u32, tokens.input().slice(range));
             match how {
                 How::Pass(pass) => {
-                    let fence = self.record_pass(slot, rows, at, pass, false, passes)?;
+                    let fence = self.record_pass(slot, &rows, at, pass, false, passes)?;
                     passes += 1;
-                    self.states.read_pass(sequence, rows, pass)?;
+                    self.states.read_pass(sequence, &rows, pass)?;
                     if let Some(earlier) = running.replace(fence) {
                         self.passed(earlier).await?;
                     }
                 }
                 How::Steps => {
-                    for (i, token) in rows.iter().enumerate() {
+                    for (i, token) in rows.ids().iter().enumerate() {
                         self.step_over(slot, *token, at + i as u32, LAST)?;
                         if i % STEPS == STEPS - 1 {
                             cancel.check()?;
                             self.gpu.idle().await?;
                         }
                     }
-                    self.states.read_steps(sequence, rows)?;
+                    self.states.read_steps(sequence, rows.ids())?;
                 }
             }
         }

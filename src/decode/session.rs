@@ -63,7 +63,7 @@ pub struct Session {
     adapted: bool,
     /// Buffers of the layout that are the model's own weights.
     own_weights: usize,
-    /// What the plan of a decode step has beyond what every answer needs: once somebody has asked for it.
+    /// What plans have beyond what every answer needs: once it was asked for.
     asked: Asked,
     /// The grammar and the tokens that are in the GPU's memory.
     resident: Option<(Rc<Grammar>, Rc<Vocabulary>)>,
@@ -145,7 +145,7 @@ pub(super) fn build_plan(
     asked: Asked,
     adapters: Option<&Adapters>,
 ) -> Result<Plan> {
-    let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters);
+    let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters).with_rows(asked.rows);
     if pass.is_step_of_rows() {
         b.draft()?;
     }
@@ -314,7 +314,7 @@ impl Session {
         Ok(())
     }
 
-    /// Compiles what a decode step needs for this, if it is not there yet, and tests it where the other kernels were tested.
+    /// Compiles what plans need for this, if it is not there yet, and tests it where the other kernels were tested.
     async fn prepare(&mut self, asked: Asked, what: &str) -> Result<()> {
         let before = self.asked;
         if before == asked {
@@ -344,6 +344,11 @@ impl Session {
     /// Makes ready for penalties, bias and log probabilities.
     pub(super) async fn prepare_extras(&mut self) -> Result<()> {
         self.prepare(Asked { extras: true, ..self.asked }, "penalties or log probabilities").await
+    }
+
+    /// Makes ready for prompts with rows in place of tokens.
+    pub(super) async fn prepare_rows(&mut self) -> Result<()> {
+        self.prepare(Asked { rows: true, ..self.asked }, "rows in place of tokens").await
     }
 
     /// Makes ready for a grammar, and puts it and the model's tokens into the GPU's memory where others are there. Room for grammars grows by doubling.

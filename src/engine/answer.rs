@@ -12,7 +12,7 @@ use crate::decode::{self, Extras, Outcome, Run, Timings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grammar::{Compiled, Constraint};
 use crate::sample::{Sampling, SamplingOptions};
-use crate::state::{FIRST, SequenceId};
+use crate::state::{FIRST, Input, SequenceId};
 use crate::text::calls::{self, Parser};
 
 /// The bias of a token that is never to be written: finite, and below every logit.
@@ -25,7 +25,7 @@ pub(super) struct Answer<'a> {
     pub out: Output<'a>,
     pub sequence: SequenceId,
     /// The text so far.
-    pub prompt: Vec<u32>,
+    pub prompt: Input,
     prompt_tokens: usize,
     /// How many of its first tokens a shift keeps, once there was one.
     kept: Option<usize>,
@@ -67,7 +67,7 @@ impl Answer<'_> {
 
     /// What had come when the device was lost: the text goes on behind it.
     pub fn interrupted(&mut self, part: Outcome) {
-        self.prompt.extend_from_slice(&part.tokens);
+        self.prompt.push_tokens(&part.tokens);
         self.outcome = std::mem::take(&mut self.outcome).and(self.losses.charged(part));
         self.resumed = true;
     }
@@ -136,7 +136,7 @@ impl Engine {
         let context = self.session.context();
         let mut kept = None;
         if prompt.len() as u32 >= context {
-            let begins = if request.overflow == Overflow::Shift { self.kept(&request, &prompt)? } else { 0 };
+            let begins = if request.overflow == Overflow::Shift { self.kept(&request, prompt.ids())? } else { 0 };
             if request.overflow == Overflow::Error || begins + 2 > context as usize {
                 return Err(Error::new(
                     ErrorKind::ContextFull,
@@ -263,7 +263,7 @@ impl Engine {
         let sampled = part.tokens.len() as u32;
         let stretched = sampled == limit && limit < wanted.min(room);
         let full = sampled == room && wanted > room;
-        answer.prompt.extend_from_slice(&part.tokens);
+        answer.prompt.push_tokens(&part.tokens);
         answer.outcome = std::mem::take(&mut answer.outcome).and(part);
         let ended = answer.out.stopped() || answer.out.failure.is_some() || answer.stopped_itself() || answer.cancel.is_cancelled();
         answer.resumed = !ended && sampled < limit && sampled > 0;
@@ -278,7 +278,7 @@ impl Engine {
 
     /// Makes room in a context that is full. An answer that this leaves no room ends there.
     fn shift(&self, answer: &mut Answer<'_>, context: usize) {
-        match answer.kept.map_or_else(|| self.kept(&answer.request, &answer.prompt), Ok) {
+        match answer.kept.map_or_else(|| self.kept(&answer.request, answer.prompt.ids()), Ok) {
             Ok(kept) if kept + 2 <= context => {
                 answer.prompt = shifted(&answer.prompt, kept, context);
                 answer.kept = Some(kept);
@@ -370,19 +370,23 @@ impl Engine {
     }
 
     /// Logits of the prompt's positions, where asked for: up to `logits_from` by prefill, the later ones by the decode step.
-    async fn score(&mut self, request: &Request, sequence: SequenceId, prompt: &[u32], cancel: &Cancel) -> Result<(Option<Vec<f32>>, Option<Vec<Vec<f32>>>)> {
+    async fn score(&mut self, request: &Request, sequence: SequenceId, prompt: &Input, cancel: &Cancel) -> Result<(Option<Vec<f32>>, Option<Vec<Vec<f32>>>)> {
         if let Some(from) = request.logits_from {
             let from = from as usize;
             if from >= prompt.len() {
                 return Err(Error::bad_option(format!("logits from position {from}, but the prompt has only {} tokens", prompt.len())));
             }
-            self.session.prefill(sequence, &prompt[..=from], 0, cancel).await?;
+            let later = prompt.slice(from + 1..prompt.len());
+            if later.has_rows() {
+                return Err(Error::bad_option(format!("logits from position {from}, but behind it the prompt has rows in place of tokens")));
+            }
+            self.session.prefill(sequence, &prompt.slice(0..from + 1), 0, cancel).await?;
             let mut all = vec![self.session.logits().await?];
-            for (i, token) in prompt.iter().enumerate().skip(from + 1) {
+            for (i, token) in prompt.ids().iter().enumerate().skip(from + 1) {
                 cancel.check()?;
                 // A position's logits are those of the text up to it: beyond an original context all of it is read again.
                 if self.session.is_long(i as u32 + 1) != self.session.is_long(i as u32) {
-                    self.session.prefill(sequence, &prompt[..=i], 0, cancel).await?;
+                    self.session.prefill(sequence, &prompt.slice(0..i + 1), 0, cancel).await?;
                     all.push(self.session.logits().await?);
                 } else {
                     all.push(self.session.feed(sequence, *token, i as u32).await?);
@@ -398,10 +402,12 @@ impl Engine {
     }
 }
 
-/// The first `kept` ids and the younger half of the others that `context` positions can hold.
-fn shifted(ids: &[u32], kept: usize, context: usize) -> Vec<u32> {
+/// The first `kept` positions and the younger half of the others that `context` positions can hold: of rows that belong together all or none.
+fn shifted(text: &Input, kept: usize, context: usize) -> Input {
     let younger = (context - kept).div_ceil(2);
-    [&ids[..kept], &ids[ids.len() - younger.min(ids.len() - kept)..]].concat()
+    let mut shifted = text.slice(0..text.whole_until(kept));
+    shifted.push_input(&text.slice(text.whole_from(text.len() - younger.min(text.len() - kept))..text.len()));
+    shifted
 }
 
 fn random_seed() -> Result<u64> {

@@ -1,11 +1,11 @@
 //! A wrong token is found by bisection: on this device each step of a pass against its twin.
 
-use super::texts::prompt_tokens;
+use super::texts::rendered_prompt;
 use super::{LoadOptions, Request, load};
 use crate::base::Cancel;
 use crate::decode::Compared;
 use crate::decode::twins::Memory;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::source::Files;
 use crate::text::{ChatTemplate, Tokenizer};
@@ -17,7 +17,10 @@ pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_
     let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
     let tokenizer = Tokenizer::open(&checkpoint)?;
     let template = ChatTemplate::open(&checkpoint, &tokenizer);
-    let prompt = prompt_tokens(&tokenizer, &template, request)?;
+    let (prompt, _) = rendered_prompt(&tokenizer, &template, request)?;
+    if prompt.has_rows() {
+        return Err(Error::bad_option("bisect reads prompts of tokens alone, this one has rows in their place"));
+    }
     // A kernel that computes wrongly is what is looked for: nothing takes its place.
     let options = LoadOptions { self_test: Some(false), ..options.clone() };
     let (mut session, ..) =
@@ -26,5 +29,5 @@ pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_
     let memory = Memory::new(session.layout());
     let matrices: Vec<_> = session.model().matrices().into_iter().cloned().collect();
     weights::load(&checkpoint, &matrices, session.model().vectors(), cancel, &memory, &mut |_| ()).await?;
-    session.bisect(&memory, &prompt, on_step, cancel).await
+    session.bisect(&memory, prompt.ids(), on_step, cancel).await
 }

@@ -13,7 +13,7 @@ use super::{Engine, Generation, Request};
 use crate::base::{Cancel, now_ms};
 use crate::decode::{MOST_TOGETHER, Member, Outcome, Progress, Stretch};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::{FIRST, SequenceId};
+use crate::state::{FIRST, Input, SequenceId};
 
 /// How long a turn lasts where others wait for theirs, ms.
 const TURN_MS: f64 = 100.0;
@@ -304,7 +304,7 @@ impl Engine {
 
     /// The sequence that a request is answered in. Whoever asks without a conversation gets one of those that nobody uses, which knows most of the prompt,
     /// or another one: their texts are kept beside each other as long as there is room.
-    pub(super) fn sequence_for(&mut self, request: &Request, prompt: &[u32], busy: &[SequenceId]) -> Result<SequenceId> {
+    pub(super) fn sequence_for(&mut self, request: &Request, prompt: &Input, busy: &[SequenceId]) -> Result<SequenceId> {
         let voice = self.voice(request)?;
         if request.conversation != 0 {
             self.session.states_mut().speak(SequenceId(request.conversation), voice)?;
@@ -314,7 +314,7 @@ impl Engine {
             let states = engine.session.states();
             // What was read with another adapter is of no use.
             let history = states.history(id).ok().filter(|_| states.voice(id).is_ok_and(|of| of == voice.as_ref()));
-            history.map_or(0, |history| history.iter().zip(prompt).take_while(|(a, b)| a == b).count())
+            history.map_or(0, |history| history.input().common(prompt))
         };
         let best = |engine: &Self, ids: &[SequenceId]| ids.iter().copied().max_by_key(|id| (shares(engine, *id), *id == engine.latest));
         let idle: Vec<SequenceId> = self.nameless.iter().copied().filter(|id| !busy.contains(id)).collect();

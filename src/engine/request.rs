@@ -11,6 +11,7 @@ use crate::layout::Kv;
 use crate::model::AskedPooling;
 use crate::plan::Lane;
 use crate::plan::tuning::Tuning;
+use crate::state::Input;
 use crate::weights::Recipe;
 
 include!(concat!(env!("OUT_DIR"), "/options/load.rs"));
@@ -27,6 +28,8 @@ pub enum Prompt {
     Messages(Value),
     /// Token ids as they are.
     Tokens(Vec<u32>),
+    /// Tokens, and rows that are computed elsewhere in place of some.
+    Input(Input),
 }
 
 impl Default for Prompt {

@@ -6,6 +6,7 @@ use super::request::{Prompt, Request, Spelled};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::source::Files;
+use crate::state::Input;
 use crate::text::calls::{self, Formats, Parser, Part, check_names};
 use crate::text::{ChatTemplate, TemplateSource, Tokenizer};
 
@@ -124,12 +125,13 @@ fn usable(template: &Result<ChatTemplate>) -> Result<&ChatTemplate> {
 
 /// The ids that a request's prompt stands for.
 pub(super) fn prompt_tokens(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<Vec<u32>> {
-    Ok(rendered_prompt(tokenizer, template, request)?.0)
+    Ok(rendered_prompt(tokenizer, template, request)?.0.ids().to_vec())
 }
 
 /// The ids that a request's prompt stands for, and of messages the text that the model's chat template makes of them.
-pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<(Vec<u32>, Option<String>)> {
+pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<(Input, Option<String>)> {
     let (ids, rendered) = match &request.prompt {
+        Prompt::Input(input) => return if input.is_empty() { Err(empty()) } else { Ok((input.clone(), None)) },
         Prompt::Tokens(ids) => (ids.clone(), None),
         Prompt::Text(text) => (tokenizer.encode(text, true)?, None),
         Prompt::Messages(messages) => {
@@ -148,7 +150,11 @@ pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTempl
         }
     };
     if ids.is_empty() {
-        return Err(Error::bad_option("the prompt is empty; give at least one token"));
+        return Err(empty());
     }
-    Ok((ids, rendered))
+    Ok((ids.into(), rendered))
+}
+
+fn empty() -> Error {
+    Error::bad_option("the prompt is empty; give at least one token")
 }

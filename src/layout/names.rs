@@ -28,6 +28,9 @@ pub enum Control {
     Last,
     /// Token ids of a prefill pass.
     Tokens,
+    /// Rows in place of embeddings of a prefill pass, f32 `[T, stride(D)]`, and of each row its own number where it is one of these.
+    Embedded,
+    EmbeddedAt,
     /// Of each row of a pass of several texts where its text begins and ends.
     Spans,
     /// Of each text the rows of such a pass that stand for it: the first, and the one behind the last.

@@ -63,6 +63,8 @@ pub struct Builder<'a> {
     pub(super) spans: Option<(BufferId, bool)>,
     /// What rows may have added to products.
     pub(super) adapters: Option<&'a Adapters>,
+    /// Whether a prompt may have rows in place of tokens.
+    rows: bool,
 }
 
 /// Most blocks of a row that a product with a norm of its own has room for. Wider models take a norm dispatch.
@@ -76,7 +78,14 @@ impl<'a> Builder<'a> {
         let state = layout.reserve(if pass == Pass::Decode || pass.is_step_of_rows() { Control::Decode } else { Control::Prefill }, STATE_BYTES);
         // As much as the largest uniform wants.
         let zeros = layout.reserve(Control::Zeros, 8 * u64::from(numbers::HEAD_ROOM));
-        Self { layout, select, sizes, pass, stage: Stage::Embed, state, zeros, plan: Plan::default(), stream: None, pending: None, spans: None, adapters: None }
+        let (plan, stage) = (Plan::default(), Stage::Embed);
+        Self { layout, select, sizes, pass, stage, state, zeros, plan, stream: None, pending: None, spans: None, adapters: None, rows: false }
+    }
+
+    /// Whether a prompt may have rows in place of tokens.
+    #[must_use]
+    pub fn with_rows(self, rows: bool) -> Self {
+        Self { rows, ..self }
     }
 
     /// Whether it is the step of one row.
@@ -136,11 +145,8 @@ impl<'a> Builder<'a> {
     /// Copies a row of f32 as an embedding is: the number of the row is the token.
     fn last_row(&mut self, name: &str, from: Value, width: usize, to: BufferId) -> Result<()> {
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
-        let numbers =
-            [("D", width), ("KB", width.div_ceil(BLOCK)), ("STRIDE", stride(width)), ("ROW0", 0), ("ROWS", self.sizes.rows as usize), ("TOKEN_AT", 1)];
-        let overrides = numbers.map(|(name, n)| (name, n as f64)).to_vec();
         let operands = vec![("wq", from.into()), ("tokens", self.state.into()), ("h", to.into())];
-        self.push(name, chosen, overrides, operands, Grid::folded(1), 0);
+        self.push(name, chosen, copies(width, self.sizes.rows, 1), operands, Grid::folded(1), 0);
         Ok(())
     }
 
@@ -234,7 +240,22 @@ impl<'a> Builder<'a> {
     pub fn embed(&mut self, name: &str, table: &Matrix, scale: f64) -> Result<()> {
         let h = self.scratch(Scratch::Residual, stride(table.k));
         self.gather(name, table, h.into(), if scale == 1.0 { vec![] } else { vec![("SCALE", scale)] })?;
+        if self.rows && self.step_rows().is_none() {
+            self.place_rows(h, table.k)?;
+        }
         self.streamed(h, table.k);
+        Ok(())
+    }
+
+    /// Rows of the residual stream become those that the host has given in place of embeddings, as if these were a table of `[T]` and their places its tokens.
+    fn place_rows(&mut self, h: BufferId, width: usize) -> Result<()> {
+        let rows = self.sizes.rows;
+        let values = self.layout.reserve(Control::Embedded, u64::from(rows) * stride(width) as u64 * 4);
+        let places = self.layout.reserve(Control::EmbeddedAt, u64::from(rows) * 4);
+        let chosen = self.select.choose("embed", &[("weight", "f32")])?;
+        let operands = vec![("wq", values.into()), ("tokens", places.into()), ("h", self.made(h).into())];
+        let grid = Grid::of(self.per_row(1), Extent::Fixed(1));
+        self.push("embedded", chosen, copies(width, rows, 0), operands, grid, 0);
         Ok(())
     }
 
@@ -438,6 +459,12 @@ impl<'a> Builder<'a> {
         let logits = self.layout.reserve(Scratch::Logits, u64::from(rows) * head.n as u64 * 4);
         self.product(if rows == 1 { "matvec" } else { "matvec_rows" }, head, x, Sums { y: logits, stride: head.n, add: false, cap })
     }
+}
+
+/// What has the kernel of embeddings copy rows of f32, `[rows][stride(width)]`: their numbers stand from `at` on where tokens do.
+fn copies(width: usize, rows: u32, at: usize) -> Overrides {
+    let numbers = [("D", width), ("KB", width.div_ceil(BLOCK)), ("STRIDE", stride(width)), ("ROW0", 0), ("ROWS", rows as usize), ("TOKEN_AT", at)];
+    numbers.map(|(name, n)| (name, n as f64)).to_vec()
 }
 
 fn buffer_of(operand: Operand) -> BufferId {

@@ -8,13 +8,15 @@ use crate::grammar::WALK_WORDS;
 use crate::layout::{BufferId, Control, Scratch};
 use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
 
-/// Which steps a plan has that nobody needs who does not ask for them.
+/// Which steps plans have that nobody needs who does not ask for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Penalties, bias and log probabilities.
     pub extras: bool,
     /// Grammars.
     pub grammar: Option<GrammarRoom>,
+    /// Prompts with rows in place of tokens.
+    pub rows: bool,
 }
 
 /// How much room there is for grammars.
@@ -47,7 +49,7 @@ impl Builder<'_> {
     /// Samples from the logits, appends the token to the ring and advances the decode loop's state; of several rows as many as their drafts were
     /// right. These have neither penalties nor grammars: what they say of a row depends on what the row before has chosen.
     /// Of `vocab` logits the first `drawn` are of tokens.
-    pub fn sample(&mut self, logits: Value, (vocab, drawn): (usize, usize), Asked { extras, grammar }: Asked) -> Result<()> {
+    pub fn sample(&mut self, logits: Value, (vocab, drawn): (usize, usize), Asked { extras, grammar, .. }: Asked) -> Result<()> {
         let words = |n: usize| n as u64 * 4;
         let bytes = words(vocab);
         let rows = self.step_rows().unwrap_or(1);

@@ -1,10 +1,11 @@
-//! The tokens that a sequence has read, and how each was read: enough to make the same state on another device. A pass of many
+//! What a sequence has read, and how each token was read: enough to make the same state on another device. A pass of many
 //! rows and a decode step compute the same and round differently, so that a text goes on the same only from a state that was made the same way.
 
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::input::Input;
 use crate::plan::Pass;
 
 /// How tokens were read.
@@ -24,55 +25,50 @@ pub(crate) struct Stretch {
     tokens: u32,
 }
 
-/// Tokens from position 0 on. As a slice it is their ids.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Tokens from position 0 on.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct History {
-    tokens: Vec<u32>,
+    input: Input,
     stretches: Vec<Stretch>,
 }
 
 impl History {
     /// From what was kept of it. Tokens that no stretch covers were read in an unknown way: in passes of up to `rows`, as good as any.
-    pub(crate) fn new(tokens: Vec<u32>, mut stretches: Vec<Stretch>, rows: u32) -> Self {
+    pub(crate) fn new(input: Input, mut stretches: Vec<Stretch>, rows: u32) -> Self {
         let covered = stretches.iter().try_fold(0_u32, |sum, s| sum.checked_add(s.tokens).filter(|_| s.tokens > 0));
-        if covered != Some(tokens.len() as u32) {
-            stretches = passes(tokens.len() as u32, rows);
+        if covered != Some(input.len() as u32) {
+            stretches = passes(input.len() as u32, rows);
         }
-        Self { tokens, stretches }
+        Self { input, stretches }
     }
 
     /// The same tokens, all read in passes of up to `rows`.
     pub(crate) fn by_passes(&self, rows: u32) -> Self {
-        Self { tokens: self.tokens.clone(), stretches: passes(self.tokens.len() as u32, rows) }
+        Self { input: self.input.clone(), stretches: passes(self.len() as u32, rows) }
     }
 
     /// A pass read these.
-    pub(crate) fn pass(&mut self, tokens: &[u32], pass: Pass) {
-        self.push(tokens, How::Pass(pass));
+    pub(crate) fn pass(&mut self, read: &Input, pass: Pass) {
+        if !read.is_empty() {
+            self.stretches.push(Stretch { how: How::Pass(pass), tokens: read.len() as u32 });
+            self.input.push_input(read);
+        }
     }
 
     /// Steps read these.
     pub(crate) fn steps(&mut self, tokens: &[u32]) {
         match self.stretches.last_mut() {
-            Some(Stretch { how: How::Steps, tokens: n }) => {
-                *n += tokens.len() as u32;
-                self.tokens.extend_from_slice(tokens);
-            }
-            _ => self.push(tokens, How::Steps),
+            Some(Stretch { how: How::Steps, tokens: n }) => *n += tokens.len() as u32,
+            _ if tokens.is_empty() => return,
+            _ => self.stretches.push(Stretch { how: How::Steps, tokens: tokens.len() as u32 }),
         }
-    }
-
-    fn push(&mut self, tokens: &[u32], how: How) {
-        if !tokens.is_empty() {
-            self.tokens.extend_from_slice(tokens);
-            self.stretches.push(Stretch { how, tokens: tokens.len() as u32 });
-        }
+        self.input.push_tokens(tokens);
     }
 
     /// Forgets what comes after the first `n`.
     pub(crate) fn truncate(&mut self, n: usize) {
-        self.tokens.truncate(n);
-        let mut over = self.stretches.iter().map(|s| s.tokens).sum::<u32>() - self.tokens.len() as u32;
+        self.input.truncate(n);
+        let mut over = self.stretches.iter().map(|s| s.tokens).sum::<u32>() - self.len() as u32;
         while let Some(last) = self.stretches.last_mut().filter(|_| over > 0) {
             let cut = over.min(last.tokens);
             over -= cut;
@@ -107,20 +103,27 @@ impl History {
     /// Tokens before those that steps have read last: where the last prompt ended.
     pub(crate) fn prompt_len(&self) -> usize {
         let answer = self.stretches.last().filter(|s| s.how == How::Steps).map_or(0, |s| s.tokens);
-        self.tokens.len() - answer as usize
+        self.len() - answer as usize
+    }
+
+    /// What was read.
+    pub(crate) fn input(&self) -> &Input {
+        &self.input
+    }
+
+    /// Positions.
+    pub(crate) fn len(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Whether nothing was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.input.is_empty()
     }
 
     /// How many were read by steps.
     pub(crate) fn stepped(&self) -> u32 {
         self.stretches.iter().filter(|s| s.how == How::Steps).map(|s| s.tokens).sum()
-    }
-}
-
-impl Deref for History {
-    type Target = [u32];
-
-    fn deref(&self) -> &[u32] {
-        &self.tokens
     }
 }
 
@@ -136,22 +139,22 @@ mod tests {
     #[test]
     fn stretches_follow_the_tokens() {
         let mut history = History::default();
-        history.pass(&[1, 2, 3], Pass::Prefill);
-        history.pass(&[], Pass::Prefill);
-        history.pass(&[4], Pass::Few);
+        history.pass(&Input::from(vec![1, 2, 3]), Pass::Prefill);
+        history.pass(&Input::default(), Pass::Prefill);
+        history.pass(&Input::from(vec![4]), Pass::Few);
         history.steps(&[5]);
         history.steps(&[6, 7]);
-        assert_eq!(&history[..], [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(history.input().ids(), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(history.ranges(), [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..7, How::Steps)]);
         assert_eq!(history.stepped(), 3);
-        let kept = History::new(history.to_vec(), history.stretches().to_vec(), 4);
+        let kept = History::new(history.input().clone(), history.stretches().to_vec(), 4);
         assert_eq!(kept, history);
         history.truncate(9);
         assert_eq!(kept, history);
         history.truncate(5);
         assert_eq!(history.ranges(), [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..5, How::Steps)]);
         history.truncate(2);
-        assert_eq!((&history[..], history.ranges()), (&[1, 2][..], vec![(0..2, How::Pass(Pass::Prefill))]));
+        assert_eq!((history.input().ids(), history.ranges()), (&[1, 2][..], vec![(0..2, How::Pass(Pass::Prefill))]));
         history.clear();
         assert_eq!(history, History::default());
     }
@@ -161,8 +164,8 @@ mod tests {
         let whole = [(0..2, How::Pass(Pass::Prefill)), (2..3, How::Pass(Pass::Prefill))];
         let stretch = |tokens| Stretch { how: How::Steps, tokens };
         for stretches in [vec![], vec![stretch(2)], vec![stretch(4)], vec![stretch(3), stretch(0)], vec![stretch(u32::MAX), stretch(4)]] {
-            assert_eq!(History::new(vec![1, 2, 3], stretches, 2).ranges(), whole);
+            assert_eq!(History::new(vec![1, 2, 3].into(), stretches, 2).ranges(), whole);
         }
-        assert_eq!(History::new(vec![1, 2, 3], vec![stretch(3)], 2).by_passes(2).ranges(), whole);
+        assert_eq!(History::new(vec![1, 2, 3].into(), vec![stretch(3)], 2).by_passes(2).ranges(), whole);
     }
 }

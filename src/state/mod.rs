@@ -11,6 +11,7 @@
 
 mod checkpoint;
 mod history;
+mod input;
 mod kinds;
 mod saved;
 
@@ -25,6 +26,7 @@ use crate::layout::{BufferId, Layout, Rows, StateShape};
 use crate::plan::Pass;
 use checkpoint::Checkpoint;
 pub(crate) use history::{History, How};
+pub use input::{Embedded, Input, Span};
 pub(crate) use kinds::Part;
 pub use saved::{Saved, Settings};
 
@@ -227,9 +229,9 @@ impl States {
     /// From where a text has to be read again that is the sequence's up to position `p`: at most `p`, which is at most what it has read.
     pub fn trim(&self, id: SequenceId, p: u32) -> Result<u32> {
         let sequence = self.get(id)?;
-        // What is made again can be made up to anywhere.
+        // What is made again can be made up to anywhere, but for rows of which no more than the hash is there.
         if matches!(sequence.place, Place::Nowhere) {
-            return Ok(p);
+            return Ok(p.min(sequence.history.input().filled() as u32));
         }
         let mut p = p;
         loop {
@@ -279,7 +281,7 @@ impl States {
     }
 
     /// A pass that is submitted reads these tokens.
-    pub(crate) fn read_pass(&mut self, id: SequenceId, tokens: &[u32], pass: Pass) -> Result<()> {
+    pub(crate) fn read_pass(&mut self, id: SequenceId, tokens: &Input, pass: Pass) -> Result<()> {
         self.read(id, tokens.len(), |history| history.pass(tokens, pass))
     }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::history::{History, Stretch};
+use super::input::{Input, Outline};
 use super::{Kept, Part, Place, Sequence, SequenceId, States, Voice};
 use crate::base::{Cancel, hex};
 use crate::error::{Error, Result};
@@ -18,8 +19,9 @@ use crate::store::Writer;
 const PIECE: u64 = 8 << 20;
 /// Bytes that may wait for the GPU.
 const IN_FLIGHT: u64 = 64 << 20;
-/// What this version writes, and reads.
-const VERSION: u32 = 2;
+/// What is written of tokens alone, and of rows in their place; both are read.
+const OF_TOKENS: u32 = 2;
+const OF_ROWS: u32 = 3;
 /// The file of the states: the parts in the order of the layers; of rows `[heads][slots in use]` of them.
 const STATE: &str = "state.bin";
 /// The file that says what the state is of.
@@ -41,7 +43,8 @@ struct About {
     version: u32,
     #[serde(flatten)]
     settings: Settings,
-    tokens: Vec<u32>,
+    #[serde(flatten)]
+    outline: Outline,
     /// How they were read.
     read: Vec<Stretch>,
     written: u32,
@@ -125,9 +128,10 @@ impl States {
                 done += piece.len() as u64;
             }
         }
-        let (tokens, read) = (sequence.history.to_vec(), sequence.history.stretches().to_vec());
+        let (outline, read) = (sequence.history.input().outline(), sequence.history.stretches().to_vec());
         let (written, long, voice) = (sequence.written, sequence.long, sequence.voice.clone());
-        let about = About { version: VERSION, settings, tokens, read, written, long, voice, at, parts, sha256: String::new() };
+        let version = if sequence.history.input().has_rows() { OF_ROWS } else { OF_TOKENS };
+        let about = About { version, settings, outline, read, written, long, voice, at, parts, sha256: String::new() };
         hash.update(about.text()?);
         let text = About { sha256: hex(&hash.finalize()), ..about }.text()?;
         writer.create(ABOUT).await?;
@@ -140,7 +144,7 @@ impl States {
     /// `BAD_OPTION` where it was saved with other settings, `STORAGE` where it is damaged.
     pub async fn restore(&mut self, saved: Saved, files: &Files, rows: u32) -> Result<SequenceId> {
         let n = saved.tokens();
-        let Saved { about, sha256 } = saved;
+        let Saved { about, input, sha256 } = saved;
         let parts: Vec<_> = if n == 0 { Vec::new() } else { self.parts.iter().map(|part| SavedPart::of(part, n)).collect() };
         if about.parts != parts {
             return Err(Error::bad_option("the conversation was saved with passes or windows of another size; read its prompt again"));
@@ -175,7 +179,7 @@ impl States {
             return Err(damaged("it is not what was written"));
         }
         let place = if n == 0 { Place::Nowhere } else { Place::Kept(Kept { positions: n, buffers: Rc::from(buffers) }) };
-        let history = History::new(about.tokens, about.read, rows);
+        let history = History::new(input, about.read, rows);
         Ok(self.adopt(Sequence { written: about.written, long: about.long, voice: about.voice, place, at: about.at, ..Sequence::new(history) }))
     }
 }
@@ -184,6 +188,8 @@ impl States {
 pub struct Saved {
     /// Without its hash.
     about: About,
+    /// What it has read; rows in place of tokens are known by their hash alone.
+    input: Input,
     sha256: String,
 }
 
@@ -197,7 +203,7 @@ impl Saved {
         let text = about.read(0, about.len() as usize).await?;
         // What another version has written may have other fields.
         let fields: serde_json::Value = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
-        if fields["version"] != VERSION {
+        if fields["version"] != OF_TOKENS && fields["version"] != OF_ROWS {
             return Err(differs(&["version of Millrace"]));
         }
         let mut about: About = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
@@ -208,16 +214,17 @@ impl Saved {
         if !others.is_empty() {
             return Err(differs(&others));
         }
-        let n = u32::try_from(about.tokens.len()).map_err(|_| damaged("it has too many tokens"))?;
-        if about.written < n || about.tokens.iter().any(|t| *t >= vocab) || about.at.is_some_and(|at| at != n) {
+        let n = u32::try_from(about.outline.tokens.len()).map_err(|_| damaged("it has too many tokens"))?;
+        let input = about.outline.clone().input().filter(|input| input.ids().iter().all(|id| *id < vocab));
+        let Some(input) = input.filter(|_| about.written >= n && about.at.is_none_or(|at| at == n)) else {
             return Err(damaged("its tokens cannot be"));
-        }
-        Ok(Self { about, sha256 })
+        };
+        Ok(Self { about, input, sha256 })
     }
 
     /// How many tokens it has read.
     pub fn tokens(&self) -> u32 {
-        self.about.tokens.len() as u32
+        self.input.len() as u32
     }
 }
 

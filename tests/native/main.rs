@@ -22,6 +22,7 @@ mod format;
 mod fuzz;
 mod grammar;
 mod guard;
+mod input;
 #[cfg(feature = "lab")]
 mod kernels;
 mod lane;

@@ -1,0 +1,303 @@
+//! What a model reads, position by position: tokens, and rows that stand in place of tokens' embeddings.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::ops::Range;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Rows that are computed elsewhere, a picture's for one, and take the place of embeddings. Equal hashes are equal rows, whether or not they are there.
+pub struct Embedded {
+    hash: String,
+    token: u32,
+    rows: u32,
+    values: OnceCell<Rc<[f32]>>,
+}
+
+impl Embedded {
+    /// `rows` rows, of which the values come later ([`Embedded::fill`]). `hash` tells what they are made of from all else, and how they are made; `token` is
+    /// the id that stands in their places wherever ids alone matter: penalties, drafts, tables of numbers by token.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` where there are no rows.
+    pub fn new(hash: String, token: u32, rows: u32) -> Result<Rc<Self>> {
+        if rows == 0 {
+            return Err(Error::bad_option("no rows in place of tokens; leave them out"));
+        }
+        Ok(Rc::new(Self { hash, token, rows, values: OnceCell::new() }))
+    }
+
+    /// Gives the rows' values, f32 `[rows][D]`, as the residual stream takes them: a model's factor of embeddings is not applied. Values that are there stay.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` where they are not a whole number for each row, or not finite.
+    pub fn fill(&self, values: Rc<[f32]>) -> Result<()> {
+        if values.is_empty() || !values.len().is_multiple_of(self.rows as usize) {
+            return Err(Error::bad_option(format!("{} numbers for {} rows in place of tokens; each row has as many as the model is wide", values.len(), self.rows)));
+        }
+        if values.iter().any(|x| !x.is_finite()) {
+            return Err(Error::bad_option("rows in place of tokens have a number that is not finite"));
+        }
+        let _ = self.values.set(values);
+        Ok(())
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// The id that stands in their places.
+    pub fn token(&self) -> u32 {
+        self.token
+    }
+
+    /// Their values, once they are there.
+    pub fn values(&self) -> Option<&Rc<[f32]>> {
+        self.values.get()
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || (&self.hash, self.rows, self.token) == (&other.hash, other.rows, other.token)
+    }
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows {}", self.rows, self.hash)
+    }
+}
+
+/// Rows of an [`Embedded`] in an input.
+#[derive(Debug, Clone)]
+struct Placed {
+    /// Where the first of them stands.
+    at: usize,
+    /// Which of the rows it is, and how many there are of them.
+    from: usize,
+    n: usize,
+    of: Rc<Embedded>,
+}
+
+impl Placed {
+    fn end(&self) -> usize {
+        self.at + self.n
+    }
+
+    /// What is in `range` of the input, as an input of its own has it.
+    fn within(&self, range: &Range<usize>) -> Option<Self> {
+        let (start, end) = (self.at.max(range.start), self.end().min(range.end));
+        (start < end).then(|| Self { at: start - range.start, from: self.from + start - self.at, n: end - start, of: self.of.clone() })
+    }
+}
+
+/// A part of an input.
+#[derive(Debug, Clone)]
+pub enum Span<'a> {
+    /// Tokens, by their ids.
+    Tokens(&'a [u32]),
+    /// Some of an [`Embedded`]'s rows.
+    Rows(&'a Rc<Embedded>, Range<usize>),
+}
+
+/// What a model reads: a list of spans, in which every position has an id, its token's or the one that stands for its row.
+#[derive(Debug, Clone, Default)]
+pub struct Input {
+    ids: Vec<u32>,
+    placed: Vec<Placed>,
+}
+
+impl Input {
+    /// Positions.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// An id for every position.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Whether any position has a row in place of a token.
+    pub fn has_rows(&self) -> bool {
+        !self.placed.is_empty()
+    }
+
+    /// Tokens come next.
+    pub fn push_tokens(&mut self, ids: &[u32]) {
+        self.ids.extend_from_slice(ids);
+    }
+
+    /// Rows come next.
+    pub fn push_rows(&mut self, of: Rc<Embedded>) {
+        let n = of.rows as usize;
+        self.push(Placed { at: self.len(), from: 0, n, of });
+    }
+
+    /// Another input comes next.
+    pub fn push_input(&mut self, other: &Self) {
+        for span in other.spans() {
+            match span {
+                Span::Tokens(ids) => self.push_tokens(ids),
+                Span::Rows(of, rows) => self.push(Placed { at: self.len(), from: rows.start, n: rows.len(), of: of.clone() }),
+            }
+        }
+    }
+
+    fn push(&mut self, placed: Placed) {
+        self.ids.resize(self.len() + placed.n, placed.of.token);
+        // Where a pass ended within a picture, the next one goes on with it.
+        match self.placed.last_mut() {
+            Some(last) if last.end() == placed.at && last.from + last.n == placed.from && last.of.is(&placed.of) => last.n += placed.n,
+            _ => self.placed.push(placed),
+        }
+    }
+
+    /// Its spans, in order.
+    pub fn spans(&self) -> Vec<Span<'_>> {
+        let mut spans = Vec::new();
+        let mut at = 0;
+        for placed in &self.placed {
+            spans.extend((at < placed.at).then(|| Span::Tokens(&self.ids[at..placed.at])));
+            spans.push(Span::Rows(&placed.of, placed.from..placed.from + placed.n));
+            at = placed.end();
+        }
+        spans.extend((at < self.len()).then(|| Span::Tokens(&self.ids[at..])));
+        spans
+    }
+
+    /// What stands at these positions.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Self { placed: self.placed.iter().filter_map(|placed| placed.within(&range)).collect(), ids: self.ids[range].to_vec() }
+    }
+
+    /// Forgets what comes after the first `n`.
+    pub fn truncate(&mut self, n: usize) {
+        if n < self.len() {
+            *self = self.slice(0..n);
+        }
+    }
+
+    /// At how many positions both begin alike: with the same tokens, and the same rows of the same hash.
+    pub fn common(&self, other: &Self) -> usize {
+        let common = self.ids.iter().zip(&other.ids).take_while(|(a, b)| a == b).count();
+        // Equal ids say nothing of rows.
+        let differ = |at: &usize| match (self.row(*at), other.row(*at)) {
+            (Some((a, i)), Some((b, j))) => i != j || !a.is(b),
+            (a, b) => a.is_some() || b.is_some(),
+        };
+        let rows = self.placed.iter().chain(&other.placed).flat_map(|placed| placed.at..placed.end().min(common));
+        rows.filter(differ).min().unwrap_or(common)
+    }
+
+    /// The row at a position, by its number among the others, where there is one.
+    fn row(&self, at: usize) -> Option<(&Rc<Embedded>, usize)> {
+        let placed = self.placed.iter().find(|placed| placed.at <= at && at < placed.end())?;
+        Some((&placed.of, placed.from + at - placed.at))
+    }
+
+    /// The first position from `at` on at which no rows would be cut apart.
+    pub fn whole_from(&self, at: usize) -> usize {
+        self.cut_at(at).map_or(at, Placed::end)
+    }
+
+    /// The last position up to `at` at which no rows would be cut apart.
+    pub fn whole_until(&self, at: usize) -> usize {
+        self.cut_at(at).map_or(at, |placed| placed.at)
+    }
+
+    fn cut_at(&self, at: usize) -> Option<&Placed> {
+        self.placed.iter().find(|placed| placed.at < at && at < placed.end())
+    }
+
+    /// How many positions there are before the first row whose values are not there.
+    pub fn filled(&self) -> usize {
+        self.placed.iter().find(|placed| placed.of.values.get().is_none()).map_or(self.len(), |placed| placed.at)
+    }
+
+    /// The values of rows, and the positions of the first of them, for a model that is `width` wide.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` where they are for another width, `INTERNAL` where they have not come yet.
+    pub(crate) fn values(&self, width: usize) -> Result<Vec<(usize, &[f32])>> {
+        let mut all = Vec::new();
+        for Placed { at, from, n, of } in &self.placed {
+            let values = of.values().ok_or_else(|| Error::internal("reading rows whose values have not come"))?;
+            let has = values.len() / of.rows as usize;
+            if has != width {
+                return Err(Error::bad_option(format!("rows of {has} numbers in place of tokens, but the model is {width} wide")));
+            }
+            all.push((*at, &values[from * width..(from + n) * width]));
+        }
+        Ok(all)
+    }
+
+    /// What is kept of it, but for the values of rows.
+    pub(crate) fn outline(&self) -> Outline {
+        let rows = |placed: &Placed| OutlinedRows { at: placed.at, from: placed.from, n: placed.n, of: placed.of.rows, hash: placed.of.hash.clone() };
+        Outline { tokens: self.ids.clone(), rows: self.placed.iter().map(rows).collect() }
+    }
+}
+
+impl PartialEq for Input {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.common(other) == self.len()
+    }
+}
+
+impl From<Vec<u32>> for Input {
+    fn from(ids: Vec<u32>) -> Self {
+        Self { ids, placed: Vec::new() }
+    }
+}
+
+impl From<&[u32]> for Input {
+    fn from(ids: &[u32]) -> Self {
+        ids.to_vec().into()
+    }
+}
+
+/// What is written of an [`Input`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Outline {
+    /// An id for every position.
+    pub tokens: Vec<u32>,
+    /// What stands in place of tokens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<OutlinedRows>,
+}
+
+/// Rows of an [`Embedded`] that has `of`, from number `from` on, at `n` positions from `at` on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct OutlinedRows {
+    at: usize,
+    from: usize,
+    n: usize,
+    of: u32,
+    hash: String,
+}
+
+impl Outline {
+    /// The input, without the values of rows. `None` where it cannot be.
+    pub fn input(self) -> Option<Input> {
+        let mut placed: Vec<Placed> = Vec::new();
+        for OutlinedRows { at, from, n, of, hash } in self.rows {
+            let ids = self.tokens.get(at..at.checked_add(n)?)?;
+            let fits = n > 0 && from.checked_add(n)? <= of as usize && placed.last().is_none_or(|last| last.end() <= at);
+            let token = *ids.first()?;
+            if !fits || ids.iter().any(|id| *id != token) {
+                return None;
+            }
+            placed.push(Placed { at, from, n, of: Embedded::new(hash, token, of).ok()? });
+        }
+        Some(Input { ids: self.tokens, placed })
+    }
+}
