@@ -11,6 +11,7 @@
 //! ```
 
 pub use millrace_core::error;
+pub use millrace_picture as picture;
 
 pub mod base;
 pub mod source;

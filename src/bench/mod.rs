@@ -518,7 +518,7 @@ mod plans {
                     &mut layout,
                     &select,
                     sizes,
-                    Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) },
+                    Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }), rows: false },
                 )
                 .unwrap();
                 for step in &plans[Pass::Decode].steps {

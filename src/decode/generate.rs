@@ -286,13 +286,16 @@ impl Session {
         self.interrupted = None;
         let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(sequence, run.prompt)? };
         let resumed = run.resumed && known + 1 == run.prompt.len();
+        // What cannot be read leaves what is known as it is.
+        let unknown = run.prompt.slice(known..run.prompt.len());
+        self.check_input(&unknown)?;
         // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
         let total = run.prompt.len() - known;
         let mut on_read = |read| _ = on_step(Progress::Read { read, total });
         let last_pass = match self.rebuild(sequence, known, cancel).await {
             Ok(()) if resumed => self.states.cut(sequence, known as u32).map(|()| None),
             Ok(()) if total == 0 => self.put_back_logits(sequence, prompt).map(|()| None),
-            Ok(()) => self.begin_prefill(sequence, &run.prompt.slice(known..run.prompt.len()), known as u32, cancel, &mut on_read).await.map(Some),
+            Ok(()) => self.begin_prefill(sequence, &unknown, known as u32, cancel, &mut on_read).await.map(Some),
             Err(e) => Err(e),
         };
         let last_pass = match last_pass {
@@ -552,7 +555,7 @@ impl Session {
 
     /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its logits, unless a recurrent state was kept
     /// behind it, with these; everything is where a prompt is as long as to be rotated otherwise.
-    pub(super) fn known_prefix(&self, sequence: SequenceId, prompt: &Input) -> Result<usize> {
+    pub(crate) fn known_prefix(&self, sequence: SequenceId, prompt: &Input) -> Result<usize> {
         if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
             return Ok(0);
         }

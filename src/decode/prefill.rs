@@ -43,11 +43,7 @@ impl Session {
             return Err(context_full(end, self.context()));
         }
         self.ensure(end).await?;
-        let vocab = self.model().config().vocab as u32;
-        if let Some(bad) = input.ids().iter().find(|t| **t >= vocab) {
-            return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
-        }
-        input.values(self.model().config().width)?;
+        self.check_input(input)?;
         if input.has_rows() {
             self.prepare_rows().await?;
         }
@@ -93,6 +89,15 @@ impl Session {
             return Err(cancelled);
         }
         Ok(last)
+    }
+
+    /// Whether ids and rows are of this model, and rows have values.
+    pub(super) fn check_input(&self, input: &Input) -> Result<()> {
+        let vocab = self.model().config().vocab as u32;
+        if let Some(bad) = input.ids().iter().find(|id| **id >= vocab) {
+            return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
+        }
+        input.values(self.model().config().width).map(drop)
     }
 
     /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use super::output::{Listens, Output};
+use super::pictures::Shown;
 use super::recover::Losses;
-use super::texts::rendered_prompt;
+use super::texts::{Rendered, rendered_prompt};
 use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, now_ms};
@@ -26,6 +27,8 @@ pub(super) struct Answer<'a> {
     pub sequence: SequenceId,
     /// The text so far.
     pub prompt: Input,
+    /// The pictures of the prompt.
+    pub shown: Vec<Shown>,
     prompt_tokens: usize,
     /// How many of its first tokens a shift keeps, once there was one.
     kept: Option<usize>,
@@ -132,7 +135,7 @@ impl Engine {
                 recovered => recovered?,
             }
         }
-        let (mut prompt, rendered) = rendered_prompt(&self.tokenizer, &self.template, &request)?;
+        let Rendered { input: mut prompt, text: rendered, shown } = rendered_prompt(&self.tokenizer, &self.template, &self.sight, &request)?;
         let context = self.session.context();
         let mut kept = None;
         if prompt.len() as u32 >= context {
@@ -161,8 +164,15 @@ impl Engine {
         let wanted = SamplingOptions { seed, ..request.sampling() };
         let bias = self.bias(&request)?;
         let sampling = wanted.parameters(&stop, decode::RING)?;
+        // Whoever asks for logits has all of the prompt read.
+        let scored = request.logits || request.logits_from.is_some();
         let (logits, all_logits) = loop {
-            match self.score(&request, sequence, &prompt, cancel).await {
+            let seen = if scored { self.look(sequence, &prompt, &shown, true, cancel, &progress).await } else { Ok(()) };
+            let scores = match seen {
+                Ok(()) => self.score(&request, sequence, &prompt, cancel).await,
+                Err(e) => Err(e),
+            };
+            match scores {
                 Err(e) => self.survive(e, &mut losses, &progress, cancel).await?,
                 Ok(scores) => break scores,
             }
@@ -176,6 +186,7 @@ impl Engine {
             sequence,
             prompt_tokens: prompt.len(),
             prompt,
+            shown,
             shifts: kept.iter().len() as u32,
             kept,
             seed,
@@ -211,6 +222,9 @@ impl Engine {
     /// Goes on with an answer by itself until it is complete, or until `pause` where that may be.
     pub(super) async fn go_on(&mut self, answer: &mut Answer<'_>, pause: &dyn Fn() -> bool) -> Result<()> {
         let limit = self.limit(answer);
+        if let Err(e) = self.look_for(answer).await {
+            return self.went_wrong(answer, e).await;
+        }
         let Answer { sequence, sampling, afresh, resumed, cancel, request, .. } = answer;
         let extras = Extras { bias: &answer.bias, answered: answer.outcome.tokens.len(), logprobs: request.logprobs.is_some() };
         let run = Run {
@@ -242,14 +256,26 @@ impl Engine {
                     answer.complete = true;
                     return Ok(());
                 }
-                let Answer { losses, out, cancel, .. } = answer;
-                match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
-                    Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,
-                    recovered => {
-                        recovered?;
-                        answer.losses.charge(&mut answer.outcome);
-                    }
-                }
+                self.went_wrong(answer, e).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the pictures of a prompt that are not known be read.
+    pub(super) async fn look_for(&mut self, answer: &mut Answer<'_>) -> Result<()> {
+        let Answer { sequence, prompt, shown, afresh, resumed, cancel, out, .. } = answer;
+        self.look(*sequence, prompt, shown, *afresh && !*resumed, cancel, &|progress| out.progress(progress)).await
+    }
+
+    /// Something has failed on the way: the answer goes on where that was the device's loss, and is complete where it was aborted.
+    async fn went_wrong(&mut self, answer: &mut Answer<'_>, e: Error) -> Result<()> {
+        let Answer { losses, out, cancel, .. } = answer;
+        match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
+            Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,
+            recovered => {
+                recovered?;
+                answer.losses.charge(&mut answer.outcome);
             }
         }
         Ok(())

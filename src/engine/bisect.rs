@@ -1,5 +1,7 @@
 //! A wrong token is found by bisection: on this device each step of a pass against its twin.
 
+use std::rc::Rc;
+
 use super::texts::rendered_prompt;
 use super::{LoadOptions, Request, load};
 use crate::base::Cancel;
@@ -17,7 +19,8 @@ pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_
     let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
     let tokenizer = Tokenizer::open(&checkpoint)?;
     let template = ChatTemplate::open(&checkpoint, &tokenizer);
-    let (prompt, _) = rendered_prompt(&tokenizer, &template, request)?;
+    let sight = Rc::new(Ok(None));
+    let prompt = rendered_prompt(&tokenizer, &template, &sight, request)?.input;
     if prompt.has_rows() {
         return Err(Error::bad_option("bisect reads prompts of tokens alone, this one has rows in their place"));
     }

@@ -230,7 +230,11 @@ impl Engine {
     /// Reads a pass of an answer's prompt.
     async fn read_pass(&mut self, answer: &mut Answer<'_>) -> Result<()> {
         let began = now_ms();
-        let read = self.session.read_pass_of(answer.sequence, &answer.prompt, answer.afresh, &answer.cancel).await;
+        let seen = self.look_for(answer).await;
+        let read = match seen {
+            Ok(()) => self.session.read_pass_of(answer.sequence, &answer.prompt, answer.afresh, &answer.cancel).await,
+            Err(e) => Err(e),
+        };
         answer.reading_ms += now_ms() - began;
         match read {
             Ok((known, read)) => {

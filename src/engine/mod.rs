@@ -13,12 +13,14 @@ mod lane;
 mod load;
 mod open;
 mod output;
+mod pictures;
 mod recover;
 mod report;
 mod request;
 mod result;
 pub mod stops;
 mod texts;
+mod vision;
 
 pub use adapters::AdapterAbout;
 pub use bisect::bisect;
@@ -37,6 +39,7 @@ pub use request::{EmbedOptions, LoadOptions, Overflow, Prompt, Request, RerankOp
 pub use result::{AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Scored, TokenLogprobs};
 pub use stops::StopScanner;
 pub use texts::Texts;
+pub use vision::{Patches, VisionEncoder};
 
 use std::rc::Rc;
 
@@ -55,8 +58,9 @@ use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights::LoadTimes;
 use embed::Around;
 use forced::Grammars;
+use pictures::{Eyes, Seen, Sight};
 use recover::{Losses, Recovery};
-use texts::prompt_tokens;
+use texts::rendered_prompt;
 
 /// A loaded model.
 pub struct Engine {
@@ -78,6 +82,9 @@ pub struct Engine {
     nameless: Vec<SequenceId>,
     latest: SequenceId,
     adapters: Vec<adapters::Named>,
+    /// How the model reads pictures, or why this version does not, and what it reads them with.
+    sight: Seen,
+    eyes: Eyes,
 }
 
 impl Engine {
@@ -120,8 +127,11 @@ impl Engine {
         let formats = texts::formats(&template, &tokenizer);
         let fingerprint = checkpoint.fingerprint().await?;
         let recovery = Recovery::new(files, session.gpu());
+        let sight = Rc::new(Sight::of(files, &checkpoint, Some(session.model().config()), &tokenizer).await);
         let load_ms = now_ms() - started;
         Ok(Self {
+            sight,
+            eyes: Eyes::default(),
             session,
             tokenizer: Rc::new(tokenizer),
             template: Rc::new(template),
@@ -153,12 +163,12 @@ impl Engine {
 
     /// Between texts and tokens, also while the engine is at work.
     pub fn texts(&self) -> Texts {
-        Texts::new(self.tokenizer.clone(), self.template.clone())
+        Texts::new(self.tokenizer.clone(), self.template.clone(), self.sight.clone())
     }
 
     /// The ids that a request's prompt stands for.
     pub fn prompt_tokens(&self, request: &Request) -> Result<Vec<u32>> {
-        prompt_tokens(&self.tokenizer, &self.template, request)
+        Ok(rendered_prompt(&self.tokenizer, &self.template, &self.sight, request)?.input.ids().to_vec())
     }
 
     /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and goes on with the fastest. Meant for

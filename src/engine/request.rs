@@ -1,7 +1,9 @@
 //! What a caller asks for: the same options on the command line, in JavaScript and in Rust, made of options.toml.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use millrace_picture::Picture;
 use serde_json::{Map, Value};
 
 use crate::decode::Speculate;

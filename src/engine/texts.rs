@@ -2,23 +2,27 @@
 
 use std::rc::Rc;
 
+use serde_json::Value;
+
+use super::pictures::{Seen, Shown, Sight, usable_sight};
 use super::request::{Prompt, Request, Spelled};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::source::Files;
 use crate::state::Input;
 use crate::text::calls::{self, Formats, Parser, Part, check_names};
-use crate::text::{ChatTemplate, TemplateSource, Tokenizer};
+use crate::text::{ChatTemplate, TemplateSource, Tokenizer, pictures};
 
 /// What turns texts and conversations into tokens, and tokens into text.
 pub struct Texts {
     tokenizer: Rc<Tokenizer>,
     template: Rc<Result<ChatTemplate>>,
+    sight: Seen,
 }
 
 impl Texts {
-    pub(super) fn new(tokenizer: Rc<Tokenizer>, template: Rc<Result<ChatTemplate>>) -> Self {
-        Self { tokenizer, template }
+    pub(super) fn new(tokenizer: Rc<Tokenizer>, template: Rc<Result<ChatTemplate>>, sight: Seen) -> Self {
+        Self { tokenizer, template, sight }
     }
 
     /// Those of a model's files. `tokenizer_json`: in place of the tokenizer of a GGUF file.
@@ -26,7 +30,8 @@ impl Texts {
         let checkpoint = Checkpoint::open(files).await?.with_tokenizer(tokenizer_json);
         let tokenizer = Tokenizer::open(&checkpoint)?;
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
-        Ok(Self::new(Rc::new(tokenizer), Rc::new(template)))
+        let sight = Sight::of(files, &checkpoint, None, &tokenizer).await;
+        Ok(Self::new(Rc::new(tokenizer), Rc::new(template), Rc::new(sight)))
     }
 
     /// The tokenizer.
@@ -44,12 +49,13 @@ impl Texts {
 
     /// The ids that a request's prompt stands for.
     pub fn tokens(&self, request: &Request) -> Result<Vec<u32>> {
-        prompt_tokens(&self.tokenizer, &self.template, request)
+        Ok(self.rendered(request)?.0)
     }
 
     /// The ids that a request's prompt stands for, and of messages the text that the chat template makes of them.
     pub fn rendered(&self, request: &Request) -> Result<(Vec<u32>, Option<String>)> {
-        rendered_prompt(&self.tokenizer, &self.template, request)
+        let Rendered { input, text, .. } = rendered_prompt(&self.tokenizer, &self.template, &self.sight, request)?;
+        Ok((input.ids().to_vec(), text))
     }
 
     /// With another chat template.
@@ -123,38 +129,42 @@ fn usable(template: &Result<ChatTemplate>) -> Result<&ChatTemplate> {
     template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))
 }
 
-/// The ids that a request's prompt stands for.
-pub(super) fn prompt_tokens(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<Vec<u32>> {
-    Ok(rendered_prompt(tokenizer, template, request)?.0.ids().to_vec())
+/// What a request's prompt is.
+pub(super) struct Rendered {
+    pub input: Input,
+    /// Of messages the text that the model's chat template makes of them.
+    pub text: Option<String>,
+    pub shown: Vec<Shown>,
 }
 
-/// The ids that a request's prompt stands for, and of messages the text that the model's chat template makes of them.
-pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, request: &Request) -> Result<(Input, Option<String>)> {
-    let (ids, rendered) = match &request.prompt {
-        Prompt::Input(input) => return if input.is_empty() { Err(empty()) } else { Ok((input.clone(), None)) },
-        Prompt::Tokens(ids) => (ids.clone(), None),
-        Prompt::Text(text) => (tokenizer.encode(text, true)?, None),
+/// What a request's prompt is: its pictures as rows whose values have not come.
+pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, sight: &Seen, request: &Request) -> Result<Rendered> {
+    let of_messages = if let Prompt::Messages(messages) = &request.prompt { pictures::count(messages) } else { 0 };
+    if of_messages != request.pictures.len() {
+        return Err(Error::bad_option(format!("the messages have {of_messages} parts that are pictures, and {} pictures were given", request.pictures.len())));
+    }
+    let (input, text, shown) = match &request.prompt {
+        Prompt::Input(input) => (input.clone(), None, Vec::new()),
+        Prompt::Tokens(ids) => (ids.as_slice().into(), None, Vec::new()),
+        Prompt::Text(text) => (tokenizer.encode(text, true)?.into(), None, Vec::new()),
         Prompt::Messages(messages) => {
             let (template, tools) = (usable(template)?, request.offered());
             check_names(&calls::tools(tools))?;
-            match request.special_tokens {
-                Spelled::Text => {
-                    let prompt = template.render_guarded(messages, tools, &request.template, true)?;
-                    (tokenizer.encode_guarded(&prompt)?, Some(prompt.text().into_owned()))
-                }
-                Spelled::Parse => {
-                    let text = template.render(messages, tools, &request.template, true)?;
-                    (tokenizer.encode(&text, false)?, Some(text))
-                }
+            let render = |messages: &Value| match request.special_tokens {
+                Spelled::Text => template.render_guarded(messages, tools, &request.template, true),
+                Spelled::Parse => template.render_unguarded(messages, tools, &request.template),
+            };
+            if of_messages == 0 {
+                let prompt = render(messages)?;
+                (tokenizer.encode_guarded(&prompt)?.into(), Some(prompt.text().into_owned()), Vec::new())
+            } else {
+                let sight = usable_sight(sight)?;
+                let shown = sight.show(&request.pictures)?;
+                let words: Vec<String> = shown.iter().map(|shown| Sight::words(&shown.cut)).collect();
+                let prompt = pictures::render(messages, &words, render)?;
+                (sight.expand(&tokenizer.encode_guarded(&prompt)?, &shown)?, Some(prompt.text().into_owned()), shown)
             }
         }
     };
-    if ids.is_empty() {
-        return Err(empty());
-    }
-    Ok((ids.into(), rendered))
-}
-
-fn empty() -> Error {
-    Error::bad_option("the prompt is empty; give at least one token")
+    if input.is_empty() { Err(Error::bad_option("the prompt is empty; give at least one token")) } else { Ok(Rendered { input, text, shown }) }
 }

@@ -6,7 +6,7 @@ use super::{gguf, safetensors};
 use crate::error::{Error, Result};
 use crate::source::spec::gguf_parts;
 use crate::source::spec::names::MANIFEST;
-use crate::source::{ByteSource, Files};
+use crate::source::{ByteSource, Files, is_projector};
 
 /// The kinds that can be opened.
 pub(crate) enum Kind {
@@ -27,7 +27,11 @@ pub(crate) async fn detect(files: &Files) -> Result<Kind> {
     if let Some(manifest) = files.get(MANIFEST).filter(|_| !files.contains_key("config.json")) {
         return Ok(Kind::Shards(manifest.clone()));
     }
-    let ggufs: Vec<_> = files.iter().filter(|(name, _)| has_extension(name, "gguf")).collect();
+    let mut ggufs: Vec<_> = files.iter().filter(|(name, _)| has_extension(name, "gguf")).collect();
+    // What reads pictures is opened when there is one.
+    if ggufs.iter().any(|(name, _)| !is_projector(name)) {
+        ggufs.retain(|(name, _)| !is_projector(name));
+    }
     if let Some((name, _)) = ggufs.first() {
         let parts = gguf_parts(name).unwrap_or_else(|| vec![(*name).clone()]);
         if let Some((other, _)) = ggufs.iter().find(|(name, _)| !parts.contains(name)) {

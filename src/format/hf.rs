@@ -19,6 +19,8 @@ const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 const TEMPLATE: &str = "chat_template.jinja";
+const PREPROCESSOR: &str = "preprocessor_config.json";
+const PROCESSOR: &str = "processor_config.json";
 const TEMPLATE_JSON: &str = "chat_template.json";
 const MODULES: &str = names::MODULES;
 
@@ -37,6 +39,8 @@ pub struct HfMetadata {
     /// What makes it a folder of sentence-transformers, if it is: `modules`, each with its `kind` (`Pooling`) and its `config`, and `prompts`,
     /// `max_seq_length` and the like as config_sentence_transformers.json and sentence_bert_config.json have them.
     pub sentence: Option<Box<Map<String, Value>>>,
+    /// preprocessor_config.json and what processor_config.json says of pictures, which counts, if there: how they are resized and cut.
+    pub preprocessor: Option<Box<Map<String, Value>>>,
 }
 
 /// The files of a folder that the tokenizer is built from.
@@ -69,13 +73,14 @@ pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
     };
     let template_json = folder.object(TEMPLATE_JSON).await?;
     let sentence = folder.sentence().await?;
+    let preprocessor = folder.preprocessor().await?.map(Box::new);
     let (mut sources, mut stored) = folder.weights().await?;
     folder.dense(&mut sources, &mut stored).await?;
     let tensors = scaled::join(&mut sources, stored, &config)?;
     Ok(Checkpoint {
         files: sources,
         tensors,
-        metadata: Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config, sentence }),
+        metadata: Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config, sentence, preprocessor }),
         tokenizer_files: Some(TokenizerFiles { json, template, template_json }),
         packed: None,
     })
@@ -112,6 +117,19 @@ impl Folder<'_> {
             }
             None => Ok(None),
         }
+    }
+
+    /// How pictures are resized and cut.
+    async fn preprocessor(&self) -> Result<Option<Map<String, Value>>> {
+        let own = self.object(PREPROCESSOR).await?;
+        let Some(mut processor) = self.object(PROCESSOR).await? else { return Ok(own) };
+        let pictures = processor.remove("image_processor");
+        let mut all = own.unwrap_or_default();
+        all.extend(processor);
+        if let Some(Value::Object(pictures)) = pictures {
+            all.extend(pictures);
+        }
+        Ok(Some(all))
     }
 
     /// What sentence-transformers has beside a model.

@@ -263,7 +263,7 @@ impl Manifest {
                 (Metadata::Gguf(metadata), json.map(TokenizerFiles::from))
             }
             Config::Huggingface { config, generation_config, tokenizer_config, sentence } => (
-                Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config, sentence }),
+                Metadata::Hf(HfMetadata { config, generation_config, tokenizer_config, sentence, preprocessor: None }),
                 Some(TokenizerFiles { json: tokenizer, template: None, template_json: None }),
             ),
         };
@@ -406,7 +406,7 @@ impl Config {
                 Ok((Self::Gguf(config), serde_json::to_vec(&tokenizer).map_err(|e| Error::internal(format!("tokenizer: {e}")))?))
             }
             (Metadata::Hf(metadata), Some(files)) => {
-                let HfMetadata { config, generation_config, mut tokenizer_config, sentence } = metadata.clone();
+                let HfMetadata { config, generation_config, mut tokenizer_config, sentence, .. } = metadata.clone();
                 if let Some(object) = &mut tokenizer_config {
                     object.shift_remove("chat_template");
                 }

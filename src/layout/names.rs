@@ -31,6 +31,10 @@ pub enum Control {
     /// Rows in place of embeddings of a prefill pass, f32 `[T, stride(D)]`, and of each row its own number where it is one of these.
     Embedded,
     EmbeddedAt,
+    /// Patches of a picture, f32 `[T, stride(P)]`; a row of positions for each, f32 `[T, stride(D)]`; and which row comes where before they are joined.
+    Patches,
+    PatchPositions,
+    PatchOrder,
     /// Of each row of a pass of several texts where its text begins and ends.
     Spans,
     /// Of each text the rows of such a pass that stand for it: the first, and the one behind the last.

@@ -104,6 +104,8 @@ pub struct Encoder {
     pub no_norm_bias: bool,
     /// The first layer's attention reads the residual stream as it is.
     pub first_unnormed: bool,
+    /// Nothing of a pass is remembered: keys and values of all layers take turns in one cache.
+    pub one_cache: bool,
 }
 
 /// A product of what stands for a text.
@@ -292,26 +294,43 @@ impl ModelConfig {
             None => 2048,
         };
         let layers = keys.layers()?;
-        Ok(Self {
-            architecture,
-            width,
-            // Models of nothing but experts say only how wide these are.
-            ff: match keys.same_size("feed_forward_length", "intermediate_size")? {
+        // Models of nothing but experts say only how wide these are.
+        let ff = match keys.same_size("feed_forward_length", "intermediate_size")? {
+            Some(f) => f,
+            None => match keys.size("expert_feed_forward_length", "moe_intermediate_size")? {
                 Some(f) => f,
-                None => match keys.size("expert_feed_forward_length", "moe_intermediate_size")? {
-                    Some(f) => f,
-                    None => keys.need("feed_forward_length", "intermediate_size")?,
-                },
+                None => keys.need("feed_forward_length", "intermediate_size")?,
             },
+        };
+        let heads = Heads { h, g: keys.same_size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e };
+        Ok(Self {
             vocab,
             drawn: vocab,
-            heads: Heads { h, g: keys.same_size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e },
             context: context as u32,
-            layers: vec![LayerKind::USUAL; layers],
             ropes: vec![Rope::read(keys, e, context)?],
+            eps: keys.number(eps.0, eps.1)?.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
+            // Where both are there, transformers reads the other key.
+            mlp: Mlp::gated(keys.text("", "hidden_act")?.filter(|_| !keys.has("hidden_activation")).map_or(Ok(Activation::Silu), activation)?),
+            tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.or(keys.outer_flag("tie_word_embeddings")).unwrap_or(false)) },
+            ..Self::plain(architecture, width, ff, heads, layers)
+        })
+    }
+
+    /// Sizes alone: Llama's choices stand for the rest, without a vocabulary, rotary positions and an epsilon.
+    pub fn plain(architecture: &'static str, width: usize, ff: usize, heads: Heads, layers: usize) -> Self {
+        Self {
+            architecture,
+            width,
+            ff,
+            vocab: 0,
+            drawn: 0,
+            heads,
+            context: 0,
+            layers: vec![LayerKind::USUAL; layers],
+            ropes: Vec::new(),
             learned_positions: false,
             norm: NormKind::Rms,
-            eps: keys.number(eps.0, eps.1)?.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
+            eps: 0.0,
             norm_offset: 0.0,
             norms: Norms::Before,
             qk_norm: QkNorm::None,
@@ -319,12 +338,11 @@ impl ModelConfig {
             layer_scales: false,
             per_layer: None,
             biases: Biases::default(),
-            score_scale: 1.0 / (e as f64).sqrt(),
+            score_scale: 1.0 / (heads.e as f64).sqrt(),
             score_cap: 0.0,
             sinks: false,
             attention_scale: 1.0,
-            // Where both are there, transformers reads the other key.
-            mlp: Mlp::gated(keys.text("", "hidden_act")?.filter(|_| !keys.has("hidden_activation")).map_or(Ok(Activation::Silu), activation)?),
+            mlp: Mlp::gated(Activation::Silu),
             embed_scale: 1.0,
             logit_scale: 1.0,
             logit_cap: 0.0,
@@ -333,13 +351,13 @@ impl ModelConfig {
             conv_taps: 0,
             linear: None,
             experts: None,
-            tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.or(keys.outer_flag("tie_word_embeddings")).unwrap_or(false)) },
+            tied: None,
             stored: Stored::default(),
             pooling: None,
             answers: None,
             encoder: Encoder::default(),
             dense: Vec::new(),
-        })
+        }
     }
 
     /// Where what a model that pools makes of its texts is, and how many numbers it has.

@@ -12,7 +12,7 @@ use crate::layout::{BufferId, Control, stride};
 use crate::plan::{Act, Builder, Experts, Mlp, Norm, PerLayer, Scores, Stage, Value};
 use crate::weights::{Matrix, VectorSource};
 
-struct NormWeights {
+pub(super) struct NormWeights {
     weight: BufferId,       // (D), or (2 D) with those of the norm before it; behind them a number, where there is one
     bias: Option<BufferId>, // (D), LayerNorm's
     with_post: bool,
@@ -45,7 +45,7 @@ struct ExpertWeights {
     shared: Option<(Matrix, Matrix)>,     // the same of one that all rows use
 }
 
-struct Layer {
+pub(super) struct Layer {
     name: String,
     attn_norm: Option<NormWeights>,
     mixer: Mixer,
@@ -166,7 +166,7 @@ fn dense(t: &mut Tensors<'_, '_>, &Dense { part, n, bias, .. }: &Dense, k: usize
     t.matrix(part.into(), vec![Rows::all(weight)], k, 1, bias)
 }
 
-fn norm(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, scale: f32) -> Result<NormWeights> {
+pub(super) fn norm(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, scale: f32) -> Result<NormWeights> {
     let mut vector = |kind: &str, offset| {
         let tensor = t.named(place, kind, &[c.width]);
         let there = kind == "weight" || !c.encoder.no_norm_bias;
@@ -235,7 +235,7 @@ impl PerLayerWeights {
 }
 
 impl Layer {
-    fn reserve(t: &mut Tensors<'_, '_>, c: &ModelConfig, i: usize) -> Result<Self> {
+    pub(super) fn reserve(t: &mut Tensors<'_, '_>, c: &ModelConfig, i: usize) -> Result<Self> {
         let at = |part| (part, Some(i));
         let kind = c.layers[i];
         let before = matches!(c.norms, Norms::Before | Norms::Around);
@@ -265,6 +265,58 @@ impl Layer {
         };
         let per_layer = c.per_layer.map(|p| PerLayerWeights::reserve(&mut Reserving { t: &mut *t, c, i }, p)).transpose()?;
         Ok(Self { name: format!("blk.{i}"), attn_norm, mixer, post_attn, ffn_norm, feed_forward, post_ffn, per_layer })
+    }
+
+    pub(super) fn matrices(&self) -> Vec<&Matrix> {
+        let mut all = self.mixer.matrices();
+        match &self.feed_forward {
+            FeedForward::None => {}
+            FeedForward::One { up, down } => all.extend([up, down]),
+            FeedForward::Experts(experts) => all.extend(experts.matrices()),
+            FeedForward::Both { up, down, experts, .. } => {
+                all.extend([up, down]);
+                all.extend(experts.matrices());
+            }
+        }
+        all.extend(self.per_layer.iter().flat_map(|of| [&of.gate, &of.output]));
+        all
+    }
+
+    /// Appends what the layer adds to the residual stream. `numbers`: what each row has for layers, and the words of a row of them.
+    pub(super) fn plan(&self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, numbers: Option<(Value, usize)>) -> Result<()> {
+        let name = |part: &str| format!("{}.{part}", self.name);
+        let attn_norm = self.attn_norm.as_ref().map(|w| norm_of(c, name("attn_norm"), w));
+        if let Some((output, x)) = self.mixer.plan(b, c, i, attn_norm.as_ref())? {
+            add(b, c, output, x, self.post_attn.as_ref().map(|w| norm_of(c, name("post_attention_norm"), w)))?;
+        }
+        let ffn_norm = self.ffn_norm.as_ref().map(|w| norm_of(c, name("ffn_norm"), w));
+        match &self.feed_forward {
+            FeedForward::None => {}
+            FeedForward::One { up, down } => {
+                let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, c.mlp, down)?; // (T, F)
+                add(b, c, down, a, self.post_ffn.as_ref().map(|w| norm_of(c, name("post_ffw_norm"), w)))?;
+            }
+            FeedForward::Experts(experts) => {
+                let norm = ffn_norm.as_ref().ok_or_else(|| Error::internal("experts without a norm"))?;
+                b.experts(&name("experts"), norm, experts.plan(c, None)?)?;
+            }
+            FeedForward::Both { up, down, experts, norms } => {
+                let x = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, c.mlp, down)?; // (T, F)
+                let router_norm = experts.router_norm.as_ref().map(|w| norm_of(c, name("router_norm"), w));
+                let [before, first, second] = &**norms;
+                let norms = [(before, "pre_ffw_norm_2"), (first, "post_ffw_norm_1"), (second, "post_ffw_norm_2")];
+                let [before, first, second] = norms.map(|(w, part)| norm_of(c, name(part), w));
+                let post = self.post_ffn.as_ref().map(|w| norm_of(c, name("post_ffw_norm"), w));
+                let post = post.ok_or_else(|| Error::internal("experts beside a network without a norm"))?;
+                b.beside_experts(&name("experts"), (down, x), experts.plan(c, router_norm.as_ref())?, [&before, &first, &second], post)?;
+            }
+        }
+        if let (Some(of), Some((numbers, stride))) = (&self.per_layer, numbers) {
+            let norm = norm_of(c, name("inp_gate.norm"), &of.norm);
+            let (mlp, gate, output) = (Mlp { gated: false, ..c.mlp }, &of.gate, &of.output);
+            b.per_layer(&name("per_layer"), PerLayer { numbers, stride, norm: &norm, mlp, gate, output }, norm_of(c, name("post_norm"), &of.post))?;
+        }
+        Ok(())
     }
 }
 
@@ -400,17 +452,7 @@ impl Model for Decoder {
             all.push(&self.head);
         }
         for l in &self.layers {
-            all.extend(l.mixer.matrices());
-            match &l.feed_forward {
-                FeedForward::None => {}
-                FeedForward::One { up, down } => all.extend([up, down]),
-                FeedForward::Experts(experts) => all.extend(experts.matrices()),
-                FeedForward::Both { up, down, experts, .. } => {
-                    all.extend([up, down]);
-                    all.extend(experts.matrices());
-                }
-            }
-            all.extend(l.per_layer.iter().flat_map(|of| [&of.gate, &of.output]));
+            all.extend(l.matrices());
         }
         all
     }
@@ -455,7 +497,7 @@ impl Model for Decoder {
             b.embed_more("token_types", table, Control::TokenTypes)?;
         }
         if let Some(norm) = &self.embed_norm {
-            b.renorm(&self.norm_of("token_embd_norm".into(), norm))?;
+            b.renorm(&norm_of(c, "token_embd_norm".into(), norm))?;
         }
         let mut numbers = match &self.per_layer {
             None => None,
@@ -472,44 +514,13 @@ impl Model for Decoder {
                 let last = b.tail(numbers)?;
                 numbers = numbers.zip(last).map(|((_, each), last)| (last, each));
             }
-            let name = |part: &str| format!("{}.{part}", l.name);
-            let attn_norm = l.attn_norm.as_ref().map(|w| self.norm_of(name("attn_norm"), w));
-            if let Some((output, x)) = l.mixer.plan(b, c, i, attn_norm.as_ref())? {
-                self.add(b, output, x, l.post_attn.as_ref().map(|w| self.norm_of(name("post_attention_norm"), w)))?;
-            }
-            let ffn_norm = l.ffn_norm.as_ref().map(|w| self.norm_of(name("ffn_norm"), w));
-            match &l.feed_forward {
-                FeedForward::None => {}
-                FeedForward::One { up, down } => {
-                    let a = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, c.mlp, down)?; // (T, F)
-                    self.add(b, down, a, l.post_ffn.as_ref().map(|w| self.norm_of(name("post_ffw_norm"), w)))?;
-                }
-                FeedForward::Experts(experts) => {
-                    let norm = ffn_norm.as_ref().ok_or_else(|| Error::internal("experts without a norm"))?;
-                    b.experts(&name("experts"), norm, experts.plan(c, None)?)?;
-                }
-                FeedForward::Both { up, down, experts, norms } => {
-                    let x = b.mlp(&name("ffn"), ffn_norm.as_ref(), up, c.mlp, down)?; // (T, F)
-                    let router_norm = experts.router_norm.as_ref().map(|w| self.norm_of(name("router_norm"), w));
-                    let [before, first, second] = &**norms;
-                    let norms = [(before, "pre_ffw_norm_2"), (first, "post_ffw_norm_1"), (second, "post_ffw_norm_2")];
-                    let [before, first, second] = norms.map(|(w, part)| self.norm_of(name(part), w));
-                    let post = l.post_ffn.as_ref().map(|w| self.norm_of(name("post_ffw_norm"), w));
-                    let post = post.ok_or_else(|| Error::internal("experts beside a network without a norm"))?;
-                    b.beside_experts(&name("experts"), (down, x), experts.plan(c, router_norm.as_ref())?, [&before, &first, &second], post)?;
-                }
-            }
-            if let (Some(of), Some((numbers, stride))) = (&l.per_layer, numbers) {
-                let norm = self.norm_of(name("inp_gate.norm"), &of.norm);
-                let (mlp, gate, output) = (Mlp { gated: false, ..c.mlp }, &of.gate, &of.output);
-                b.per_layer(&name("per_layer"), PerLayer { numbers, stride, norm: &norm, mlp, gate, output }, self.norm_of(name("post_norm"), &of.post))?;
-            }
+            l.plan(b, c, i, numbers)?;
         }
         Ok(())
     }
 
     fn head(&self, b: &mut Builder<'_>) -> Result<Value> {
-        let norm = self.norm.as_ref().map(|norm| self.norm_of("output_norm".into(), norm));
+        let norm = self.norm.as_ref().map(|norm| norm_of(&self.config, "output_norm".into(), norm));
         let Some(pooling) = self.config.pooling else {
             let norm = norm.ok_or_else(|| Error::internal("a head without a norm before it"))?;
             return b.head(&norm, &self.head, self.config.logit_cap);
@@ -522,20 +533,18 @@ impl Model for Decoder {
     }
 }
 
-impl Decoder {
-    /// Adds what a product makes of `x` to the residual stream: its norm, or (`Norms::Behind`) as it is, before the stream becomes its norm.
-    fn add(&self, b: &mut Builder<'_>, matrix: &Matrix, x: Act, norm: Option<Norm>) -> Result<()> {
-        match norm {
-            Some(norm) if self.config.norms == Norms::Behind => {
-                b.add(matrix, x, None)?;
-                b.renorm(&norm)
-            }
-            norm => b.add(matrix, x, norm),
+/// Adds what a product makes of `x` to the residual stream: its norm, or (`Norms::Behind`) as it is, before the stream becomes its norm.
+fn add(b: &mut Builder<'_>, c: &ModelConfig, matrix: &Matrix, x: Act, norm: Option<Norm>) -> Result<()> {
+    match norm {
+        Some(norm) if c.norms == Norms::Behind => {
+            b.add(matrix, x, None)?;
+            b.renorm(&norm)
         }
+        norm => b.add(matrix, x, norm),
     }
+}
 
-    fn norm_of(&self, name: String, w: &NormWeights) -> Norm {
-        let center = self.config.norm == NormKind::Layer;
-        Norm { name, weight: w.weight, bias: w.bias, center, eps: self.config.eps, with_post: w.with_post, scaled: w.scaled, plain: w.plain }
-    }
+pub(super) fn norm_of(c: &ModelConfig, name: String, w: &NormWeights) -> Norm {
+    let center = c.norm == NormKind::Layer;
+    Norm { name, weight: w.weight, bias: w.bias, center, eps: c.eps, with_post: w.with_post, scaled: w.scaled, plain: w.plain }
 }

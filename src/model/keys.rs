@@ -159,7 +159,23 @@ impl<'a> Keys<'a> {
                 Some(_) => return Err(Error::bad_model("config.json: text_config is no object")),
             }),
         };
-        Ok(Self {
+        Ok(Self::new(checkpoint, name, source))
+    }
+
+    /// The keys of a part of a model: in GGUF those under `name`, in config.json those of its object `part`.
+    pub fn of_part(checkpoint: &'a Checkpoint, name: &'static str, part: &str) -> Result<Self> {
+        let source = match &checkpoint.metadata {
+            Metadata::Gguf(metadata) => Source::Gguf(metadata),
+            Metadata::Hf(metadata) => match metadata.config.get(part) {
+                Some(Value::Object(part)) => Source::Hf(part),
+                _ => return Err(Error::bad_model(format!("config.json: {part} is missing or no object"))),
+            },
+        };
+        Ok(Self::new(checkpoint, name, source))
+    }
+
+    fn new(checkpoint: &'a Checkpoint, name: &'static str, source: Source<'a>) -> Self {
+        Self {
             checkpoint,
             name,
             source,
@@ -168,7 +184,7 @@ impl<'a> Keys<'a> {
             renamed: Cell::new(&[]),
             gaps: Cell::new(false),
             differ: Cell::new(false),
-        })
+        }
     }
 
     /// Whether the checkpoint is a GGUF file.
@@ -397,6 +413,14 @@ impl<'a> Keys<'a> {
             Some((m, key)) => m.opt::<&str>(&key),
             None => self.hf(hf).map(|v| v.as_str().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no text")))).transpose(),
         }
+    }
+
+    /// Three numbers of GGUF, one for each channel.
+    pub fn channels(&self, gguf: &str) -> Result<[f32; 3]> {
+        let name = self.name(gguf, "");
+        let Some((metadata, key)) = self.gguf(gguf) else { return Err(Error::internal(format!("{name} of config.json"))) };
+        let numbers: &[f32] = metadata.opt(&key)?.ok_or_else(|| Error::bad_model(format!("{name} is missing")))?;
+        <[f32; 3]>::try_from(numbers).ok().filter(|n| n.iter().all(|x| x.is_finite())).ok_or_else(|| Error::bad_model(format!("{name} is not three numbers")))
     }
 
     /// An object of config.json.

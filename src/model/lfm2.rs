@@ -9,7 +9,8 @@ use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
-pub const LFM2: Architecture = Architecture { file: file!(), gguf: "lfm2", hf: &["Lfm2ForCausalLM", "LFM2ForCausalLM"], read, names: &NAMES };
+pub const LFM2: Architecture =
+    Architecture { file: file!(), gguf: "lfm2", hf: &["Lfm2ForCausalLM", "LFM2ForCausalLM", "Lfm2VlForConditionalGeneration"], read, names: &NAMES };
 pub const LFM2_MOE: Architecture = Architecture { file: file!(), gguf: "lfm2moe", hf: &["Lfm2MoeForCausalLM"], read: read_experts, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
@@ -33,6 +34,9 @@ const NAMES: TensorNames = TensorNames {
         ("ffn_down_exps", "feed_forward.experts.{}.w2"),
     ],
     gguf: &[("output_norm", "token_embd_norm")],
+    // LFM2-VL has the language model beside what reads pictures.
+    prefixes: &[("", "model.language_model."), ("", "model."), ("", "")],
+    ignored: &["model.vision_tower.", "model.multi_modal_projector."],
     ..names::LLAMA
 };
 

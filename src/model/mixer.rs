@@ -78,7 +78,7 @@ impl Reserving<'_, '_, '_> {
 
     pub fn mixer(&mut self) -> Result<Mixer> {
         match self.c.layers[self.i].mixer {
-            MixerKind::Attention => self.attention(Keys::Own(self.i)),
+            MixerKind::Attention => self.attention(Keys::Own(if self.c.encoder.one_cache { 0 } else { self.i })),
             MixerKind::Shared(layer) => self.attention(Keys::Of(layer)),
             MixerKind::ShortConv => self.short_conv(),
             MixerKind::Linear => self.linear(),

@@ -45,6 +45,7 @@ mod stablelm;
 mod tensors;
 #[cfg(feature = "toy")]
 mod toy;
+pub mod vision;
 
 use config::MixerKind;
 pub use config::ModelConfig;

@@ -60,6 +60,8 @@ pub struct Names {
     /// Where GGUF files have another name: (the engine's, theirs).
     gguf: Vec<(&'static str, &'static str)>,
     ignored: &'static [&'static str],
+    /// Whether they are of a tower: what reads pictures, not the language model.
+    tower: bool,
 }
 
 impl Names {
@@ -71,11 +73,16 @@ impl Names {
                 None => name.strip_suffix(".weight").and_then(|name| name.rsplit('.').next()) == Some(file),
             };
             let there = |(_, file): &(&str, &str)| checkpoint.tensors.keys().any(|name| is(name, file));
-            return Self { hf: None, gguf: names.gguf.iter().copied().filter(there).collect(), ignored: names.ignored };
+            return Self { hf: None, gguf: names.gguf.iter().copied().filter(there).collect(), ignored: names.ignored, tower: false };
         }
         let has = |(_, prefix): &(&str, &str)| checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", names.layers)));
         let prefix = names.prefixes.iter().copied().find(has).or(names.prefixes.first().copied());
-        Self { hf: Some((names, prefix.unwrap_or_default())), gguf: Vec::new(), ignored: names.ignored }
+        Self { hf: Some((names, prefix.unwrap_or_default())), gguf: Vec::new(), ignored: names.ignored, tower: false }
+    }
+
+    /// The names of a tower.
+    pub fn of_tower(checkpoint: &Checkpoint, names: &'static TensorNames) -> Self {
+        Self { tower: true, ..Self::of(checkpoint, names) }
     }
 
     /// Whether they are llama.cpp's.
@@ -121,7 +128,7 @@ impl Names {
 
     fn in_layer(&self, layer: usize, part: &str, kind: &str, each: bool) -> String {
         match self.hf {
-            None => format!("blk.{layer}.{}", self.in_gguf(part, kind)),
+            None => format!("{}blk.{layer}.{}", if self.tower { "v." } else { "" }, self.in_gguf(part, kind)),
             Some((hf, (_, prefix))) => {
                 let own = hf.layer.iter().find(|(gguf, _)| *gguf == part);
                 let names = own.map_or_else(|| find(LAYER, part), |(_, hf)| hf);
@@ -146,7 +153,7 @@ impl Names {
 
     /// As what of a checkpoint that is more than a language model a tensor is left out, if it is.
     pub fn left_out(&self, name: &str) -> Option<&'static str> {
-        let towers = GGUF_TOWERS.iter().filter(|_| self.hf.is_none());
+        let towers = GGUF_TOWERS.iter().filter(|_| self.hf.is_none() && !self.tower);
         self.ignored.iter().chain(towers).copied().find(|i| matches(name, i))
     }
 }

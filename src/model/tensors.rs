@@ -64,15 +64,16 @@ pub(super) struct Tensors<'a, 'b> {
 
 impl<'a, 'b> Tensors<'a, 'b> {
     pub fn of(checkpoint: &'a Checkpoint, architecture: &Architecture, reserve: &'a mut Reserve<'b>) -> Self {
-        Self {
-            names: Names::of(checkpoint, architecture.names),
-            hf: architecture.names,
-            target: Some((checkpoint, reserve)),
-            listed: Vec::new(),
-            vectors: Vec::new(),
-            layers: 0,
-            tied: false,
-        }
+        Self::named_so(Names::of(checkpoint, architecture.names), architecture.names, checkpoint, reserve)
+    }
+
+    /// Those of a tower.
+    pub fn of_tower(checkpoint: &'a Checkpoint, names: &'static TensorNames, reserve: &'a mut Reserve<'b>) -> Self {
+        Self::named_so(Names::of_tower(checkpoint, names), names, checkpoint, reserve)
+    }
+
+    fn named_so(names: Names, hf: &'static TensorNames, checkpoint: &'a Checkpoint, reserve: &'a mut Reserve<'b>) -> Self {
+        Self { names, hf, target: Some((checkpoint, reserve)), listed: Vec::new(), vectors: Vec::new(), layers: 0, tied: false }
     }
 
     /// Only lists what a model reads, under the names that `checkpoint`, which has no tensors, would have.

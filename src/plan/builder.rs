@@ -462,7 +462,7 @@ impl<'a> Builder<'a> {
 }
 
 /// What has the kernel of embeddings copy rows of f32, `[rows][stride(width)]`: their numbers stand from `at` on where tokens do.
-fn copies(width: usize, rows: u32, at: usize) -> Overrides {
+pub(super) fn copies(width: usize, rows: u32, at: usize) -> Overrides {
     let numbers = [("D", width), ("KB", width.div_ceil(BLOCK)), ("STRIDE", stride(width)), ("ROW0", 0), ("ROWS", rows as usize), ("TOKEN_AT", at)];
     numbers.map(|(name, n)| (name, n as f64)).to_vec()
 }

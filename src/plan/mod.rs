@@ -20,6 +20,7 @@ mod stage;
 #[cfg(feature = "toy")]
 mod toy;
 pub mod tuning;
+mod vision;
 
 pub use adapter::{Adapted, Adapters};
 pub(crate) use attention::width_axis;

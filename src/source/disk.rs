@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 
-use super::spec::{gguf_parts, names};
+use super::spec::{best_projector, gguf_parts, is_projector, names};
 use super::{ByteSource, Files, check_range};
 use crate::error::{Error, Result};
 
@@ -77,10 +77,21 @@ pub(crate) fn io_error(path: &Path, e: &io::Error) -> Error {
     }
 }
 
+/// What reads pictures for a GGUF model and lies beside it, where there is such a file that can be opened.
+fn insert_projector(files: &mut Files, model: &Path) {
+    let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let Some(name) = best_projector(names.iter().map(String::as_str)) else { return };
+    if let Ok(file) = DiskSource::open(&parent.join(name)) {
+        files.insert(name.to_owned(), Rc::new(file));
+    }
+}
+
 /// The model at `path`: a single file, or those files of a folder that belong to a model.
 ///
 /// Of a folder, configuration, tokenizer and every `.safetensors` are opened; a folder with exactly one `.gguf` and no
-/// config.json is that file. Fails with `NOT_FOUND` if `path` or everything that a model needs is missing.
+/// config.json is that file. Beside a `.gguf` file what reads pictures (`mmproj-*.gguf`) is among its files. Fails with `NOT_FOUND` if `path` or everything that a model needs is missing.
 pub fn open_path(path: &Path) -> Result<Files> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     let mut files = Files::new();
@@ -92,6 +103,9 @@ pub fn open_path(path: &Path) -> Result<Files> {
         }
         for part in gguf_parts(source.name()).unwrap_or_else(|| vec![source.name.clone()]) {
             files.insert(part.clone(), Rc::new(DiskSource::open(&path.with_file_name(part))?));
+        }
+        if source.name().ends_with(".gguf") && !is_projector(source.name()) {
+            insert_projector(&mut files, path);
         }
         return Ok(files);
     }
@@ -111,7 +125,10 @@ pub fn open_path(path: &Path) -> Result<Files> {
         return Ok(files);
     }
     if !is_hf {
-        let gguf: Vec<&PathBuf> = paths.iter().filter(|p| extension(p, "gguf")).collect();
+        let mut gguf: Vec<&PathBuf> = paths.iter().filter(|p| extension(p, "gguf")).collect();
+        if gguf.iter().any(|p| !is_projector(&name_of(p))) {
+            gguf.retain(|p| !is_projector(&name_of(p)));
+        }
         return match gguf.as_slice() {
             [one] => open_path(one),
             [first, ..] if gguf_parts(&name_of(first)).is_some_and(|parts| gguf.iter().all(|p| parts.contains(&name_of(p)))) => open_path(first),

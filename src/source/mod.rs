@@ -18,7 +18,7 @@ pub mod transport;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::DiskSource;
-pub use spec::{ModelSpec, Remote, Weights};
+pub use spec::{ModelSpec, Remote, Weights, is_projector};
 pub use transport::{Body, Reply, Transport};
 
 /// Random access to the bytes of one file, wherever they are: memory, disk, OPFS, a URL.
@@ -39,6 +39,13 @@ pub trait ByteSource {
 
 /// A model as its source gives it: files by relative name (`model.gguf`, or `config.json`, `model.safetensors`, …).
 pub type Files = indexmap::IndexMap<String, Rc<dyn ByteSource>>;
+
+/// What reads pictures for a GGUF model, where it is among its files.
+pub fn projector_of(files: &Files) -> Option<Files> {
+    let name = spec::best_projector(files.keys().map(String::as_str))?;
+    let beside = files.keys().any(|other| other.ends_with(".gguf") && !is_projector(other));
+    beside.then(|| files.get(name).map(|file| Files::from([(name.to_owned(), file.clone())]))).flatten()
+}
 
 /// Checks that `len` bytes from `offset` lie inside a file of `size` bytes, without overflow.
 pub fn check_range(name: &str, size: u64, offset: u64, len: usize) -> Result<()> {

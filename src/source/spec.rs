@@ -57,6 +57,26 @@ pub(crate) fn remote_parts(url: &str) -> Vec<(String, String)> {
     }
 }
 
+/// Whether a GGUF file is what reads pictures for the models beside it, by its name.
+pub fn is_projector(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("mmproj") && name.ends_with(".gguf")
+}
+
+/// Types of such files, the best first: those of 8 bits see as well as those of 16, and take half.
+const PROJECTORS: [&str; 3] = ["q8_0", "f16", "bf16"];
+
+/// Of several such files for one model the one to take.
+pub fn best_projector<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let rank = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        // "bf16" has "f16" in it.
+        let is = |kind: &str| name.contains(kind) && (kind != "f16" || !name.contains("bf16"));
+        PROJECTORS.iter().position(|kind| is(kind)).unwrap_or(PROJECTORS.len())
+    };
+    names.filter(|name| is_projector(name)).min_by_key(|name| (rank(name), *name))
+}
+
 /// The names of files in a Hugging Face folder.
 pub mod names {
     /// The architecture's numbers.

@@ -36,7 +36,11 @@ impl Embedded {
     /// `BAD_OPTION` where they are not a whole number for each row, or not finite.
     pub fn fill(&self, values: Rc<[f32]>) -> Result<()> {
         if values.is_empty() || !values.len().is_multiple_of(self.rows as usize) {
-            return Err(Error::bad_option(format!("{} numbers for {} rows in place of tokens; each row has as many as the model is wide", values.len(), self.rows)));
+            return Err(Error::bad_option(format!(
+                "{} numbers for {} rows in place of tokens; each row has as many as the model is wide",
+                values.len(),
+                self.rows
+            )));
         }
         if values.iter().any(|x| !x.is_finite()) {
             return Err(Error::bad_option("rows in place of tokens have a number that is not finite"));
@@ -60,7 +64,8 @@ impl Embedded {
         self.values.get()
     }
 
-    fn is(&self, other: &Self) -> bool {
+    /// Whether both are the same rows.
+    pub(crate) fn is(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || (&self.hash, self.rows, self.token) == (&other.hash, other.rows, other.token)
     }
 }
@@ -129,6 +134,11 @@ impl Input {
     /// Whether any position has a row in place of a token.
     pub fn has_rows(&self) -> bool {
         !self.placed.is_empty()
+    }
+
+    /// Whether any of these rows are among it.
+    pub(crate) fn has(&self, rows: &Embedded) -> bool {
+        self.placed.iter().any(|placed| placed.of.is(rows))
     }
 
     /// Tokens come next.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 
 /// Characters that stand in no text: Unicode keeps them for programs.
-const MARKS: std::ops::RangeInclusive<char> = '\u{FDD0}'..='\u{FDEF}';
+pub(super) const MARKS: std::ops::RangeInclusive<char> = '\u{FDD0}'..='\u{FDEF}';
 
 /// Whether filters of templates have to leave a character as it is.
 pub(super) fn is_mark(c: char) -> bool {

@@ -15,6 +15,7 @@ mod hf;
 mod hf_outline;
 mod jinja;
 mod methods;
+pub mod pictures;
 mod pieces;
 mod pre;
 mod python;

@@ -126,7 +126,8 @@ fn embeddings_of_tokens_as_rows_are_these_tokens() {
 fn lanes_have_the_same_rows() {
     let table = Table::of("hf-single");
     for lane in [Lane::Fast, Lane::F16] {
-        let Ok(mut engine) = block_on(Engine::load(&open_path(&folder("hf-single")).unwrap(), &LoadOptions { lane, ..exact() }, &|_| {}, &Cancel::new())) else {
+        let Ok(mut engine) = block_on(Engine::load(&open_path(&folder("hf-single")).unwrap(), &LoadOptions { lane, ..exact() }, &|_| {}, &Cancel::new()))
+        else {
             continue;
         };
         let shown = ids(35, 3);
@@ -189,7 +190,9 @@ fn values_are_wanted_where_rows_are_read() {
     assert_eq!(error(&ask(Input::default(), 8)).code(), "BAD_OPTION");
     assert_eq!(Embedded::new("e".into(), 9, 0).err().unwrap().code(), "BAD_OPTION");
     let rows = Embedded::new("f".into(), 9, 2).unwrap();
-    for (values, why) in [(vec![], "0 numbers"), (vec![1.0; 3], "3 numbers for 2 rows"), (vec![1.0, f32::NAN], "not finite"), (vec![f32::INFINITY; 2], "not finite")] {
+    for (values, why) in
+        [(vec![], "0 numbers"), (vec![1.0; 3], "3 numbers for 2 rows"), (vec![1.0, f32::NAN], "not finite"), (vec![f32::INFINITY; 2], "not finite")]
+    {
         let found = rows.fill(values.into()).err().unwrap();
         assert!(found.code() == "BAD_OPTION" && found.message().contains(why), "{found}");
     }
@@ -222,7 +225,7 @@ fn a_saved_conversation_remembers_rows_by_their_hash() {
     let rows = table.rows("a", 9, &ids(30, 3));
     let prompt = joined(&[&ids(8, 1).into(), &of_rows(rows.clone()), &ids(5, 2).into()]);
     let (mut engine, mut other) = (load("hf-single", &exact()), load("hf-single", &exact()));
-    let store = Memory::default();
+    let store = Memory::store();
     run(&mut engine, &ask(prompt.clone(), 8));
     block_on(engine.save(0, &store, "shown", &Cancel::new())).unwrap();
     let conversation = block_on(other.restore(&store, "shown")).unwrap();

@@ -47,3 +47,4 @@ mod templates;
 mod tokenizer;
 mod toolchain;
 mod tuner;
+mod vision;

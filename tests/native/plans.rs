@@ -29,7 +29,7 @@ fn plans(shape: &str, quant: &str, caps: &Caps, lane: Lane, kv: Option<Kv>, max_
         &mut layout,
         &select,
         sizes,
-        Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }) },
+        Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }), rows: true },
     )
     .unwrap();
     (plans, layout, model.config().architecture)

@@ -25,6 +25,7 @@ use crate::bisect::Bisect;
 use crate::embed::{Embed, Rerank};
 use crate::examine::Examine;
 use crate::options::Flags;
+use crate::pictures;
 use crate::schema::Schema;
 use crate::tables;
 use crate::texts::{self, Answer, Parse, Render};
@@ -88,6 +89,9 @@ struct Generate {
     /// A file with a list of messages, {"role", "content"}; or an object with "messages" and "tools".
     #[arg(long, group = "input", value_name = "FILE.json")]
     messages: Option<PathBuf>,
+    /// A picture that the message shows before its text, PNG, JPEG or WebP; more than once for several.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
     /// Token ids to continue, 1,2,3.
     #[arg(long, group = "input", value_delimiter = ',')]
     tokens: Option<Vec<u32>>,
@@ -232,13 +236,20 @@ pub fn read_json(path: &Path) -> Result<Value> {
 
 fn request(args: &Generate) -> Result<Request> {
     let mut tools = None;
+    let mut pictures = Vec::new();
+    if !args.image.is_empty() && args.chat.is_none() {
+        return Err(Error::bad_option("--image goes with --chat; messages of a file have pictures in their parts"));
+    }
     let prompt = if let Some(text) = &args.prompt {
         Prompt::Text(text.clone())
     } else if let Some(text) = &args.chat {
-        Prompt::Messages(json!([{"role": "user", "content": text}]))
+        let (messages, of_files) = pictures::shown(&args.image, text)?;
+        pictures = of_files;
+        Prompt::Messages(messages)
     } else if let Some(path) = &args.messages {
         let (messages, with) = texts::messages(path)?;
         tools = with;
+        pictures = pictures::of_messages(&messages)?;
         Prompt::Messages(messages)
     } else if let Some(ids) = &args.tokens {
         Prompt::Tokens(ids.clone())
@@ -260,7 +271,7 @@ fn request(args: &Generate) -> Result<Request> {
     if asked.logprobs.is_some() && !args.json {
         return Err(Error::bad_option("--logprobs needs --json"));
     }
-    Ok(Request { prompt, tools, schema, logits: args.logits.is_some(), ..asked })
+    Ok(Request { prompt, pictures, tools, schema, logits: args.logits.is_some(), ..asked })
 }
 
 /// The files that `PATH[=SCALE]` names, and the scale.

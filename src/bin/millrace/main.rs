@@ -6,6 +6,7 @@ mod cli;
 mod embed;
 mod examine;
 mod options;
+mod pictures;
 mod schema;
 mod tables;
 mod texts;

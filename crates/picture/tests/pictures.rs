@@ -1,0 +1,377 @@
+//! What Pillow, torchvision and the image processors of transformers make of pictures that a formula gives: tests/data/pictures, which
+//! scripts/oracle/fixtures/pictures.py writes.
+
+use std::fs;
+use std::path::Path;
+
+use millrace_picture::{
+    Cut, Element, Error, Family, Filter, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize, Weights, patch_order,
+    patches, resize, resize_table,
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+fn fixture(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/pictures").join(name);
+    serde_json::from_str(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))).unwrap()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
+}
+
+fn number(value: &Value) -> u32 {
+    value.as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or_else(|| panic!("{value} is no whole number"))
+}
+
+fn float(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn pair(value: &Value) -> (u32, u32) {
+    (number(&value[0]), number(&value[1]))
+}
+
+/// `hashed` of pictures.py.
+fn hashed(x: u32, y: u32, z: u32) -> u32 {
+    let h = x.wrapping_mul(374_761_393).wrapping_add(y.wrapping_mul(668_265_263)).wrapping_add(z.wrapping_mul(2_246_822_519));
+    let h = (h ^ (h >> 13)).wrapping_mul(1_274_126_177);
+    h ^ (h >> 16)
+}
+
+/// `picture` of pictures.py.
+fn picture(kind: &str, width: u32, height: u32) -> Picture {
+    let byte = |x: u32, y: u32, c: u32| match kind {
+        "noise" => hashed(x, y, c) & 255,
+        "slopes" => {
+            let t = (x * 3 + y * 2 + c * 40 + ((x * y) >> 5)) & 511;
+            if t < 256 { t } else { 511 - t }
+        }
+        "squares" => (((x >> 2) ^ (y >> 2) ^ c) & 1) * 255,
+        _ => panic!("{kind} is no kind"),
+    };
+    let pixels = (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..3).map(move |c| (x, y, c)))).map(|(x, y, c)| byte(x, y, c) as u8);
+    Picture::new(pixels.collect(), width, height).unwrap()
+}
+
+fn digest(pixels: &[u8]) -> String {
+    Sha256::digest(pixels).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn filter(name: &Value) -> Filter {
+    match name.as_str() {
+        Some("bilinear") => Filter::Bilinear,
+        Some("bicubic") => Filter::Bicubic,
+        Some("lanczos3") => Filter::Lanczos3,
+        _ => panic!("{name} is no filter"),
+    }
+}
+
+/// Every byte is Pillow's, and with fewer bits for weights torchvision's.
+#[test]
+fn resizing() {
+    let mut compared = (0, 0);
+    for case in list(&fixture("resize.json")) {
+        let (from, to) = (pair(&case["from"]), pair(&case["to"]));
+        let source = picture(case["kind"].as_str().unwrap(), from.0, from.1);
+        for expected in list(&case["filters"]) {
+            let filter = filter(&expected["filter"]);
+            let made = resize(&source, to.0, to.1, filter).unwrap();
+            assert_eq!((made.width(), made.height()), to);
+            for pixel in list(&expected["pixels"]) {
+                let [x, y, rgb @ ..] = list(pixel) else { panic!("{pixel}") };
+                let at = ((number(y) * to.0 + number(x)) * 3) as usize;
+                assert_eq!(json!(made.pixels()[at..at + 3]), json!(rgb), "{filter:?} from {from:?} to {to:?} at {x}, {y}");
+            }
+            assert_eq!(digest(made.pixels()), expected["pillow"], "{filter:?} from {from:?} to {to:?}");
+            compared.0 += 1;
+            if let Some(torch) = expected.get("torch") {
+                let coarse = Resampler { filter, weights: Weights::Bits16 }.resize(&source, to.0, to.1).unwrap();
+                assert_eq!(digest(coarse.pixels()), *torch, "{filter:?} with 16 bits from {from:?} to {to:?}");
+                let differing = made.pixels().iter().zip(coarse.pixels()).filter(|(a, b)| a != b).count();
+                let largest = made.pixels().iter().zip(coarse.pixels()).map(|(a, b)| a.abs_diff(*b)).max();
+                assert_eq!((differing as u64, largest.map(u64::from)), (expected["differing"].as_u64().unwrap(), expected["largest"].as_u64()));
+                compared.1 += 1;
+            }
+        }
+    }
+    assert_eq!(compared, (72, 69));
+}
+
+fn idefics3() -> Family {
+    Family::Idefics3(Idefics3::default())
+}
+
+/// The crops' places are what a cut of so many tiles has, they lie side by side on their canvas, and their grids are theirs.
+fn well_formed(cut: &Cut, side: u32) {
+    let (columns, rows) = cut.tiles;
+    let mut crops = cut.crops.iter();
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        let crop = crops.next().unwrap();
+        assert_eq!(crop.place, Place::Tile { row, column });
+        assert_eq!((crop.x, crop.y, crop.width, crop.height), (column * side, row * side, side, side));
+        assert_eq!((cut.canvases[crop.canvas].width, cut.canvases[crop.canvas].height), (columns * side, rows * side));
+    }
+    let last: Vec<_> = crops.collect();
+    assert!(last.len() <= 1);
+    for crop in last {
+        assert_eq!(crop.place, if rows == 0 { Place::Whole } else { Place::Thumbnail });
+        assert_eq!((crop.x, crop.y, crop.width, crop.height), (0, 0, cut.canvases[crop.canvas].width, cut.canvases[crop.canvas].height));
+    }
+    assert!(cut.crops.iter().all(|crop| crop.patches() > 0 && crop.prompt_rows > 0));
+}
+
+/// Compares the cuts of one family with the fixture's rows, where null is a refusal; gives how many of each there were.
+fn compare_cuts(family: &Family, sizes: &[Value], expected: &Value, side: u32, row: impl Fn(&Cut) -> Vec<u64>) -> (usize, usize) {
+    let mut counts = (0, 0);
+    assert_eq!(sizes.len(), list(expected).len());
+    for (size, expected) in sizes.iter().zip(list(expected)) {
+        let (width, height) = pair(size);
+        match family.cut(width, height) {
+            Ok(cut) => {
+                assert_eq!(json!(row(&cut)), *expected, "{width} x {height}: {cut:?}");
+                assert_eq!(cut.size, (width, height));
+                well_formed(&cut, side);
+                counts.0 += 1;
+            }
+            Err(error) => {
+                assert!(expected.is_null(), "{width} x {height}: {error}, not {expected}");
+                assert!(matches!(error, Error::TooNarrow { .. } | Error::TooFewPatches { .. }), "{error:?}");
+                counts.1 += 1;
+            }
+        }
+    }
+    counts
+}
+
+fn whole(cut: &Cut) -> Vec<u64> {
+    let crop = cut.crops.last().unwrap();
+    vec![u64::from(crop.width), u64::from(crop.height), cut.prompt_rows()]
+}
+
+/// Sizes, grids and prompt rows are those of transformers, for pictures of every shape.
+#[test]
+fn cutting() {
+    let fixture = fixture("cuts.json");
+    let sizes = list(&fixture["sizes"]);
+    assert!(sizes.len() > 250);
+    let lfm2_vl = |cut: &Cut| {
+        let last = cut.crops.last().unwrap();
+        let (columns, rows) = if cut.tiles == (0, 0) { (1, 1) } else { cut.tiles };
+        let numbers = [columns, rows, last.width, last.height, last.prompt_rows].map(u64::from);
+        [&numbers[..], &[cut.prompt_rows()]].concat()
+    };
+    let counts = compare_cuts(&Family::Lfm2Vl(Lfm2Vl::default()), sizes, &fixture["lfm2_vl"], 512, lfm2_vl);
+    assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
+    let counts = compare_cuts(&Family::QwenVl(QwenVl::default()), sizes, &fixture["qwen_vl"], 0, whole);
+    assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
+    for budget in [70, 280, 1120] {
+        let family = Family::Gemma4(Gemma4 { max_soft_tokens: budget, ..Gemma4::default() });
+        compare_cuts(&family, sizes, &fixture["gemma4"][budget.to_string()], 0, whole);
+    }
+    let idefics = |cut: &Cut| {
+        let (first, second) = (cut.canvases[0], cut.canvases[1]);
+        [first.width, first.height, second.width, second.height, cut.tiles.1, cut.tiles.0, cut.crops.len() as u32].map(u64::from).to_vec()
+    };
+    let counts = compare_cuts(&idefics3(), sizes, &fixture["idefics3"], 512, idefics);
+    assert_eq!(counts.1, 0);
+}
+
+/// Compares rows of `width` numbers with a fixture's: their number, two sums, and some numbers within `tolerance`.
+fn compare_rows(made: &[f32], width: usize, expected: &Value, tolerance: f64, what: &str) {
+    assert_eq!(made.len() / width, expected["rows"].as_u64().unwrap() as usize, "{what}");
+    for some in list(&expected["some"]) {
+        let value = made[number(&some[0]) as usize * width + number(&some[1]) as usize];
+        let difference = f64::from((value - float(&some[2]) as f32).abs());
+        assert!(difference <= tolerance, "{what}: {value}, not {some}");
+    }
+    let sum: f64 = made.iter().map(|value| f64::from(*value)).sum();
+    let placed: f64 = made.iter().enumerate().map(|(index, value)| f64::from(*value) * (index % 977) as f64).sum();
+    let slack = tolerance.max(1e-9) * made.len() as f64;
+    assert!((sum - float(&expected["sum"])).abs() <= slack, "{what}: {sum}, not {}", expected["sum"]);
+    assert!((placed - float(&expected["placed"])).abs() <= slack * 977.0, "{what}: {placed}, not {}", expected["placed"]);
+}
+
+/// The rows of every crop are those of the processors, in number and order; equal to the last bit where a number is given.
+#[test]
+fn patching() {
+    let families = [
+        ("lfm2_vl", Family::Lfm2Vl(Lfm2Vl::default()), Element::RowColumnChannel),
+        ("qwen_vl", Family::QwenVl(QwenVl::default()), Element::ChannelRowColumn),
+        ("gemma4", Family::Gemma4(Gemma4::default()), Element::RowColumnChannel),
+        ("idefics3", idefics3(), Element::ChannelRowColumn),
+    ];
+    let mut crops_compared = 0;
+    for case in list(&fixture("patches.json")) {
+        let (width, height) = pair(&case["size"]);
+        let source = picture(case["kind"].as_str().unwrap(), width, height);
+        for (name, family, element) in &families {
+            let Some(expected) = case.get(*name) else { continue };
+            let cut = family.cut(width, height).unwrap();
+            let crops = cut.crops_of(&source, family.resampler()).unwrap();
+            assert_eq!(crops.len(), list(expected).len(), "{name} of {width} x {height}");
+            for (index, (crop, expected)) in crops.iter().zip(list(expected)).enumerate() {
+                let made = family.patches(crop, *element).unwrap();
+                assert_eq!(made.len(), cut.crops[index].patches() * 768);
+                compare_rows(&made, 768, expected, 0.0, &format!("{name} of {width} x {height}, crop {index}"));
+                crops_compared += 1;
+            }
+        }
+    }
+    assert!(crops_compared > 25, "{crops_compared}");
+}
+
+/// Tables are PyTorch's to 1e-6, of numbers within 1.
+#[test]
+fn positions() {
+    let mut compared = 0;
+    for case in list(&fixture("tables.json")) {
+        let [height, width, depth] = [0, 1, 2].map(|side| number(&case["from"][side]));
+        let (to_height, to_width) = pair(&case["to"]);
+        let value = |y, x, d| (hashed(x, y, d) & 0xffff) as f32 / 32768.0 - 1.0;
+        let table: Vec<f32> = (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..depth).map(move |d| value(y, x, d)))).collect();
+        let how = if case["how"] == "antialiased" { TableResize::Antialiased } else { TableResize::AlignedCorners };
+        let [height, width, depth, to_height, to_width] = [height, width, depth, to_height, to_width].map(|side| side as usize);
+        let made = resize_table(&table, height, width, depth, to_height, to_width, how).unwrap();
+        compare_rows(&made, depth, case, 1e-6, &format!("{} from {height} x {width} to {to_height} x {to_width}", case["how"]));
+        compared += 1;
+    }
+    assert_eq!(compared, 18);
+}
+
+#[test]
+fn orders() {
+    let fixture = fixture("order.json");
+    let (wide, high) = (number(&fixture["wide"]), number(&fixture["high"]));
+    assert_eq!(json!(patch_order(wide, high, PatchOrder::Merged(2)).unwrap()), fixture["merged"]);
+    assert_eq!(patch_order(3, 2, PatchOrder::Raster).unwrap(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(patch_order(3, 2, PatchOrder::Merged(2)), Err(Error::NotWhole { width: 3, height: 2, block: 2 }));
+
+    // Two patches of 2 x 2 pixels, whose bytes count up.
+    let crop = Picture::new((0..24).collect(), 4, 2).unwrap();
+    let plain = Normalize::MeanStd { mean: [0.0; 3], std: [1.0 / 255.0; 3] };
+    let rows = |element| -> Vec<f32> { patches(&crop, 2, PatchOrder::Raster, element, plain).unwrap().into_iter().map(f32::round).collect() };
+    let first = [0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17].map(|byte| byte as f32);
+    assert_eq!(rows(Element::RowColumnChannel)[..12], first);
+    assert_eq!(rows(Element::ChannelRowColumn)[..12], [0, 3, 12, 15, 1, 4, 13, 16, 2, 5, 14, 17].map(|byte| byte as f32));
+    assert_eq!(rows(Element::RowColumnChannel)[12..], first.map(|byte| byte + 6.0));
+}
+
+/// What no picture is, and what no cut is for.
+#[test]
+fn refusals() {
+    assert_eq!(Picture::new(Vec::new(), 0, 5), Err(Error::Empty { width: 0, height: 5 }));
+    assert_eq!(Picture::new(Vec::new(), 10_001, 10_000), Err(Error::TooLarge { width: 10_001, height: 10_000 }));
+    assert_eq!(Picture::new(vec![0; 16], 2, 2), Err(Error::WrongLength { width: 2, height: 2, bytes: 16, expected: 12 }));
+    let dot = picture("noise", 1, 1);
+    assert_eq!(resize(&dot, 5, 0, Filter::Bilinear), Err(Error::Empty { width: 5, height: 0 }));
+    assert_eq!(resize(&dot, u32::MAX, u32::MAX, Filter::Bilinear), Err(Error::TooLarge { width: u32::MAX, height: u32::MAX }));
+    assert!(matches!(dot.part(1, 0, 1, 1), Err(Error::Outside { .. })));
+    assert!(matches!(dot.part(u32::MAX, 0, 1, 1), Err(Error::Outside { .. })));
+
+    let all = [Family::Lfm2Vl(Lfm2Vl::default()), Family::QwenVl(QwenVl::default()), Family::Gemma4(Gemma4::default()), idefics3()];
+    for family in &all {
+        assert_eq!(family.cut(0, 7), Err(Error::Empty { width: 0, height: 7 }));
+        assert_eq!(family.cut(u32::MAX, u32::MAX), Err(Error::TooLarge { width: u32::MAX, height: u32::MAX }));
+        let cut = family.cut(30, 20).unwrap();
+        let other = Error::OtherSize { width: 30, height: 20, got_width: 1, got_height: 1 };
+        assert_eq!(cut.crops_of(&dot, family.resampler()), Err(other));
+        assert_eq!(family.patches(&dot, Element::RowColumnChannel), Err(Error::NotWhole { width: 1, height: 1, block: 16 }));
+        // Long ones, of every length: none fails in another way.
+        for length in (0..27).map(|power| 3_u32.pow(power % 17) << (power / 9)).filter(|length| *length <= 100_000_000) {
+            for (width, height) in [(length, 1), (1, length)] {
+                match family.cut(width, height) {
+                    Ok(cut) => well_formed(&cut, 512),
+                    Err(error) => assert!(matches!(error, Error::TooNarrow { .. } | Error::TooLarge { .. } | Error::TooFewPatches { .. }), "{error:?}"),
+                }
+            }
+        }
+    }
+    let large = Family::QwenVl(QwenVl { min_pixels: 1 << 28, max_pixels: 1 << 30, ..QwenVl::default() });
+    assert_eq!(large.cut(100, 100), Err(Error::TooLarge { width: 1 << 14, height: 1 << 14 }));
+    assert_eq!(all[1].cut(201, 1), Err(Error::TooNarrow { width: 201, height: 1 }));
+    let message = all[1].cut(201, 1).unwrap_err().to_string();
+    assert_eq!(message, "a picture of 201 x 1 is too long and narrow for this model: cut it into parts, or add a margin");
+
+    for (table, shape) in [(11, [2, 2, 3, 4, 4]), (0, [0, 0, 3, 4, 4]), (12, [2, 2, 3, 0, 4]), (12, [2, 2, 3, usize::MAX, 4])] {
+        let [height, width, depth, to_height, to_width] = shape;
+        let made = resize_table(&vec![0.0; table], height, width, depth, to_height, to_width, TableResize::Antialiased);
+        assert!(matches!(made, Err(Error::Table { .. })), "{shape:?}");
+    }
+}
+
+/// The files' parameters: read, left as they are by default, or refused by name.
+#[test]
+fn configurations() {
+    let object = |value: Value| value.as_object().unwrap().clone();
+    let empty = object(json!({}));
+    assert_eq!(Lfm2Vl::from_config(&empty), Ok(Lfm2Vl::default()));
+    assert_eq!(QwenVl::from_config(&empty), Ok(QwenVl::default()));
+    assert_eq!(Gemma4::from_config(&empty), Ok(Gemma4::default()));
+    assert_eq!(Idefics3::from_config(&empty, 16, 4), Ok(Idefics3::default()));
+
+    let given = object(json!({
+        "tile_size": 256, "min_tiles": 1, "max_tiles": 6, "min_image_tokens": 16, "max_image_tokens": 64, "max_pixels_tolerance": 1.5,
+        "encoder_patch_size": 8, "downsample_factor": 4, "use_thumbnail": false, "do_image_splitting": false, "image_mean": [0.1, 0.2, 0.3],
+        "image_std": [0.4, 0.5, 0.6], "resample": 3, "do_pad": true, "size": null, "rescale_factor": 0.00392156862745098,
+    }));
+    let bicubic = |weights| Resampler { filter: Filter::Bicubic, weights };
+    let expected = Lfm2Vl {
+        tile_size: 256,
+        min_tiles: 1,
+        max_tiles: 6,
+        min_image_tokens: 16,
+        max_image_tokens: 64,
+        max_pixels_tolerance: 1.5,
+        patch_size: 8,
+        downsample_factor: 4,
+        use_thumbnail: false,
+        do_image_splitting: false,
+        mean: [0.1, 0.2, 0.3],
+        std: [0.4, 0.5, 0.6],
+        resampler: bicubic(Weights::Bits16),
+    };
+    assert_eq!(Lfm2Vl::from_config(&given), Ok(expected));
+    let given = object(json!({"size": {"shortest_edge": 4096, "longest_edge": 1_048_576}, "patch_size": 14, "merge_size": 2, "max_pixels": 2048.0e3}));
+    let read = QwenVl::from_config(&given).unwrap();
+    assert_eq!((read.min_pixels, read.max_pixels, read.patch_size, read.merge_size), (4096, 2_048_000, 14, 2));
+
+    for (given, key) in [
+        (json!({"tile_size": 500}), "tile_size"),
+        (json!({"tile_size": "512"}), "tile_size"),
+        (json!({"max_tiles": 1}), "max_tiles"),
+        (json!({"max_image_tokens": 2.5}), "max_image_tokens"),
+        (json!({"max_image_tokens": 4_294_967_295_u32, "min_image_tokens": 4_294_967_295_u32}), "max_image_tokens"),
+        (json!({"resample": 0}), "resample"),
+        (json!({"do_normalize": false}), "do_normalize"),
+        (json!({"use_thumbnail": 1}), "use_thumbnail"),
+        (json!({"image_std": [0.5, 0.5]}), "image_std"),
+        (json!({"rescale_factor": 1.0}), "rescale_factor"),
+        (json!({"max_pixels_tolerance": -1}), "max_pixels_tolerance"),
+        (json!({"encoder_patch_size": 0}), "encoder_patch_size"),
+    ] {
+        let Err(Error::Config { key: named, .. }) = Lfm2Vl::from_config(&object(given.clone())) else { panic!("{given} was taken") };
+        assert_eq!(named, key);
+    }
+    let error = Gemma4::from_config(&object(json!({"max_soft_tokens": 100}))).unwrap_err();
+    assert_eq!(error.to_string(), "max_soft_tokens of the preprocessor's configuration is 100, not one of [70, 140, 280, 560, 1120]");
+}
+
+/// Settings that no published file has: without tiles, without a thumbnail, with a grid of one tile.
+#[test]
+fn other_settings() {
+    let cut = |change: fn(&mut Lfm2Vl), width, height| {
+        let mut family = Lfm2Vl::default();
+        change(&mut family);
+        Family::Lfm2Vl(family).cut(width, height).unwrap()
+    };
+    let places = |cut: &Cut| cut.crops.iter().map(|crop| crop.place).collect::<Vec<_>>();
+    assert_eq!(places(&cut(|family| family.do_image_splitting = false, 3000, 2000)), [Place::Whole]);
+    let without = cut(|family| family.use_thumbnail = false, 1200, 700);
+    assert_eq!((without.crops.len(), without.canvases.len(), without.prompt_rows()), (6, 1, 6 * 256));
+    let one = cut(|family| family.min_tiles = 1, 724, 724);
+    assert_eq!((places(&one), one.tiles, one.prompt_rows()), (vec![Place::Whole], (0, 0), 256));
+    let single = Idefics3 { do_image_splitting: false, ..Idefics3::default() };
+    let single = Family::Idefics3(single).cut(300, 700).unwrap();
+    assert_eq!((places(&single), single.tiles, single.prompt_rows()), (vec![Place::Whole], (0, 0), 64));
+}

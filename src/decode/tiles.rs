@@ -1,0 +1,114 @@
+//! Pictures, a pass a tile: patches go in, rows that stand in a prompt in place of tokens come out.
+
+use bytemuck::{bytes_of, cast_slice};
+
+use super::session::Session;
+use crate::base::Cancel;
+use crate::error::{Error, Result};
+use crate::gpu::{Buffer, Pending};
+use crate::kernels::State;
+use crate::layout::{Control, Scratch, stride};
+use crate::plan::{Pass, Stage};
+
+/// A tile of a picture, as a tower reads it.
+#[derive(Debug, Clone)]
+pub struct Tile {
+    /// f32 `[patches, P]`.
+    pub patches: Vec<f32>,
+    /// A row of positions for each, f32 `[patches, D]`.
+    pub positions: Vec<f32>,
+    /// The patches' numbers in the order in which neighbours become one row.
+    pub order: Vec<u32>,
+}
+
+/// What sizes a tower's passes have: numbers of a patch, width, patches that become one row, numbers of a row.
+#[derive(Debug, Clone, Copy)]
+pub struct TileSizes {
+    /// P.
+    pub pixels: usize,
+    /// D.
+    pub width: usize,
+    /// Patches of a row.
+    pub joined: usize,
+    /// Numbers of a row.
+    pub row: usize,
+}
+
+impl Session {
+    /// What the tower that this session has makes of each tile: f32 `[patches / joined, row]`.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` for a tile that does not fit these sizes or has more patches than a pass has rows, `ABORTED` between two tiles.
+    pub async fn see(&mut self, tiles: &[Tile], sizes: TileSizes, cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
+        let TileSizes { pixels, width, joined, row } = sizes;
+        for (i, Tile { patches, positions, order }) in tiles.iter().enumerate() {
+            let n = order.len();
+            let fits = n > 0 && n.is_multiple_of(joined) && patches.len() == n * pixels && positions.len() == n * width;
+            if !fits || order.iter().any(|at| *at as usize >= n) {
+                return Err(Error::bad_option(format!("tile {i} does not have {n} patches of {pixels} numbers with positions of {width}, {joined} to a row")));
+            }
+            if n > self.context() as usize {
+                return Err(Error::bad_option(format!("tile {i} has {n} patches; a tile has at most {}", self.context())));
+            }
+        }
+        let longest = tiles.iter().map(|tile| tile.order.len()).max().unwrap_or(0) as u32;
+        self.ensure(longest).await?;
+        if longest > self.sizes().rows {
+            self.widen(longest).await?;
+        }
+        self.must_have(Pass::Prefill)?;
+        let slot = self.states.vacate()? as u32;
+        let bytes = |tile: &Tile| (tile.order.len() / joined * stride(row) * 4) as u64;
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let most = tiles.iter().map(bytes).max().unwrap_or(4);
+        let place = || self.gpu.buffer("rows", most, usage);
+        let places = [place()?, place()?];
+        let mut found = Vec::with_capacity(tiles.len());
+        // A tile runs while the next one is written, and no more: what is cancelled ends soon.
+        let mut running: Option<(usize, u64, Pending)> = None;
+        for (i, tile) in tiles.iter().enumerate() {
+            cancel.check()?;
+            let pending = self.record_tile(slot, tile, sizes, &places[i % 2], bytes(tile))?;
+            if let Some(earlier) = running.replace((i % 2, bytes(tile), pending)) {
+                found.push(self.rows_of(earlier, &places, row).await?);
+            }
+        }
+        if let Some(last) = running {
+            found.push(self.rows_of(last, &places, row).await?);
+        }
+        cancel.check()?;
+        Ok(found)
+    }
+
+    fn record_tile(&self, slot: u32, tile: &Tile, TileSizes { pixels, width, joined, .. }: TileSizes, to: &Buffer, bytes: u64) -> Result<Pending> {
+        let n = tile.order.len();
+        let state = |rows: usize| State { rows: rows as u32, slot, ..State::default() };
+        self.put(Control::Prefill, bytes_of(&state(n)))?;
+        self.put(Control::Last, bytes_of(&state(n / joined)))?;
+        self.put(Control::Spans, cast_slice(&vec![[0, n as u32]; n]))?;
+        self.put(Control::Patches, cast_slice(&padded(&tile.patches, pixels)))?;
+        self.put(Control::PatchPositions, cast_slice(&padded(&tile.positions, width)))?;
+        self.put(Control::PatchOrder, cast_slice(&tile.order))?;
+        let mut encoder = self.gpu.encoder("tile");
+        let steps = || self.steps(Pass::Prefill).iter();
+        self.record_steps(&mut encoder, steps().filter(|step| step.stage < Stage::Head), n as u32);
+        self.record_steps(&mut encoder, steps().filter(|step| step.stage == Stage::Head), (n / joined) as u32);
+        encoder.copy_buffer_to_buffer(self.buffer(Scratch::Pooled)?.raw(), 0, to.raw(), 0, bytes);
+        let submission = self.gpu.submit(encoder);
+        Ok(self.gpu.map(to, bytes, submission))
+    }
+
+    async fn rows_of(&self, (place, bytes, pending): (usize, u64, Pending), places: &[Buffer; 2], row: usize) -> Result<Vec<f32>> {
+        let bytes = self.gpu.take(&places[place], bytes, pending).await?;
+        Ok(cast_slice::<u8, f32>(&bytes).chunks_exact(stride(row)).flat_map(|padded| &padded[..row]).copied().collect())
+    }
+}
+
+/// Rows of `width` numbers as the GPU holds them.
+fn padded(values: &[f32], width: usize) -> std::borrow::Cow<'_, [f32]> {
+    if stride(width) == width {
+        return values.into();
+    }
+    let zeros = vec![0.0; stride(width) - width];
+    values.chunks_exact(width).flat_map(|row| row.iter().chain(&zeros)).copied().collect::<Vec<_>>().into()
+}

@@ -1,0 +1,280 @@
+//! Pictures in requests: how many rows of a prompt each one is, and what reads them, which is loaded when the first of them has to be read.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use millrace_picture::{Cut, Element, Family, Lfm2Vl, Picture, Place};
+use sha2::{Digest, Sha256};
+
+use super::vision::{Patches, VisionEncoder};
+use super::{Engine, LoadOptions};
+use crate::base::{Cancel, Progress, hex};
+use crate::error::{Error, Result};
+use crate::format::{Checkpoint, Metadata};
+use crate::gpu::Gpu;
+use crate::model::ModelConfig;
+use crate::model::vision::{self, VisionConfig};
+use crate::plan::Lane;
+use crate::source::{Files, projector_of};
+use crate::state::{Embedded, Input, SequenceId};
+use crate::text::Tokenizer;
+
+/// How a model reads pictures: none where it has nothing that does, an error where this version does not know that.
+pub(super) type Seen = Rc<Result<Option<Sight>>>;
+
+/// How it does.
+///
+/// # Errors
+/// `UNSUPPORTED_MODEL` where it does not.
+pub(super) fn usable_sight(sight: &Seen) -> Result<&Sight> {
+    match &**sight {
+        Ok(Some(sight)) => Ok(sight),
+        Ok(None) => Err(Error::unsupported(
+            "this model does not read pictures: load one that does; of GGUF models what reads pictures is a file of its own (mmproj) beside the model's",
+        )),
+        Err(e) => Err(Error::new(e.kind(), e.message())),
+    }
+}
+
+/// How a model reads pictures, which its files say.
+pub(super) struct Sight {
+    /// Where what reads pictures is.
+    files: Files,
+    family: Family,
+    element: Element,
+    /// The token that stands for each row of a picture.
+    row: u32,
+    /// What tells these rows from those of another encoder.
+    encoder: String,
+}
+
+/// The tokens around a picture and its tiles, by name.
+const START: &str = "<|image_start|>";
+const ROW: &str = "<image>";
+const THUMBNAIL: &str = "<|img_thumbnail|>";
+const END: &str = "<|image_end|>";
+
+impl Sight {
+    /// How the model of these files, where that is known of that configuration, reads pictures; `None` where it has nothing that does.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_MODEL` where this version does not know what reads them, `BAD_MODEL` where that is for another model.
+    pub async fn of(files: &Files, checkpoint: &Checkpoint, config: Option<&ModelConfig>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
+        let beside = projector_of(files);
+        let opened;
+        let (from, files) = match &beside {
+            Some(beside) => {
+                opened = Checkpoint::open(beside).await?;
+                (&opened, beside.clone())
+            }
+            None if vision::within(checkpoint) => (checkpoint, files.clone()),
+            None => return Ok(None),
+        };
+        let read = vision::read(from)?;
+        if let Some(width) = config.map(|config| config.width).filter(|width| *width != read.width) {
+            return Err(Error::bad_model(format!(
+                "what reads pictures makes rows of {}, but the model is {width} wide: its file is another model's",
+                read.width
+            )));
+        }
+        let family = family(&read, from)?;
+        let row = tokenizer.token_id(ROW).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {ROW}, which stands for pictures")))?;
+        let element = if read.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
+        let encoder = from.fingerprint().await?;
+        Ok(Some(Self { files, family, element, row, encoder }))
+    }
+
+    /// What a picture of that size becomes.
+    pub fn cut(&self, width: u32, height: u32) -> Result<Cut> {
+        self.family.cut(width, height).map_err(|e| wrong(&e))
+    }
+
+    /// The names of the tokens that stand for a picture, each tile's rows as one.
+    pub fn words(cut: &Cut) -> String {
+        let mut words = String::from(START);
+        for crop in &cut.crops {
+            match crop.place {
+                Place::Whole => {}
+                Place::Tile { row, column } => _ = write!(words, "<|img_row_{}_col_{}|>", row + 1, column + 1),
+                Place::Thumbnail => words.push_str(THUMBNAIL),
+            }
+            words.push_str(ROW);
+        }
+        words.push_str(END);
+        words
+    }
+
+    /// Pictures with their cuts, and rows of each crop whose values have not come.
+    pub fn show(&self, pictures: &[Rc<Picture>]) -> Result<Vec<Shown>> {
+        let each = pictures.iter().enumerate().map(|(i, picture)| {
+            let cut = self.cut(picture.width(), picture.height()).map_err(|e| e.at(format!("picture {i}")))?;
+            let mut hash = Sha256::new();
+            hash.update(format!("{} {:?} {} {}\n", self.encoder, self.family, picture.width(), picture.height()));
+            hash.update(picture.pixels());
+            let hash = hex(&hash.finalize());
+            let rows = cut.crops.iter().enumerate().map(|(crop, of)| Embedded::new(format!("{hash}.{crop}"), self.row, of.prompt_rows));
+            Ok(Shown { rows: rows.collect::<Result<_>>()?, picture: picture.clone(), cut })
+        });
+        each.collect()
+    }
+
+    /// The prompt with rows in place of the tokens that stand for them.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` where messages spell that token and are read so (`specialTokens: 'parse'`).
+    pub fn expand(&self, ids: &[u32], shown: &[Shown]) -> Result<Input> {
+        let mut rows = shown.iter().flat_map(|shown| &shown.rows);
+        let mut input = Input::default();
+        let mut places = 0;
+        for (i, text) in ids.split(|id| *id == self.row).enumerate() {
+            if i > 0 {
+                places += 1;
+                rows.next().into_iter().for_each(|rows| input.push_rows(rows.clone()));
+            }
+            input.push_tokens(text);
+        }
+        let pictures = shown.iter().map(|shown| shown.rows.len()).sum::<usize>();
+        if places != pictures {
+            return Err(Error::bad_option(format!(
+                "the prompt has {places} places for the {pictures} parts of its pictures: a message spells {ROW}; leave it out"
+            )));
+        }
+        Ok(input)
+    }
+}
+
+/// A picture of a request.
+pub(super) struct Shown {
+    picture: Rc<Picture>,
+    pub cut: Cut,
+    /// Of each crop.
+    rows: Vec<Rc<Embedded>>,
+}
+
+fn wrong(e: &millrace_picture::Error) -> Error {
+    Error::bad_option(e.to_string())
+}
+
+/// How a family wants its pictures, by the preprocessor's file where there is one.
+fn family(read: &VisionConfig, from: &Checkpoint) -> Result<Family> {
+    let asked = match &from.metadata {
+        // The first models have these numbers in config.json as well, and only there where a file of the processor is missing.
+        Metadata::Hf(m) => m.config.iter().chain(m.preprocessor.iter().flat_map(|all| all.iter())).map(|(key, value)| (key.clone(), value.clone())).collect(),
+        Metadata::Gguf(_) => serde_json::Map::new(),
+    };
+    let asked = Lfm2Vl::from_config(&asked).map_err(|e| Error::bad_model(format!("preprocessor_config.json: {e}")))?;
+    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let given = matches!(&from.metadata, Metadata::Gguf(_));
+    let (mean, std) = if given { (read.mean, read.deviation) } else { (asked.mean, asked.std) };
+    let (patch_size, downsample_factor) = (whole(read.patch), whole(read.merge));
+    if !given && (asked.patch_size, asked.downsample_factor) != (patch_size, downsample_factor) {
+        return Err(Error::bad_model("preprocessor_config.json and config.json have other sizes of patches"));
+    }
+    Ok(Family::Lfm2Vl(Lfm2Vl { patch_size, downsample_factor, mean, std, ..asked }))
+}
+
+/// Rows that are kept for the next prompt with the same picture, bytes.
+const KEPT: usize = 64 << 20;
+
+/// What reads pictures, once one had to be read, and what it has read lately.
+#[derive(Default)]
+pub(super) struct Eyes {
+    encoder: Option<VisionEncoder>,
+    /// The latest last.
+    seen: VecDeque<Rc<Embedded>>,
+}
+
+impl Eyes {
+    /// Has rows have their values: those that are kept, and what the encoder makes of the others' pictures.
+    async fn read(
+        &mut self,
+        sight: &Sight,
+        missing: &[(&Shown, usize)],
+        on: (&Rc<Gpu>, Lane),
+        options: &LoadOptions,
+        cancel: &Cancel,
+        progress: &dyn Fn(Progress),
+    ) -> Result<()> {
+        let mut tiles = Vec::new();
+        let mut wanted: Vec<&Rc<Embedded>> = Vec::new();
+        for (shown, crop) in missing {
+            let rows = &shown.rows[*crop];
+            if let Some(values) = self.seen.iter().find(|seen| seen.is(rows)).and_then(|seen| seen.values()) {
+                rows.fill(values.clone())?;
+                continue;
+            }
+            // The same picture twice is read once.
+            if wanted.iter().any(|other| other.is(rows)) {
+                continue;
+            }
+            let crops = shown.cut.crops_of(&shown.picture, sight.family.resampler()).map_err(|e| wrong(&e))?;
+            let (picture, crop) = (&crops[*crop], &shown.cut.crops[*crop]);
+            tiles.push(Patches { wide: crop.wide, high: crop.high, values: sight.family.patches(picture, sight.element).map_err(|e| wrong(&e))? });
+            wanted.push(rows);
+        }
+        if !tiles.is_empty() {
+            let (gpu, lane) = on;
+            if self.encoder.as_ref().is_none_or(|encoder| !encoder.is_on(gpu)) {
+                self.encoder = None;
+                self.encoder = Some(VisionEncoder::load(&sight.files, options, Some((gpu.clone(), lane)), progress, cancel).await?);
+            }
+            let encoder = self.encoder.as_mut().ok_or_else(|| Error::internal("no encoder"))?;
+            for (rows, values) in wanted.iter().zip(encoder.encode(&tiles, cancel).await?) {
+                rows.fill(values.into())?;
+            }
+        }
+        for (shown, crop) in missing {
+            let rows = &shown.rows[*crop];
+            if let Some(values) = wanted.iter().find(|read| read.is(rows)).and_then(|read| read.values()) {
+                rows.fill(values.clone())?;
+            }
+            self.seen.retain(|seen| !seen.is(rows));
+            self.seen.push_back(rows.clone());
+        }
+        let bytes = |seen: &VecDeque<Rc<Embedded>>| seen.iter().filter_map(|rows| rows.values()).map(|values| values.len() * 4).sum::<usize>();
+        while bytes(&self.seen) > KEPT && self.seen.len() > 1 {
+            self.seen.pop_front();
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Rows of a prompt that a picture of so many pixels takes, with the tokens around it.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_MODEL` where the model does not read pictures, `BAD_OPTION` where it does not read one of this size.
+    pub fn picture_tokens(&self, width: u32, height: u32) -> Result<u64> {
+        let cut = usable_sight(&self.sight)?.cut(width, height)?;
+        // Each crop's rows stand for one token of these.
+        let ids = self.tokenizer.encode(&Sight::words(&cut), false)?;
+        Ok(ids.len() as u64 - cut.crops.len() as u64 + cut.prompt_rows())
+    }
+
+    /// Has the rows of a prompt that the sequence does not know have their values.
+    pub(super) async fn look(
+        &mut self,
+        sequence: SequenceId,
+        prompt: &Input,
+        shown: &[Shown],
+        afresh: bool,
+        cancel: &Cancel,
+        progress: &dyn Fn(Progress),
+    ) -> Result<()> {
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let known = if afresh { 0 } else { self.session.known_prefix(sequence, prompt)? };
+        let unread = prompt.slice(known..prompt.len());
+        let missing = |rows: &Rc<Embedded>| rows.values().is_none() && unread.has(rows);
+        let all = shown.iter().flat_map(|shown| (0..shown.rows.len()).map(move |crop| (shown, crop)));
+        let missing: Vec<_> = all.filter(|(shown, crop)| missing(&shown.rows[*crop])).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let sight = self.sight.clone();
+        let gpu = self.session.gpu().clone();
+        self.eyes.read(usable_sight(&sight)?, &missing, (&gpu, self.session.lane()), &self.options, cancel, progress).await
+    }
+}

@@ -1,0 +1,110 @@
+//! What reads pictures for a language model, as a model of its own on the same device: nothing of it is there before the first picture.
+
+use std::rc::Rc;
+
+use millrace_picture::{PatchOrder, TableResize, patch_order, resize_table};
+
+use super::LoadOptions;
+use super::load::{open_device, selector};
+use crate::base::options::Options as _;
+use crate::base::{Cancel, Phase, Progress};
+use crate::decode::{Session, Tile, TileSizes};
+use crate::error::{Error, Result};
+use crate::format::Checkpoint;
+use crate::gpu::Gpu;
+use crate::layout::Layout;
+use crate::model::Reserve;
+use crate::model::vision::{Tower, VisionConfig};
+use crate::plan::Lane;
+use crate::source::Files;
+
+/// Patches of a tile of a picture, row by row.
+#[derive(Debug, Clone)]
+pub struct Patches {
+    /// Patches of a row, and rows.
+    pub wide: u32,
+    pub high: u32,
+    /// f32 `[high wide, P]`, each as the tower's file has its weights ([`VisionConfig::by_channel`]).
+    pub values: Vec<f32>,
+}
+
+/// A tower on a device, with its weights.
+pub struct VisionEncoder {
+    session: Session,
+    vision: VisionConfig,
+    /// Positions, f32 `[rows, columns, D]`.
+    table: Vec<f32>,
+}
+
+impl VisionEncoder {
+    /// Opens what reads pictures in these files: a file of llama.cpp's (`mmproj`), or a folder that has it beside the language model. `on`: the device and
+    /// the lane of that; one of its own where there is none.
+    ///
+    /// # Errors
+    /// As [`Tower::open`], and as loading a language model has them.
+    pub async fn load(files: &Files, options: &LoadOptions, on: Option<(Rc<Gpu>, Lane)>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
+        options.check()?;
+        let checkpoint = Checkpoint::open(files).await?;
+        let (gpu, lane) = match on {
+            Some(on) => on,
+            None => (open_device(options, cancel).await?.into_gpu(), options.lane),
+        };
+        cancel.check()?;
+        let mut layout = Layout::default();
+        let mut buffer = |label, bytes| layout.weight(label, bytes);
+        let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize: None, pooling: options.pooling, buffer: &mut buffer };
+        let tower = Tower::open(&checkpoint, &mut reserve)?;
+        let table = tower.positions(&checkpoint).await?;
+        let vision = tower.vision.clone();
+        let context = vision.tower.context;
+        let select = selector(&checkpoint, options, lane, gpu.caps())?;
+        progress(Progress::new(Phase::Compile, 0, 1));
+        let sizes = Session::sizes_of(context, context, context, 1);
+        let mut session = Session::new(gpu, Box::new(tower), layout, select, context, sizes)?;
+        session.warm_up().await?;
+        if options.self_test.unwrap_or(!session.gpu().caps().software) {
+            let wrong = session.self_test().await?.wrong;
+            if let Some((variant, how)) = wrong.first() {
+                return Err(Error::gpu(format!("this GPU or its driver computes pictures wrongly: {variant}: {how}; try lane exact")));
+            }
+        }
+        progress(Progress::new(Phase::Compile, 1, 1));
+        super::load::upload(&checkpoint, &session, progress, cancel).await?;
+        session.gpu().check()?;
+        Ok(Self { session, vision, table })
+    }
+
+    /// Whether it is on that device.
+    pub(super) fn is_on(&self, gpu: &Rc<Gpu>) -> bool {
+        Rc::ptr_eq(self.session.gpu(), gpu)
+    }
+
+    /// Sizes and constants.
+    pub fn config(&self) -> &VisionConfig {
+        &self.vision
+    }
+
+    /// Rows of a prompt for each tile, f32 `[high wide / merge^2, width]`.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` for patches that are no whole rows, `ABORTED` between two tiles.
+    pub async fn encode(&mut self, tiles: &[Patches], cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
+        let vision = &self.vision;
+        let tiles: Vec<Tile> = tiles.iter().map(|patches| self.tile(patches)).collect::<Result<_>>()?;
+        let merge = vision.merge;
+        let sizes = TileSizes { pixels: vision.pixels(), width: vision.tower.width, joined: merge * merge, row: vision.width };
+        self.session.see(&tiles, sizes, cancel).await
+    }
+
+    fn tile(&self, patches: &Patches) -> Result<Tile> {
+        let VisionConfig { merge, positions: [rows, columns], .. } = self.vision;
+        let (wide, high) = (patches.wide as usize, patches.high as usize);
+        if wide == 0 || high == 0 || !wide.is_multiple_of(merge) || !high.is_multiple_of(merge) {
+            return Err(Error::bad_option(format!("{wide} x {high} patches; both have to be multiples of {merge}")));
+        }
+        let wrong = |e: millrace_picture::Error| Error::bad_option(e.to_string());
+        let positions = resize_table(&self.table, rows, columns, self.vision.tower.width, high, wide, TableResize::Antialiased).map_err(wrong)?;
+        let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32)).map_err(wrong)?;
+        Ok(Tile { patches: patches.values.clone(), positions, order: order.into_iter().map(|at| at as u32).collect() })
+    }
+}

@@ -1,0 +1,62 @@
+//! Passes over a picture's patches: from numbers that the host gives to rows that stand in a prompt in place of tokens.
+
+use super::builder::{Builder, Operand, copies};
+use super::{Extent, Grid, Mlp, Norm, Stage, Value};
+use crate::error::Result;
+use crate::kernels::State;
+use crate::layout::{BufferId, Control, Form, Scratch, stride};
+use crate::weights::Matrix;
+
+impl Builder<'_> {
+    /// The residual stream begins: what `matrix`, `[D, P]`, makes of the patches that the host gives, f32 `[T, stride(P)]`, and the row of positions that it
+    /// gives for each.
+    pub fn patches(&mut self, matrix: &Matrix) -> Result<()> {
+        let (rows, d) = (u64::from(self.sizes.rows), matrix.n);
+        let patches = self.layout.reserve(Control::Patches, rows * stride(matrix.k) as u64 * 4);
+        let input = self.scratch(Scratch::Input(Form::F32), stride(matrix.k));
+        self.of_host("patches", patches, matrix.k, input.into(), 0.0)?;
+        let x = self.given("patches.input", self.made(input), matrix)?;
+        let h = self.scratch(Scratch::Residual, stride(d));
+        let made = self.linear_to(matrix, x, h, stride(d))?;
+        let positions = self.layout.reserve(Control::PatchPositions, rows * stride(d) as u64 * 4);
+        self.of_host("positions", positions, d, made.into(), 1.0)?;
+        self.streamed(h, d);
+        Ok(())
+    }
+
+    /// Copies rows that the host gives, or adds them: as embeddings of positions, row t's token is its number in the pass.
+    fn of_host(&mut self, name: &str, from: BufferId, width: usize, to: Operand, add: f64) -> Result<()> {
+        let chosen = self.select.choose("embed", &[("weight", "f32")])?;
+        let mut overrides = copies(width, self.sizes.rows, 0);
+        overrides.extend([("ADD", add), ("POSITIONS", 1.0)]);
+        let operands = vec![("wq", from.into()), ("tokens", self.zeros.into()), ("h", to)];
+        self.push(name, chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
+        Ok(())
+    }
+
+    /// Rows of the residual stream, in the order that the host says, become wider ones: `each` neighbours of it one. From here on there are fewer rows.
+    pub fn join(&mut self, each: usize) -> Result<()> {
+        self.complete()?;
+        let stream = self.stream()?;
+        let d = stream.width;
+        let order = self.layout.reserve(Control::PatchOrder, u64::from(self.sizes.rows) * 4);
+        let to = self.scratch(Scratch::Block, stride(d));
+        let chosen = self.select.choose("embed", &[("weight", "f32")])?;
+        // Without room between the rows that become one.
+        let overrides = copies(d, self.sizes.rows, 0).into_iter().map(|(name, n)| (name, if name == "STRIDE" { d as f64 } else { n })).collect();
+        let operands = vec![("wq", stream.h.into()), ("tokens", order.into()), ("h", to.into())];
+        self.push("join", chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
+        self.streamed(to, each * d);
+        self.stage(Stage::Head);
+        self.state = self.layout.reserve(Control::Last, State::BYTES as u64);
+        Ok(())
+    }
+
+    /// What a network of two products makes of the residual stream, normed where it is: f32 `[T, stride(N)]`.
+    pub fn project(&mut self, norm: Option<&Norm>, up: &Matrix, mlp: Mlp, down: &Matrix) -> Result<Value> {
+        let x = self.mlp("projector", norm, up, mlp, down)?;
+        let row = stride(down.n);
+        let y = self.scratch(Scratch::Pooled, row);
+        self.linear_to(down, x, y, row)
+    }
+}

@@ -1,0 +1,259 @@
+//! What reads pictures, against transformers on random instances: rows of the projector, and the logits and the text of a prompt that has them in place of
+//! tokens. Both kinds of files; widths that are no powers of two, grids that are no squares, every bias and norm far from what hides mistakes.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use millrace::base::Cancel;
+use millrace::engine::{Engine, LoadOptions, Patches, Prompt, Request, Spelled, VisionEncoder};
+use millrace::picture::Picture;
+use millrace::plan::Lane;
+use millrace::source::disk::open_path;
+use millrace::state::{Embedded, Input};
+use pollster::block_on;
+use serde_json::{Value, json};
+
+use crate::decode_loop::run;
+
+const FIXTURES: [&str; 2] = ["lfm2vl-hf", "lfm2vl-gguf"];
+
+struct Fixture {
+    folder: PathBuf,
+    expected: Value,
+}
+
+impl Fixture {
+    fn open(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(name);
+        let expected = serde_json::from_slice(&std::fs::read(folder.join("expected.json")).unwrap()).unwrap();
+        Self { folder, expected }
+    }
+
+    /// The file of the language model, and that of what reads pictures: the same folder where both are in one.
+    fn path(&self, part: &str) -> PathBuf {
+        self.folder.join(self.expected.get(part).unwrap_or(&self.expected["model"]).as_str().unwrap())
+    }
+
+    fn encoder(&self, lane: Lane) -> VisionEncoder {
+        let options = LoadOptions { lane, self_test: Some(true), ..LoadOptions::default() };
+        block_on(VisionEncoder::load(&open_path(&self.path("mmproj")).unwrap(), &options, None, &|_| {}, &Cancel::new())).unwrap()
+    }
+
+    fn engine(&self, lane: Lane) -> Engine {
+        let options = LoadOptions { lane, ..LoadOptions::default() };
+        block_on(Engine::load(&open_path(&self.path("model")).unwrap(), &options, &|_| {}, &Cancel::new())).unwrap()
+    }
+
+    fn pictures(&self) -> &[Value] {
+        self.expected["pictures"].as_array().unwrap()
+    }
+}
+
+/// The patches that the reference has read: by its formula, in the order of numbers that the file's weights have.
+fn patches(of: &Value, by_channel: bool) -> Patches {
+    let number = |v: &Value| u32::try_from(v.as_u64().unwrap()).unwrap();
+    let (high, wide, seed) = (number(&of["grid"][0]), number(&of["grid"][1]), u64::from(number(&of["seed"])));
+    let value = |i: u32, j: usize| {
+        let j = if by_channel { (j % 256) * 3 + j / 256 } else { j };
+        (((u64::from(i) * 7919 + j as u64 * 104_729 + seed * 15_485_863) % 2003) as f64 / 1001.5 - 1.0) as f32
+    };
+    Patches { wide, high, values: (0..wide * high).flat_map(|i| (0..768).map(move |j| value(i, j))).collect() }
+}
+
+fn numbers(of: &Value) -> Vec<f32> {
+    match of {
+        Value::Array(items) => items.iter().flat_map(numbers).collect(),
+        other => vec![other.as_f64().unwrap() as f32],
+    }
+}
+
+/// The largest difference, of the largest number.
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let largest = b.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
+    a.iter().zip(b).fold(0.0_f32, |m, (a, b)| m.max((a - b).abs())) / largest
+}
+
+#[test]
+fn rows_of_pictures_are_those_of_transformers() {
+    for name in FIXTURES {
+        let fixture = Fixture::open(name);
+        for (lane, most) in [(Lane::Exact, 3e-5), (Lane::Fast, 3e-2)] {
+            let mut encoder = fixture.encoder(lane);
+            let by_channel = encoder.config().by_channel;
+            let tiles: Vec<Patches> = fixture.pictures().iter().map(|picture| patches(picture, by_channel)).collect();
+            // Together, and each alone.
+            let together = block_on(encoder.encode(&tiles, &Cancel::new())).unwrap();
+            for ((picture, tile), rows) in fixture.pictures().iter().zip(&tiles).zip(&together) {
+                let found = apart(rows, &numbers(&picture["projected"]));
+                assert!(found < most, "{name}, {lane:?}, {}: {found}", picture["name"]);
+                assert_eq!(&block_on(encoder.encode(std::slice::from_ref(tile), &Cancel::new())).unwrap()[0], rows);
+            }
+        }
+    }
+}
+
+#[test]
+fn prompts_with_pictures_go_on_as_those_of_transformers() {
+    for name in FIXTURES {
+        let fixture = Fixture::open(name);
+        let mut encoder = fixture.encoder(Lane::Exact);
+        let by_channel = encoder.config().by_channel;
+        let ids: Vec<u32> = fixture.expected["tokens"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+        let length = fixture.expected["prompt"].as_array().unwrap().len();
+        let mut input = Input::default();
+        for place in fixture.expected["places"].as_array().unwrap() {
+            let picture = fixture.pictures().iter().find(|picture| picture["name"] == place["picture"]).unwrap();
+            let (at, n) = (place["at"].as_u64().unwrap() as usize, picture["tokens"].as_u64().unwrap() as u32);
+            let rows = block_on(encoder.encode(&[patches(picture, by_channel)], &Cancel::new())).unwrap().remove(0);
+            input.push_tokens(&ids[input.len()..at]);
+            let shown = Embedded::new(picture["name"].to_string(), ids[at], n).unwrap();
+            shown.fill(Rc::from(rows)).unwrap();
+            input.push_rows(shown);
+        }
+        input.push_tokens(&ids[input.len()..]);
+        assert_eq!(input.ids(), ids);
+        let mut engine = fixture.engine(Lane::Exact);
+        let positions = fixture.expected["positions"].as_array().unwrap().iter().map(|at| at.as_u64().unwrap() as usize);
+        for (at, logits) in positions.zip(fixture.expected["logits"].as_array().unwrap()) {
+            let request = Request { logits: true, max_tokens: Some(1), ..Request::new(Prompt::Input(input.slice(0..at + 1))) };
+            let found = apart(&run(&mut engine, &request).logits.unwrap(), &numbers(logits));
+            assert!(found < 3e-5, "{name}, position {at}: {found}");
+        }
+        let greedy: Vec<u32> = fixture.expected["greedy"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+        let request = Request { max_tokens: Some(greedy.len() as u32), ignore_eos: true, ..Request::new(Prompt::Input(input.slice(0..length))) };
+        assert_eq!(run(&mut engine, &request).tokens, greedy, "{name}");
+    }
+}
+
+#[test]
+fn tiles_that_cannot_be_are_refused() {
+    let fixture = Fixture::open("lfm2vl-hf");
+    let mut encoder = fixture.encoder(Lane::Exact);
+    let good = patches(&fixture.pictures()[0], false);
+    for (wide, high, n) in [(5, 4, 20), (0, 4, 0), (6, 4, 23), (6, 4, 0), (66, 66, 66 * 66)] {
+        let tile = Patches { wide, high, values: vec![0.5; n * 768] };
+        let error = block_on(encoder.encode(&[good.clone(), tile], &Cancel::new())).unwrap_err();
+        assert_eq!(error.code(), "BAD_OPTION", "{wide} x {high}: {error}");
+    }
+    let cancelled = Cancel::new();
+    cancelled.cancel();
+    assert_eq!(block_on(encoder.encode(std::slice::from_ref(&good), &cancelled)).unwrap_err().code(), "ABORTED");
+    let load = |path: PathBuf| block_on(VisionEncoder::load(&open_path(&path).unwrap(), &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
+    let text = load(Fixture::open("lfm2vl-gguf").path("model"));
+    assert!(text.code() == "UNSUPPORTED_MODEL" && text.message().contains("mmproj"), "{text}");
+    let other = load(fixture.folder.join("../qwen3-hf/model"));
+    assert!(other.code() == "UNSUPPORTED_MODEL" && other.message().contains("Qwen3ForCausalLM"), "{other}");
+}
+
+/// A picture by the formula of chats.json.
+fn picture(of: &Value) -> Rc<Picture> {
+    let number = |key: &str| u32::try_from(of[key].as_u64().unwrap()).unwrap();
+    let (width, height, seed) = (number("width"), number("height"), number("seed"));
+    let value = |x: u32, y: u32, c: u32| ((x * (3 + seed) + y * (5 + c) + ((x * y) >> 3) + seed * 17 + c * 60) % 256) as u8;
+    let pixels = (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..3).map(move |c| value(x, y, c)))).collect();
+    Rc::new(Picture::new(pixels, width, height).unwrap())
+}
+
+fn ids(of: &Value) -> Vec<u32> {
+    of.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+/// From pixels to tokens: resizing, tiles, names of tiles, pictures between texts and in several turns.
+#[test]
+fn conversations_with_pictures_are_those_of_transformers() {
+    let fixture = Fixture::open("lfm2vl-hf");
+    let chats: Value = serde_json::from_slice(&std::fs::read(fixture.folder.join("chats.json")).unwrap()).unwrap();
+    let mut engine = fixture.engine(Lane::Exact);
+    for chat in chats["chats"].as_array().unwrap() {
+        let pictures: Vec<_> = chat["pictures"].as_array().unwrap().iter().map(picture).collect();
+        let tokens = pictures.iter().map(|picture| engine.picture_tokens(picture.width(), picture.height()).unwrap()).sum::<u64>();
+        let request = Request { pictures, ignore_eos: true, max_tokens: Some(12), ..Request::new(Prompt::Messages(chat["messages"].clone())) };
+        let prompt = ids(&chat["prompt"]);
+        assert_eq!(engine.prompt_tokens(&request).unwrap(), prompt);
+        assert!(tokens > 0 && tokens < prompt.len() as u64);
+        let result = run(&mut engine, &Request { logits: true, ..request.clone() });
+        let found = apart(result.logits.as_ref().unwrap(), &numbers(&chat["logits"]));
+        assert!(found < 3e-5, "{}: {found}", chat["messages"]);
+        assert_eq!((&result.tokens, result.prompt_tokens), (&ids(&chat["greedy"]), prompt.len()), "{}", chat["messages"]);
+        let again = run(&mut engine, &request);
+        assert!(again.cached_tokens > 0 && again.tokens == result.tokens);
+        // In the words of OpenAI's clients, and where a template takes content for a text.
+        let openai =
+            serde_json::from_str(&chat["messages"].to_string().replace(r#"{"type":"image"}"#, r#"{"type":"image_url","image_url":{"url":"blob:1"}}"#)).unwrap();
+        assert_eq!(engine.prompt_tokens(&Request { prompt: Prompt::Messages(openai), ..request.clone() }).unwrap(), prompt);
+    }
+}
+
+/// The same words with another picture, another question about the same one, turns, and a device that goes while a picture is read.
+#[test]
+fn pictures_are_read_once_and_known_by_what_they_show() {
+    for name in FIXTURES {
+        let fixture = Fixture::open(name);
+        let mut engine = fixture.engine(Lane::Exact);
+        let shown = |seed: u32| picture(&json!({ "width": 97, "height": 64, "seed": seed }));
+        let part = json!({ "type": "image_url", "image_url": { "url": "data:" } });
+        let user = |words: &str| json!({ "role": "user", "content": [part, { "type": "text", "text": words }] });
+        let ask = |messages: Value, pictures: Vec<Rc<Picture>>| Request {
+            pictures,
+            ignore_eos: true,
+            max_tokens: Some(8),
+            logprobs: Some(3),
+            ..Request::new(Prompt::Messages(messages))
+        };
+        let first = run(&mut engine, &ask(json!([user("What?")]), vec![shown(1)]));
+        let rows = engine.picture_tokens(97, 64).unwrap() as usize;
+        let other = run(&mut engine, &ask(json!([user("What?")]), vec![shown(2)]));
+        assert!(other.cached_tokens < rows, "{name}: {}", other.cached_tokens);
+        assert_ne!(other.logprobs, first.logprobs, "{name}: the picture matters");
+        let messages = json!([user("What?"), { "role": "assistant", "content": "It." }, user("And this?")]);
+        let request = ask(messages, vec![shown(1), shown(3)]);
+        let expected = run(&mut fixture.engine(Lane::Exact), &request).tokens;
+        assert_eq!(run(&mut engine, &request).tokens, expected, "{name}");
+        engine.device().lose();
+        let after = run(&mut engine, &Request { reuse: false, ..request.clone() });
+        assert_eq!((&after.tokens, after.recoveries), (&expected, 1), "{name}");
+        // From the rows that are kept.
+        assert_eq!(run(&mut engine, &ask(json!([user("What?")]), vec![shown(1)])).logprobs, first.logprobs, "{name}");
+    }
+}
+
+#[test]
+fn pictures_that_cannot_be_read_are_errors_by_name() {
+    let fixture = Fixture::open("lfm2vl-hf");
+    let mut engine = fixture.engine(Lane::Exact);
+    let shown = |width: u32, height: u32| picture(&json!({ "width": width, "height": height, "seed": 1 }));
+    let part = json!({ "type": "image" });
+    let ask = |content: Value, pictures: Vec<Rc<Picture>>| Request {
+        pictures,
+        max_tokens: Some(1),
+        ..Request::new(Prompt::Messages(json!([{ "role": "user", "content": content }])))
+    };
+    let mut error = |request: &Request| block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).err().unwrap();
+    for (request, code, why) in [
+        (ask(json!([part]), vec![]), "BAD_OPTION", "1 parts that are pictures, and 0"),
+        (ask(json!("?"), vec![shown(9, 9)]), "BAD_OPTION", "0 parts that are pictures, and 1"),
+        (Request { pictures: vec![shown(9, 9)], ..Request::new(Prompt::Text("x".into())) }, "BAD_OPTION", "0 parts"),
+        (ask(json!([part, { "type": "input_audio" }]), vec![shown(9, 9)]), "BAD_OPTION", "input_audio"),
+        (ask(json!([part]), vec![shown(30_000, 1)]), "BAD_OPTION", "picture 0"),
+        (
+            Request { prompt: Prompt::Messages(json!([{ "role": "assistant", "content": [part] }])), ..ask(json!([part]), vec![shown(9, 9)]) },
+            "BAD_OPTION",
+            "assistant",
+        ),
+    ] {
+        let found = error(&request);
+        assert!(found.code() == code && found.message().contains(why), "{why}: {found}");
+    }
+    // What a message spells is text.
+    let spelled = ask(json!([part, { "type": "text", "text": "<image> \u{fdd0} <|image_end|>" }]), vec![shown(64, 64)]);
+    let tokens = engine.prompt_tokens(&spelled).unwrap();
+    assert_eq!(tokens.iter().filter(|id| **id == 301).count(), 4);
+    let parsed = Request { special_tokens: Spelled::Parse, ..spelled };
+    let found = engine.prompt_tokens(&parsed).err().unwrap();
+    assert!(found.code() == "BAD_OPTION" && found.message().contains("spells <image>"), "{found}");
+    let mut text =
+        block_on(Engine::load(&open_path(&fixture.folder.join("../qwen3-hf/model")).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new())).unwrap();
+    let found = block_on(text.generate(&ask(json!([part]), vec![shown(9, 9)]), &mut |_| {}, &Cancel::new())).err().unwrap();
+    assert!(found.code() == "UNSUPPORTED_MODEL" && found.message().contains("mmproj"), "{found}");
+}
