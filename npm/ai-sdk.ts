@@ -6,6 +6,7 @@ import type {
   LanguageModelV4CallOptions,
   LanguageModelV4Content,
   LanguageModelV4FinishReason,
+  LanguageModelV4FilePart,
   LanguageModelV4Prompt,
   LanguageModelV4StreamPart,
   LanguageModelV4ToolResultOutput,
@@ -18,6 +19,7 @@ import {
   type ChatCompletionChunk,
   type ChatCompletionParams,
   type ChatMessage,
+  type ContentPart,
   type ChatTool,
   type CompiledGrammar,
   type CompletionStream,
@@ -47,7 +49,8 @@ export function millrace(engine: Engine): MillraceModel {
     provider: 'millrace',
     modelId: engine.modelName,
     // Nothing is fetched here: the SDK fetches what a prompt refers to, and it is refused.
-    supportedUrls: {},
+    // Addresses of pictures are fetched by the engine.
+    supportedUrls: { 'image/*': [/^(https?|blob|data):/] },
     engine,
 
     async doGenerate(options) {
@@ -251,7 +254,7 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
   const where = `prompt[${index}]`;
   const unreadable = (part: { type: string; mediaType?: string }): MillraceError =>
     refused(
-      `${where} has a part of type ${JSON.stringify(part.type)}${part.mediaType ? ` (${part.mediaType})` : ''}: this model reads text only`,
+      `${where} has a part of type ${JSON.stringify(part.type)}${part.mediaType ? ` (${part.mediaType})` : ''}: text and pictures are read`,
     );
   if (message.role === 'system') return [{ role: 'system', content: message.content }];
   if (message.role === 'tool') {
@@ -267,9 +270,14 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
   }
   let content = '';
   let reasoning = '';
+  const parts: ContentPart[] = [];
   const calls: NonNullable<ChatMessage['tool_calls']>[number][] = [];
   for (const part of message.content) {
-    if (part.type === 'text') content += part.text;
+    if (part.type === 'text') {
+      content += part.text;
+      parts.push({ type: 'text', text: part.text });
+    } else if (part.type === 'file' && message.role === 'user' && addressOf(part))
+      parts.push({ type: 'image_url', image_url: { url: addressOf(part)! } });
     else if (part.type === 'reasoning') reasoning += part.text;
     else if (part.type === 'tool-call')
       calls.push({
@@ -279,10 +287,26 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
       });
     else throw unreadable(part);
   }
+  if (parts.some(({ type }) => type !== 'text')) return [{ role: message.role, content: parts }];
   const said: ChatMessage = { role: message.role, content: content === '' && calls.length > 0 ? null : content };
   if (reasoning !== '') said.reasoning_content = reasoning;
   if (calls.length > 0) said.tool_calls = calls;
   return [said];
+}
+
+/** The address of a picture; null of other files. */
+function addressOf({ mediaType, data }: LanguageModelV4FilePart): string | null {
+  if (!/^image(\/|$)/.test(mediaType)) return null;
+  if (data.type === 'url') return String(data.url);
+  if (data.type !== 'data') return null;
+  return `data:${mediaType};base64,${typeof data.data === 'string' ? data.data : base64(data.data)}`;
+}
+
+function base64(bytes: Uint8Array): string {
+  let text = '';
+  // As many at a time as a call has room for.
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(text);
 }
 
 /** What a tool has answered, as text. */

@@ -10,7 +10,17 @@ import { call, models } from './models.ts';
 import { resolveHub } from './hub.ts';
 import { calls, ChatCompletions, Completions } from './openai/calls.ts';
 import type { EmbeddingParams, EmbeddingResponse, RequestOptions } from './openai/types.ts';
-import { checkGenerate, checkIds, checkLoad, checkName, checkPlan, checkSchema, checkTokenize } from './options.ts';
+import {
+  absolute,
+  checkGenerate,
+  checkIds,
+  checkLoad,
+  checkName,
+  checkPlan,
+  checkSchema,
+  checkTokenize,
+} from './options.ts';
+import { picturesOf, type SentPicture, sendable } from './pictures.ts';
 import type { WasmLoadOptions, WasmModelFile } from './millrace.js';
 import type { EngineNews } from './protocol.ts';
 import type {
@@ -315,7 +325,9 @@ export class Engine extends EventTarget {
   async tokenize(input: Input, options: TokenizeOptions = {}): Promise<number[]> {
     const request = checkTokenize(input, options);
     if (this.#disposed) throw disposed();
-    return (await this.#link.request<'answer'>({ type: 'tokenize', request }).answer).value as number[];
+    const pictures = await sentPictures(input);
+    const asked = { ...request, ...(pictures ? { pictures } : {}) };
+    return (await this.#link.request<'answer'>({ type: 'tokenize', request: asked }).answer).value as number[];
   }
 
   /** How many tokens that are. */
@@ -484,11 +496,13 @@ export class Engine extends EventTarget {
     if (signal?.aborted) throw aborted('generation', signal);
     signal?.addEventListener('abort', onAbort, { once: true });
 
+    const shows = picturesOf(input).length > 0;
     const said = new Assembled();
     const partial = { text: '', tokens: [] as number[], seed: request.seed! };
     const work = async (): Promise<GenerateResult> => {
+      const pictures = shows ? await sentPictures(input) : null;
       const { id, answer } = this.#link.request<'done'>(
-        { type: 'generate', request: { ...request, conversation } },
+        { type: 'generate', request: { ...request, conversation, ...(pictures ? { pictures } : {}) } },
         (message) => {
           if (halt.signal.aborted) return;
           if (message.type === 'progress') return onProgress?.(message.progress);
@@ -503,6 +517,7 @@ export class Engine extends EventTarget {
           onDelta(text);
         },
       );
+      if (halt.signal.aborted) this.#link.abort(id);
       halt.signal.addEventListener('abort', () => this.#link.abort(id), { once: true });
       const { result, info } = await answer;
       if (Array.isArray(input)) result.message = said.whole();
@@ -648,6 +663,15 @@ export interface Engine extends Disposable, AsyncDisposable {
 export interface Conversation extends Disposable, AsyncDisposable {}
 
 /** A `fetch` of what is there already. */
+/** The pictures of an input as a Worker can get them; null where it has none. */
+async function sentPictures(input: Input): Promise<SentPicture[] | null> {
+  const pictures = picturesOf(input);
+  if (pictures.length === 0) return null;
+  return Promise.all(
+    pictures.map((picture) => sendable(picture, (address) => absolute('engine.generate', 'a picture', address))),
+  );
+}
+
 function once(response: Response): CustomFetch {
   return async () => {
     if (response.bodyUsed)

@@ -6,6 +6,7 @@ import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
 import { cpuModule } from './cpu.ts';
+import { withPixels } from './pixels.ts';
 import { compileGrammar } from './grammar.ts';
 import { ofNoOrigin } from './place.ts';
 import type { EngineNews, FromWorker, ModelsCall, Request, ToWorker } from './protocol.ts';
@@ -161,7 +162,7 @@ class Host {
         const engine = this.#held(message.type);
         const value =
           message.type === 'tokenize'
-            ? Array.from(engine.tokenize(message.request))
+            ? Array.from(engine.tokenize(await withPixels(message.request, controller.signal)))
             : engine.detokenize(Uint32Array.from(message.tokens));
         this.post({ type: 'answer', id, value });
       } else {
@@ -190,7 +191,8 @@ class Host {
         const onDelta: Parameters<WasmEngine['generate']>[1] = (delta) =>
           this.post({ type: 'delta', id, ...delta }, [delta.tokens.buffer]);
         const onProgress = (progress: Progress): void => this.post({ type: 'progress', id, progress });
-        const result = await engine.generate(message.request, onDelta, onProgress, controller.signal);
+        const request = await withPixels(message.request, controller.signal);
+        const result = await engine.generate(request, onDelta, onProgress, controller.signal);
         this.post({ type: 'done', id, result, info: this.#news(engine) });
       }
     } catch (error) {

@@ -48,6 +48,16 @@ export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTok
   conversation?: number;
 }
 
+/** A request whose pictures are decoded: what the parts of messages that are pictures show, in their order. */
+export type ShownRequest = WasmRequest & { pictures?: WasmPicture[] };
+
+/** RGBA bytes, row by row. */
+export interface WasmPicture {
+  width: number;
+  height: number;
+  data: Uint8Array;
+}
+
 /** Pauses downloads. */
 export class WasmControl {
   constructor();
@@ -96,7 +106,7 @@ export class WasmEngine {
   ): Promise<WasmEngine>;
   /** An aborted generation resolves with finish_reason `abort`. */
   generate(
-    request: WasmRequest,
+    request: ShownRequest,
     onDelta: (delta: { text: string; tokens: Uint32Array; logprobs?: TokenLogprobs[]; parts?: RawPart[] }) => void,
     onProgress: (progress: Progress) => void,
     signal: AbortSignal,
@@ -104,7 +114,7 @@ export class WasmEngine {
   /** Embeds texts, or judges documents where there is a `query`; options of another kind than asked for reject with BAD_OPTION. */
   embed(request: object, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Embeddings | Ranking>;
   /** The ids that a request's prompt stands for. */
-  tokenize(request: WasmRequest): Uint32Array;
+  tokenize(request: ShownRequest): Uint32Array;
   /** The text of tokens, special ones included. */
   detokenize(ids: Uint32Array): string;
   /** A new conversation that begins as another is: its number. The engine's own is 0. */

@@ -2,6 +2,7 @@
 import { bad, check, isObject, wrongOf, type Check, type Row } from './check.ts';
 import { FETCHING, GENERATE, LOAD, PLAN } from './options.generated.ts';
 import { hubName } from './hub.ts';
+import { wrongParts } from './pictures.ts';
 import { roomOf } from './room.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
 import type {
@@ -13,6 +14,7 @@ import type {
   ModelFile,
   ModelSource,
   ModelsOptions,
+  PicturedMessage,
   PlanOptions,
   TokenizeOptions,
 } from './types.ts';
@@ -24,8 +26,10 @@ const ALL_OF_LOAD = { ...FETCHING, ...LOAD };
 
 const MESSAGE: Record<keyof Message, Row | Check> = {
   role: { kind: 'name', names: ['system', 'user', 'assistant', 'tool'] },
-  content: (value) =>
-    value === null || typeof value === 'string' ? null : 'must be a text, or null beside tool_calls',
+  content: (value) => {
+    if (value === null || typeof value === 'string') return null;
+    return Array.isArray(value) ? wrongParts(value) : 'must be a text, a list of parts, or null beside tool_calls';
+  },
   name: TEXT,
   tool_calls: CALLS,
   tool_call_id: TEXT,
@@ -142,7 +146,7 @@ function promptOf(input: Input): Pick<WasmRequest, 'prompt' | 'messages' | 'toke
   if (Array.isArray(input)) {
     if (input.length === 0) throw bad('engine.generate: the list of messages is empty; it needs at least one');
     // Holes are not skipped.
-    return { messages: Array.from<Message, Message>(input, checkMessage) };
+    return { messages: Array.from<Message | PicturedMessage, Message>(input, checkMessage) };
   }
   if (isObject(input) && 'tokens' in input) {
     check('engine.generate: the prompt', input, {
@@ -153,7 +157,7 @@ function promptOf(input: Input): Pick<WasmRequest, 'prompt' | 'messages' | 'toke
   throw bad('engine.generate: the prompt must be a text, a list of messages, or { tokens: [ids] }');
 }
 
-function checkMessage(message: Message, index: number): Message {
+function checkMessage(message: Message | PicturedMessage, index: number): Message {
   const where = `engine.generate: messages[${index}]`;
   check(where, message, MESSAGE);
   for (const name of ['role', 'content'] as const) {
@@ -161,7 +165,11 @@ function checkMessage(message: Message, index: number): Message {
   }
   if (message.content === null && !message.tool_calls?.length)
     throw bad(`${where}: content may only be null beside tool_calls`);
-  return message;
+  if (!Array.isArray(message.content)) return message as Message;
+  if (message.role === ('assistant' as string)) throw bad(`${where}: parts are of users, tools and the system`);
+  // What a picture shows goes beside the messages.
+  const content = (message as PicturedMessage).content.map((part) => (part.type === 'text' ? part : { type: 'image' }));
+  return { ...message, content } as unknown as Message;
 }
 
 /** A URL against the page. */

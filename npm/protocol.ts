@@ -1,5 +1,6 @@
 // What page and Worker say to each other. One request at a time has an `id`; everything that answers it carries the same.
 import type { PackedError } from './errors.ts';
+import type { SentPicture } from './pictures.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
 import type {
   AnswerPart,
@@ -11,6 +12,9 @@ import type {
   TokenLogprobs,
 } from './types.ts';
 
+/** A request whose pictures are not decoded yet. */
+export type SentRequest = WasmRequest & { pictures?: readonly SentPicture[] };
+
 /** From the page. */
 export type ToWorker =
   | { type: 'load'; id: number; options: WasmLoadOptions; tune: boolean | undefined; ownFetch: boolean }
@@ -18,9 +22,9 @@ export type ToWorker =
   | { type: 'models'; id: number; call: ModelsCall; ownFetch: boolean }
   /** Has the download of a request wait, or go on. */
   | { type: 'pause'; id: number; paused: boolean }
-  | { type: 'generate'; id: number; request: WasmRequest }
+  | { type: 'generate'; id: number; request: SentRequest }
   /** The ids that a prompt stands for; the text of ids. */
-  | { type: 'tokenize'; id: number; request: WasmRequest }
+  | { type: 'tokenize'; id: number; request: SentRequest }
   | { type: 'detokenize'; id: number; tokens: number[] }
   /** Embeds texts or judges documents. */
   | { type: 'embed'; id: number; request: object }

@@ -32,6 +32,37 @@ export interface Message {
   reasoning_content?: string;
 }
 
+/**
+ * What a picture can be: an address (`data:`, `blob:`, `https:`; relative ones against the page), an encoded PNG, JPEG, WebP or whatever else the browser
+ * decodes, pixels, or an element that shows one. Where nothing decodes pictures (Node.js, Deno, Bun): pixels, `{ width, height, data }` with RGBA bytes.
+ */
+export type PictureSource =
+  | string
+  | URL
+  | Blob
+  | ImageBitmap
+  | ImageData
+  | { width: number; height: number; data: Uint8ClampedArray | Uint8Array }
+  | HTMLCanvasElement
+  | OffscreenCanvas
+  | HTMLImageElement
+  | HTMLVideoElement
+  | VideoFrame;
+
+/** A part of a message: text, or a picture, as OpenAI's clients give it by its address or as it is. */
+export type MessagePart =
+  | { type: 'text'; text: string }
+  | { type: 'image_url'; image_url: string | { url: string; detail?: string } }
+  | { type: 'image'; image: PictureSource };
+
+/** A message that shows pictures, for models that read them. */
+export interface PicturedMessage extends Omit<Message, 'role' | 'content'> {
+  /** Who speaks. */
+  role: 'system' | 'user' | 'tool';
+  /** Texts and pictures, in their order. */
+  content: readonly MessagePart[];
+}
+
 /** A call of a tool by the assistant. */
 export interface ToolCall {
   /** Names the call, for templates and for the message that answers it. */
@@ -293,7 +324,7 @@ export interface ProfileRow {
 }
 
 /** What to continue: text exactly as it is, a conversation, or token ids. */
-export type Input = string | readonly Message[] | { tokens: readonly number[] };
+export type Input = string | readonly (Message | PicturedMessage)[] | { tokens: readonly number[] };
 
 /** A token and its log probability. */
 export interface ScoredToken {
@@ -551,6 +582,8 @@ export interface EngineInfo {
     left_out: { what: string; tensors: number; bytes: number }[];
     chat: boolean;
     thinks: boolean;
+    /** Whether messages may have pictures. */
+    pictures: boolean;
     /** What becomes of a text where the model does not write: an embedding (`mean`, `cls`, `last`) or a score (`rank`). */
     pooling?: 'mean' | 'cls' | 'last' | 'rank';
     /** Numbers of an embedding. */

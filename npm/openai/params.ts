@@ -1,7 +1,7 @@
 // What OpenAI's parameters mean here. One that cannot be honoured is an error, never ignored.
 import { MillraceError } from '../errors.ts';
 import { OPENAI, type SharedParams } from '../options.generated.ts';
-import type { GenerateOptions, Input, Message } from '../types.ts';
+import type { GenerateOptions, Input, Message, PicturedMessage } from '../types.ts';
 import type {
   ChatAllowedTools,
   ChatCompletionParams,
@@ -10,6 +10,7 @@ import type {
   ChatToolCall,
   ChatToolName,
   CompletionParams,
+  ContentPart,
   ResponseFormat,
 } from './types.ts';
 
@@ -329,16 +330,22 @@ function toolsOf(where: string, params: Partial<ChatCompletionParams>): { tools:
 }
 
 /** A message as the engine's templates know it; the engine checks the rest. */
-function messageOf(where: string, message: ChatMessage): Message {
+function messageOf(where: string, message: ChatMessage): Message | PicturedMessage {
   if (typeof message !== 'object' || message === null)
     throw new MillraceError('BAD_OPTION', `${where} must be an object`);
   // What the official client adds to the messages that it gives back means nothing to a template.
   const { parsed: _, annotations: __, ...known } = message as ChatMessage & { parsed?: unknown; annotations?: unknown };
   const { role, content, refusal, tool_calls: calls, reasoning_content: reasoning, name, ...others } = known;
   if (refusal) throw bad(where, 'refusal', 'is not known to chat templates: put it into content');
-  const text = Array.isArray(content)
-    ? content.map((part, index) => textOf(`${where}.content[${index}]`, part)).join('')
+  const parts = Array.isArray(content)
+    ? content.map((part, index) => partOf(`${where}.content[${index}]`, part))
+    : null;
+  // Text alone is one text: every template knows that.
+  const text = parts
+    ? parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
     : (content as string | null | undefined);
+  if (parts?.some((part) => part.type !== 'text'))
+    return { ...given(others), ...(name ? { name } : {}), role, content: parts } as PicturedMessage;
   return {
     ...given(others),
     ...(name ? { name } : {}),
@@ -360,9 +367,14 @@ function callsOf(where: string, calls: unknown): ChatToolCall[] {
   });
 }
 
-function textOf(where: string, part: unknown): string {
+function partOf(where: string, part: unknown): ContentPart {
   const { type, text } = (part ?? {}) as { type?: unknown; text?: unknown };
-  if (type !== 'text' || typeof text !== 'string')
-    throw new MillraceError('BAD_OPTION', `${where} is of type ${JSON.stringify(type)}: this model reads text only`);
-  return text;
+  if (type === 'text' && typeof text === 'string') return { type, text };
+  if (type === 'image_url') {
+    const { image_url: image } = part as { image_url?: { url?: unknown } };
+    if (typeof image?.url === 'string' && image.url !== '') return part as ContentPart;
+    throw new MillraceError('BAD_OPTION', `${where}: image_url must have a url`);
+  }
+  const said = `${where} is of type ${JSON.stringify(type)}: text and image_url are read`;
+  throw new MillraceError('BAD_OPTION', said);
 }

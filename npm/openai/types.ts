@@ -2,19 +2,17 @@
 import type { SharedParams } from '../options.generated.ts';
 import type { CompiledGrammar, GenerateResult, Progress } from '../types.ts';
 
-/** A piece of a message's content. Only text can be read. */
-export interface ContentPart {
-  /** What kind of part it is. */
-  type: 'text';
-  /** What it says. */
-  text: string;
-}
+/** A piece of a message's content: text, or a picture where the model reads pictures. */
+export type ContentPart =
+  | { type: 'text'; text: string }
+  /** An address: `data:`, `blob:` or `https:`. `detail` is taken and changes nothing. */
+  | { type: 'image_url'; image_url: { url: string; detail?: 'auto' | 'low' | 'high' } };
 
 /** A message of a chat. */
 export interface ChatMessage {
   /** `developer` is what newer models call `system`. */
   role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
-  /** Text, or parts of text that are read one behind the other; null beside `tool_calls`. */
+  /** Text, or parts that are read one behind the other; null beside `tool_calls`. */
   content?: string | readonly ContentPart[] | null;
   /** Name of the speaker, for templates that know one. */
   name?: string;

@@ -50,6 +50,7 @@ use crate::base::{Cancel, Phase, Progress, now_ms};
 use crate::decode::{Session, Tuned};
 use crate::error::Result;
 use crate::format::Checkpoint;
+use crate::model::vision::is_tower as vision_tensors;
 use crate::plan::tuning::Tuning;
 use crate::source::Files;
 use crate::state::{FIRST, SequenceId};
@@ -128,6 +129,9 @@ impl Engine {
         let fingerprint = checkpoint.fingerprint().await?;
         let recovery = Recovery::new(files, session.gpu());
         let sight = Rc::new(Sight::of(files, &checkpoint, Some(session.model().config()), &tokenizer).await);
+        about.pictures = matches!(&*sight, Ok(Some(_)));
+        // What is loaded with the first picture is not left out.
+        about.left_out.retain(|left| !about.pictures || !vision_tensors(&left.what));
         let load_ms = now_ms() - started;
         Ok(Self {
             sight,

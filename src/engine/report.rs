@@ -135,6 +135,8 @@ pub struct ModelInfo {
     pub chat: bool,
     /// Whether an answer begins within a thought: what the template writes ends with the tag that opens one.
     pub thinks: bool,
+    /// Whether it reads pictures.
+    pub pictures: bool,
     /// What becomes of a text, where the model does not write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,

@@ -19,8 +19,6 @@ const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 const TEMPLATE: &str = "chat_template.jinja";
-const PREPROCESSOR: &str = "preprocessor_config.json";
-const PROCESSOR: &str = "processor_config.json";
 const TEMPLATE_JSON: &str = "chat_template.json";
 const MODULES: &str = names::MODULES;
 
@@ -121,8 +119,9 @@ impl Folder<'_> {
 
     /// How pictures are resized and cut.
     async fn preprocessor(&self) -> Result<Option<Map<String, Value>>> {
-        let own = self.object(PREPROCESSOR).await?;
-        let Some(mut processor) = self.object(PROCESSOR).await? else { return Ok(own) };
+        let [preprocessor, processor] = names::PICTURES;
+        let own = self.object(preprocessor).await?;
+        let Some(mut processor) = self.object(processor).await? else { return Ok(own) };
         let pictures = processor.remove("image_processor");
         let mut all = own.unwrap_or_default();
         all.extend(processor);

@@ -96,6 +96,8 @@ pub mod names {
     /// What a folder holds beside its weights, and whether a model can do without.
     pub const BESIDE_WEIGHTS: [(&str, bool); 5] =
         [(CONFIG, false), (TOKENIZER, false), (TOKENIZER_CONFIG, true), (GENERATION_CONFIG, true), (CHAT_TEMPLATE, true)];
+    /// How pictures are resized and cut, where the model reads any.
+    pub const PICTURES: [&str; 2] = ["preprocessor_config.json", "processor_config.json"];
     /// What sentence-transformers does with a text, and the words it puts before one.
     pub const MODULES: &str = "modules.json";
     /// The prompts of a model that embeds.

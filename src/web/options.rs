@@ -3,7 +3,8 @@
 
 use std::rc::Rc;
 
-use js_sys::{Array, Function, Object};
+use js_sys::{Array, Function, Object, Uint8Array};
+use millrace_picture::Picture;
 use serde_json::Value;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::Blob;
@@ -213,6 +214,21 @@ fn ids(value: &Value) -> Option<Vec<u32>> {
     value.as_array()?.iter().map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }
 
+/// What a picture is that has been decoded.
+const PIXELS: &str = "must be pixels, { width, height, data } with four bytes for each: at least one, at most 100 million";
+
+/// The pixels of a picture, RGBA; what is transparent is white.
+fn picture(object: &JsValue) -> Option<Rc<Picture>> {
+    let side = |key: &str| js::get(object, key).as_f64().filter(|n| n.fract() == 0.0 && (1.0..=1e8).contains(n)).map(|n| n as u32);
+    let (width, height) = (side("width")?, side("height")?);
+    let data: Uint8Array = js::get(object, "data").dyn_into().ok()?;
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > Picture::MAX_PIXELS || u64::from(data.length()) != 4 * pixels {
+        return None;
+    }
+    Picture::from_rgba(&data.to_vec(), width, height).ok().map(Rc::new)
+}
+
 /// Reads a request of `generate`.
 pub(super) fn request(object: &JsValue) -> Result<Request> {
     let mut fields = Fields::new("generate", object)?;
@@ -236,7 +252,11 @@ pub(super) fn request(object: &JsValue) -> Result<Request> {
         1 => prompts.remove(0),
         n => return Err(Error::bad_option(format!("generate: exactly one of prompt, messages and tokens is needed, {n} were given"))),
     };
-    let mut request = Request { prompt, ..Request::default() };
+    let pictures = match fields.raw("pictures") {
+        Some(list) => Array::from(&list).iter().map(|picture| self::picture(&picture).ok_or_else(|| fields.bad("pictures", PIXELS))).collect::<Result<_>>()?,
+        None => Vec::new(),
+    };
+    let mut request = Request { prompt, pictures, ..Request::default() };
     fields.read(&mut request, &[])?;
     if let Some(id) = fields.raw("conversation") {
         let number = id.as_f64().filter(|id| id.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(id));

@@ -15,7 +15,7 @@ import {
 import { z } from 'zod';
 import { millrace, millraceEmbedding, millraceReranking } from '../../npm/ai-sdk.ts';
 import { MillraceError } from '../../npm/errors.ts';
-import type { Engine } from '../../npm/index.ts';
+import type { Engine, Message } from '../../npm/index.ts';
 import { callOf, collect, Endless, fake, GRAMMAR, thought } from './fake.ts';
 
 const time = tool({
@@ -212,13 +212,31 @@ test('thinking is switched by the chat template, with a warning that there are n
   ]);
 });
 
+test('pictures of a prompt are parts of its messages', async () => {
+  const { engine, asked } = fake([['A wheel.'], ['A mill.']]);
+  const model = millrace(engine);
+  const bytes = new Uint8Array([137, 80, 78, 71]);
+  const image = { type: 'file' as const, mediaType: 'image/png', data: bytes };
+  const question = { type: 'text' as const, text: 'What is this?' };
+  const url = { type: 'image' as const, image: new URL('https://example.org/mill.jpg') };
+  for (const part of [image, url])
+    await generateText({ model, messages: [{ role: 'user', content: [part, question] }] });
+  const shown = asked.map(({ input }) => (input as Message[])[0]!.content);
+  expect(shown).toEqual(
+    ['data:image/png;base64,iVBORw==', 'https://example.org/mill.jpg'].map((url) => [
+      { type: 'image_url', image_url: { url } },
+      question,
+    ]),
+  );
+});
+
 test('what cannot be honoured is an error that names it', async () => {
   const { engine, asked } = fake([]);
   const model = millrace(engine);
-  const image = { type: 'file' as const, mediaType: 'image/png', data: new Uint8Array([137, 80, 78, 71]) };
+  const sound = { type: 'file' as const, mediaType: 'audio/wav', data: new Uint8Array([82, 73, 70, 70]) };
   const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hi' }] }];
   const wrong: [string, () => PromiseLike<unknown>][] = [
-    ['image/png', () => generateText({ model, messages: [{ role: 'user', content: [image] }] })],
+    ['audio/wav', () => generateText({ model, messages: [{ role: 'user', content: [sound] }] })],
     [
       'response_format and a call',
       () => {

@@ -396,3 +396,36 @@ test('model tells what a model is and whether it runs', async () => {
     stderr: expect.stringMatching(/^error\[NOT_FOUND\]/),
   });
 });
+
+test('the native command line shows pictures: files, and those of messages', async () => {
+  test.setTimeout(300_000);
+  const model = ['--model', 'tests/data/oracle/lfm2vl-hf/model', '--lane', 'exact', '--device', 'cpu'];
+  const short = ['--max-tokens', '2', '--json'];
+  const file = 'www/icons/icon-192.png';
+  const shown = await native(...model, ...short, '--chat', 'What?', '--image', file);
+  expect(shown, shown.stderr).toMatchObject({ code: 0 });
+  const without = await native(...model, ...short, '--chat', 'What?');
+  const tokens = (outcome: Outcome): number => Number(lastLine(outcome)['prompt_tokens']);
+  // 192 x 192 is more than this model reads at once: four tiles of 4 rows each and 16 of the whole, and the names around them.
+  expect(tokens(shown) - tokens(without)).toBe(4 * (1 + 4) + 1 + 16 + 2);
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-'));
+  const messages = join(folder, 'messages.json');
+  const url = `data:image/png;base64,${readFileSync(join(root, file)).toString('base64')}`;
+  const content = [
+    { type: 'image_url', image_url: { url } },
+    { type: 'text', text: 'What?' },
+  ];
+  writeFileSync(messages, JSON.stringify([{ role: 'user', content }]));
+  const same = await native(...model, ...short, '--messages', messages);
+  expect(same, same.stderr).toMatchObject({ code: 0 });
+  expect(lastLine(same).tokens).toEqual(lastLine(shown).tokens);
+  for (const [args, why] of [
+    [['--chat', 'What?', '--image', 'nothing.png'], /NOT_FOUND.*nothing\.png/],
+    [['--chat', 'What?', '--image', 'package.json'], /BAD_OPTION.*package\.json is no picture/],
+    [['--prompt', 'What?', '--image', file], /BAD_OPTION.*--image goes with --chat/],
+  ] as const) {
+    const wrong = await native(...model, ...args);
+    expect(wrong.code, wrong.stderr).toBe(2);
+    expect(wrong.stderr).toMatch(why);
+  }
+});

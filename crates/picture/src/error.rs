@@ -13,8 +13,8 @@ pub enum Error {
     /// More pixels than [`crate::Picture::MAX_PIXELS`].
     #[error("a picture of {width} x {height} has more than {} million pixels: make it smaller first", crate::Picture::MAX_PIXELS / 1_000_000)]
     TooLarge { width: u32, height: u32 },
-    /// Bytes that are not three for each pixel.
-    #[error("{bytes} bytes are not a picture of {width} x {height}, which has {expected}: give red, green and blue of each pixel, without alpha")]
+    /// Bytes that are not as many as the pixels have.
+    #[error("{bytes} bytes are not a picture of {width} x {height}, which has {expected}")]
     WrongLength { width: u32, height: u32, bytes: usize, expected: u64 },
     /// A picture that is too long for its width, or too wide for its height.
     #[error("a picture of {width} x {height} is too long and narrow for this model: cut it into parts, or add a margin")]

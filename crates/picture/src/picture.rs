@@ -26,6 +26,23 @@ impl Picture {
         Ok(Self { pixels, width, height })
     }
 
+    /// A picture of `pixels` with an alpha, `[height][width][4]`, on white.
+    ///
+    /// # Errors
+    /// As [`Self::new`], of four bytes a pixel.
+    pub fn from_rgba(pixels: &[u8], width: u32, height: u32) -> Result<Self> {
+        let expected = 4 * Self::checked_size(width, height)? as u64;
+        if pixels.len() as u64 != expected {
+            return Err(Error::WrongLength { width, height, bytes: pixels.len(), expected });
+        }
+        let on_white = |x: u8, alpha: u8| {
+            let (x, alpha) = (u32::from(x), u32::from(alpha));
+            ((x * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+        };
+        let opaque = pixels.chunks_exact(4).flat_map(|p| [on_white(p[0], p[3]), on_white(p[1], p[3]), on_white(p[2], p[3])]).collect();
+        Ok(Self::made(opaque, width, height))
+    }
+
     /// The number of pixels of a picture of this size, if there can be one; at most 1e8, so three times as many bytes fit into 32 bits.
     pub(crate) fn checked_size(width: u32, height: u32) -> Result<usize> {
         if width == 0 || height == 0 {

@@ -22,12 +22,7 @@ fn decode(bytes: &[u8], name: &str) -> Result<Rc<Picture>> {
     decoded.apply_orientation(orientation);
     let rgba = decoded.to_rgba8();
     let (width, height) = rgba.dimensions();
-    let over = |x: u8, alpha: u8| {
-        let (x, alpha) = (u32::from(x), u32::from(alpha));
-        ((x * alpha + 255 * (255 - alpha) + 127) / 255) as u8
-    };
-    let pixels = rgba.pixels().flat_map(|p| [over(p[0], p[3]), over(p[1], p[3]), over(p[2], p[3])]).collect();
-    Picture::new(pixels, width, height).map(Rc::new).map_err(|e| bad(&e))
+    Picture::from_rgba(rgba.as_raw(), width, height).map(Rc::new).map_err(|e| bad(&e))
 }
 
 fn read(path: &Path) -> Result<Rc<Picture>> {

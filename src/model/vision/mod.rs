@@ -121,6 +121,12 @@ pub fn within(checkpoint: &Checkpoint) -> bool {
     checkpoint.packed.is_none() && matches!(&checkpoint.metadata, Metadata::Hf(m) if m.config.contains_key("vision_config"))
 }
 
+/// Whether tensors whose names begin so are of a tower or a projector that this version knows.
+pub fn is_tower(beginning: &str) -> bool {
+    let parts = ["model.vision_tower.", "model.multi_modal_projector."];
+    parts.contains(&beginning)
+}
+
 /// What a checkpoint says of its tower.
 ///
 /// # Errors

@@ -79,10 +79,18 @@ impl Download {
 
     async fn folder(&self, folder: &Folder<'_>, weights: Weights, report: Report<'_>) -> Result<()> {
         if weights != Weights::Shards {
+            let mut sees = false;
             for (name, optional) in names::BESIDE_WEIGHTS {
                 match self.small(&folder.url(name), name, report).await {
                     Err(e) if optional && e.kind() == ErrorKind::NotFound => (),
-                    other => drop(other.map_err(|e| missing(e, folder))?),
+                    // How pictures are cut is only asked of models that read them.
+                    other => sees |= name == names::CONFIG && reads_pictures(&other.map_err(|e| missing(e, folder))?),
+                }
+            }
+            for name in names::PICTURES.iter().filter(|_| sees) {
+                match self.small(&folder.url(name), name, report).await {
+                    Err(e) if e.kind() == ErrorKind::NotFound => (),
+                    other => drop(other?),
                 }
             }
             self.modules(folder, report).await?;
@@ -317,4 +325,9 @@ fn shards(index: &[u8]) -> Result<Vec<String>> {
         return Err(Error::bad_model(format!("weight_map names {} files; 1 to {MAX_SHARDS} are possible", shards.len())));
     }
     Ok(shards)
+}
+
+/// Whether a config.json is that of a model with something that reads pictures.
+fn reads_pictures(config: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(config).is_ok_and(|config| config["vision_config"].is_object())
 }

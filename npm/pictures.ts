@@ -1,0 +1,62 @@
+// Pictures in messages, on the page's side: which parts they are, and what of them can be sent to a Worker.
+import { bad, isObject } from './check.ts';
+import type { MessagePart, Input, PictureSource } from './types.ts';
+
+/** What a Worker decodes: an address, encoded bytes, or pixels. */
+export type SentPicture = string | Blob | ImageBitmap | Pick<ImageData, 'width' | 'height' | 'data'>;
+
+/** The pictures of an input, in the order of their parts. */
+export function picturesOf(input: Input): PictureSource[] {
+  if (typeof input === 'string' || !Array.isArray(input)) return [];
+  const parts = (input as readonly { content: unknown }[]).flatMap(({ content }) =>
+    Array.isArray(content) ? (content as MessagePart[]) : [],
+  );
+  return parts.flatMap((part) => (part.type === 'text' ? [] : [sourceOf(part)]));
+}
+
+const sourceOf = (part: Exclude<MessagePart, { type: 'text' }>): PictureSource =>
+  part.type === 'image' ? part.image : typeof part.image_url === 'string' ? part.image_url : part.image_url.url;
+
+/** What is wrong with the content of a message that is a list, or null. */
+export function wrongParts(parts: readonly unknown[]): string | null {
+  for (const [i, part] of parts.entries()) {
+    const wrong = wrongPart(part);
+    if (wrong) return `part ${i} ${wrong}`;
+  }
+  return parts.length === 0 ? 'has no parts' : null;
+}
+
+function wrongPart(part: unknown): string | null {
+  if (!isObject(part)) return 'must be an object with a type';
+  const { type, text, image, image_url: address } = part as Record<string, unknown>;
+  if (type === 'text') return typeof text === 'string' ? null : 'must have a text';
+  if (type === 'image')
+    return isPicture(image) ? null : 'must have an image: an address, a Blob, pixels, or an element that shows it';
+  if (type !== 'image_url') return `is of type ${String(type)}; text, image_url and image are read`;
+  const url = isObject(address) ? (address as { url?: unknown }).url : address;
+  return typeof url === 'string' && url !== '' ? null : 'must have an image_url with a url';
+}
+
+/** By what it has: classes differ from one place to another. */
+function isPicture(image: unknown): boolean {
+  if (typeof image === 'string') return image !== '';
+  if (typeof image !== 'object' || image === null) return false;
+  return image instanceof URL || image instanceof Blob || 'width' in image || 'displayWidth' in image;
+}
+
+/** Makes of a picture what can be sent: of an element that shows one what it shows now. */
+export async function sendable(source: PictureSource, base: (address: string) => string): Promise<SentPicture> {
+  if (typeof source === 'string' || source instanceof URL) return base(String(source));
+  if (source instanceof Blob || isPixels(source)) return source;
+  if (typeof ImageBitmap !== 'undefined' && source instanceof ImageBitmap) return source;
+  if (typeof createImageBitmap === 'undefined')
+    throw bad('engine.generate: a picture can be an address, a Blob or pixels here');
+  try {
+    return await createImageBitmap(source as ImageBitmapSource);
+  } catch (error) {
+    throw bad(`engine.generate: a picture cannot be read: ${(error as Error).message}`);
+  }
+}
+
+const isPixels = (source: object): source is ImageData =>
+  'data' in source && ArrayBuffer.isView((source as { data: unknown }).data) && 'width' in source && 'height' in source;

@@ -1,0 +1,65 @@
+// Pictures on the Worker's side: from an address or encoded bytes to pixels.
+import { MillraceError } from './errors.ts';
+import type { SentPicture } from './pictures.ts';
+import type { ShownRequest, WasmPicture } from './millrace.js';
+import type { SentRequest } from './protocol.ts';
+
+/** As transformers' image processors see pictures: upright, without a colour profile, and transparent ones on white. */
+const DECODED: ImageBitmapOptions = {
+  imageOrientation: 'from-image',
+  premultiplyAlpha: 'none',
+  colorSpaceConversion: 'none',
+};
+
+/** A request with the pixels of its pictures. */
+export async function withPixels(request: SentRequest, signal: AbortSignal): Promise<ShownRequest> {
+  const { pictures, ...rest } = request;
+  if (!pictures?.length) return rest;
+  return { ...rest, pictures: await Promise.all(pictures.map((picture, i) => pixelsOf(picture, i, signal))) };
+}
+
+async function pixelsOf(picture: SentPicture, index: number, signal: AbortSignal): Promise<WasmPicture> {
+  if (typeof picture === 'string') return pixelsOf(await fetched(picture, index, signal), index, signal);
+  if (picture instanceof Blob) {
+    if (typeof createImageBitmap === 'undefined' || typeof OffscreenCanvas === 'undefined')
+      throw unreadable(
+        index,
+        'nothing here decodes pictures: give its pixels, { width, height, data } with RGBA bytes',
+      );
+    const bitmap = await createImageBitmap(picture, DECODED).catch((error) => {
+      throw unreadable(index, `it cannot be decoded (${picture.type || 'of no type'}): ${error.message}`);
+    });
+    return drawn(bitmap, index);
+  }
+  if (typeof ImageBitmap !== 'undefined' && picture instanceof ImageBitmap) return drawn(picture, index);
+  const { width, height, data } = picture as ImageData;
+  return { width, height, data: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
+}
+
+function drawn(bitmap: ImageBitmap, index: number): WasmPicture {
+  const { width, height } = bitmap;
+  const context = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
+  if (!context) throw unreadable(index, `there is no canvas of ${width} x ${height} pixels`);
+  context.fillStyle = 'white';
+  context.fillRect(0, 0, width, height);
+  context.drawImage(bitmap, 0, 0);
+  bitmap.close();
+  return { width, height, data: new Uint8Array(context.getImageData(0, 0, width, height).data.buffer) };
+}
+
+async function fetched(address: string, index: number, signal: AbortSignal): Promise<Blob> {
+  let response: Response;
+  try {
+    response = await fetch(address, { signal });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw unreadable(index, `${shortened(address)} cannot be fetched: ${(error as Error).message}`);
+  }
+  if (!response.ok) throw unreadable(index, `${shortened(address)} is answered with ${response.status}`);
+  return response.blob();
+}
+
+const shortened = (address: string): string => (address.length > 80 ? `${address.slice(0, 77)}…` : address);
+
+const unreadable = (index: number, why: string): MillraceError =>
+  new MillraceError('BAD_OPTION', `engine.generate: picture ${index}: ${why}`);

@@ -1,0 +1,128 @@
+// Pictures in messages, from what a page has to tokens, against transformers on a small random model (tests/data/oracle/lfm2vl-hf).
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Message, MessagePart, MillraceError } from '../../npm/index.ts';
+import { bytesOf, expect, root, test } from './support.ts';
+
+interface Chats {
+  chats: {
+    messages: Message[];
+    pictures: { width: number; height: number; seed: number }[];
+    prompt: number[];
+    greedy: number[];
+  }[];
+}
+
+const FOLDER = 'tests/data/oracle/lfm2vl-hf';
+const { chats } = JSON.parse(bytesOf(`${FOLDER}/chats.json`).toString()) as Chats;
+const FILES = readdirSync(join(root, FOLDER, 'model'));
+
+test('conversations with pictures are those of transformers, whatever form the pictures come in', async ({ blank }) => {
+  const found = await blank.evaluate(
+    async ({ chats, names }) => {
+      const files = await Promise.all(
+        names.map(async (name) => ({ name, data: await (await fetch(`/data/oracle/lfm2vl-hf/model/${name}`)).blob() })),
+      );
+      const engine = await Engine.load({ model: files, lane: 'exact', device: 'cpu', cache: false });
+      const pixels = ({ width, height, seed }: (typeof chats)[number]['pictures'][number]): ImageData => {
+        const image = new ImageData(width, height);
+        for (let y = 0; y < height; y += 1)
+          for (let x = 0; x < width; x += 1)
+            for (let c = 0; c < 4; c += 1)
+              image.data[(y * width + x) * 4 + c] =
+                c === 3 ? 255 : (x * (3 + seed) + y * (5 + c) + ((x * y) >> 3) + seed * 17 + c * 60) % 256;
+        return image;
+      };
+      const canvasOf = (image: ImageData): HTMLCanvasElement => {
+        const canvas = Object.assign(document.createElement('canvas'), { width: image.width, height: image.height });
+        canvas.getContext('2d')!.putImageData(image, 0, 0);
+        return canvas;
+      };
+      const forms: Record<string, (image: ImageData) => Promise<MessagePart>> = {
+        pixels: async (image) => ({ type: 'image', image }),
+        canvas: async (image) => ({ type: 'image', image: canvasOf(image) }),
+        bitmap: async (image) => ({ type: 'image', image: await createImageBitmap(image) }),
+        blob: async (image) => ({
+          type: 'image',
+          image: await new Promise<Blob>((resolve) => canvasOf(image).toBlob((blob) => resolve(blob!), 'image/png')),
+        }),
+        data: async (image) => ({ type: 'image_url', image_url: { url: canvasOf(image).toDataURL('image/png') } }),
+      };
+      const results = [];
+      for (const [i, { messages, pictures }] of chats.entries())
+        for (const [form, part] of Object.entries(forms)) {
+          if (i > 0 && form !== 'pixels' && form !== 'data') continue;
+          const shown = pictures.map(pixels);
+          const filled = [];
+          for (const message of messages) {
+            if (typeof message.content === 'string') {
+              filled.push(message);
+              continue;
+            }
+            const parts: MessagePart[] = [];
+            for (const one of message.content as unknown as MessagePart[])
+              parts.push(one.type === 'text' ? one : await part(shown.shift()!));
+            filled.push({ ...message, content: parts });
+          }
+          const prompt = await engine.tokenize(filled as Message[]);
+          const { tokens, prompt_tokens } = await engine.generate(filled as Message[], {
+            maxTokens: 12,
+            temperature: 0,
+            ignoreEos: true,
+          });
+          results.push({ form, i, prompt, tokens: [...tokens], prompt_tokens });
+        }
+      const completion = await engine.chat.completions.create({
+        messages: [
+          {
+            role: 'user',
+            content: [
+              {
+                type: 'image_url',
+                image_url: { url: canvasOf(pixels(chats[0]!.pictures[0]!)).toDataURL(), detail: 'low' },
+              },
+              { type: 'text', text: 'What turns the wheel?' },
+            ],
+          },
+        ],
+        max_tokens: 3,
+        temperature: 0,
+      });
+      const wrong = async (image: unknown): Promise<string> =>
+        engine.generate([{ role: 'user', content: [{ type: 'image', image } as MessagePart] }], { maxTokens: 1 }).then(
+          () => 'nothing',
+          (error: unknown) => `${(error as MillraceError).code}: ${(error as MillraceError).message}`,
+        );
+      const errors = [
+        await wrong(new Blob(['no picture'], { type: 'image/jpeg' })),
+        await wrong('/data/nothing-here.png'),
+        await wrong({ width: 0, height: 5, data: new Uint8Array(0) }),
+        await wrong(7),
+      ];
+      const without = await Engine.load({ model: '/models/box.gguf', device: 'cpu', cache: false });
+      const text = await without
+        .generate([{ role: 'user', content: [{ type: 'image', image: pixels({ width: 9, height: 9, seed: 1 }) }] }])
+        .then(
+          () => 'nothing',
+          (error: unknown) => `${(error as MillraceError).code}: ${(error as MillraceError).message}`,
+        );
+      await engine.dispose();
+      await without.dispose();
+      return { results, usage: completion.usage!.prompt_tokens, errors, text };
+    },
+    { chats, names: FILES },
+  );
+  for (const { form, i, prompt, tokens, prompt_tokens } of found.results) {
+    expect(prompt, `${form}, chat ${i}`).toEqual(chats[i]!.prompt);
+    expect(tokens, `${form}, chat ${i}`).toEqual(chats[i]!.greedy);
+    expect(prompt_tokens).toBe(chats[i]!.prompt.length);
+  }
+  expect(found.results.length).toBe(5 + 2 * (chats.length - 1));
+  expect(found.usage).toBe(chats[0]!.prompt.length);
+  const [broken, missing, empty, other] = found.errors;
+  expect(broken).toMatch(/^BAD_OPTION: .*picture 0: it cannot be decoded/);
+  expect(missing).toMatch(/^BAD_OPTION: .*picture 0: .*404/);
+  expect(empty).toMatch(/^BAD_OPTION: .*pictures must be pixels/);
+  expect(other).toMatch(/^BAD_OPTION: .*must have an image/);
+  expect(found.text).toMatch(/^UNSUPPORTED_MODEL: .*does not read pictures/);
+});
