@@ -400,7 +400,7 @@ test('model tells what a model is and whether it runs', async () => {
 test('the native command line shows pictures: files, and those of messages', async () => {
   test.setTimeout(300_000);
   const model = ['--model', 'tests/data/oracle/lfm2vl-hf/model', '--lane', 'exact', '--device', 'cpu'];
-  const short = ['--max-tokens', '2', '--json'];
+  const short = ['--max-tokens', '2', '--temperature', '0', '--json'];
   const file = 'www/icons/icon-192.png';
   const shown = await native(...model, ...short, '--chat', 'What?', '--image', file);
   expect(shown, shown.stderr).toMatchObject({ code: 0 });
