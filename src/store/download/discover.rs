@@ -83,8 +83,11 @@ impl Download {
             for (name, optional) in names::BESIDE_WEIGHTS {
                 match self.small(&folder.url(name), name, report).await {
                     Err(e) if optional && e.kind() == ErrorKind::NotFound => (),
-                    // How pictures are cut is only asked of models that read them.
-                    other => sees |= name == names::CONFIG && reads_pictures(&other.map_err(|e| missing(e, folder))?),
+                    other => {
+                        let bytes = other.map_err(|e| missing(e, folder))?;
+                        // How pictures are cut is only asked of models that read them.
+                        sees |= name == names::CONFIG && reads_pictures(&bytes);
+                    }
                 }
             }
             for name in names::PICTURES.iter().filter(|_| sees) {

@@ -451,6 +451,18 @@ fn a_folder_with_an_index() {
     }
 }
 
+/// What says how pictures are cut is fetched with models that read them, and not asked for with others.
+#[test]
+fn a_folder_that_reads_pictures() {
+    let more = names::PICTURES.map(|name| (name, b"{}".to_vec()));
+    for (config, sees) in [(r#"{"vision_config":{}}"#, true), ("{}", false), (r#"{"vision_config":null}"#, false)] {
+        let mut files = folder();
+        files[0].1 = config.as_bytes().to_vec();
+        let (files, _) = get(&Memory::store(), &table(&[files, more.to_vec()].concat()), "").unwrap();
+        assert!(names::PICTURES.iter().all(|name| files.contains_key(*name) == sees), "{config}");
+    }
+}
+
 /// As sentence-transformers has it: the configurations of modules lie in folders, which names here do not have.
 #[test]
 fn a_folder_with_modules() {
