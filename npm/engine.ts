@@ -330,6 +330,18 @@ export class Engine extends EventTarget {
     return (await this.#link.request<'answer'>({ type: 'tokenize', request: asked }).answer).value as number[];
   }
 
+  /**
+   * How many tokens of a prompt a picture of so many pixels takes, with those around it, before it is read: {@link Engine.countTokens} of a message counts
+   * them, too. Rejects with UNSUPPORTED_MODEL where the model reads no pictures, BAD_OPTION where it reads none of this size.
+   */
+  async imageTokens(width: number, height: number): Promise<number> {
+    for (const side of [width, height])
+      if (!Number.isInteger(side) || side < 1 || side > 2 ** 31)
+        throw new MillraceError('BAD_OPTION', `engine.imageTokens: a picture of ${width} x ${height} pixels`);
+    if (this.#disposed) throw disposed();
+    return (await this.#link.request<'answer'>({ type: 'imageTokens', width, height }).answer).value as number;
+  }
+
   /** How many tokens that are. */
   async countTokens(input: Input, options: TokenizeOptions = {}): Promise<number> {
     return (await this.tokenize(input, options)).length;

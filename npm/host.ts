@@ -158,6 +158,9 @@ class Host {
         this.#held('compile');
         const value = await WasmEngine.compileSchema(message.schema, message.lenient, compile);
         this.post({ type: 'answer', id, value });
+      } else if (message.type === 'imageTokens') {
+        const value = this.#held(message.type).imageTokens(message.width, message.height);
+        this.post({ type: 'answer', id, value });
       } else if (message.type === 'tokenize' || message.type === 'detokenize') {
         const engine = this.#held(message.type);
         const value =

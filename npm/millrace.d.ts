@@ -115,6 +115,8 @@ export class WasmEngine {
   embed(request: object, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Embeddings | Ranking>;
   /** The ids that a request's prompt stands for. */
   tokenize(request: ShownRequest): Uint32Array;
+  /** How many tokens of a prompt a picture of so many pixels takes. */
+  imageTokens(width: number, height: number): number;
   /** The text of tokens, special ones included. */
   detokenize(ids: Uint32Array): string;
   /** A new conversation that begins as another is: its number. The engine's own is 0. */

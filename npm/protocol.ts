@@ -26,6 +26,8 @@ export type ToWorker =
   /** The ids that a prompt stands for; the text of ids. */
   | { type: 'tokenize'; id: number; request: SentRequest }
   | { type: 'detokenize'; id: number; tokens: number[] }
+  /** How many tokens a picture of that size is. */
+  | { type: 'imageTokens'; id: number; width: number; height: number }
   /** Embeds texts or judges documents. */
   | { type: 'embed'; id: number; request: object }
   /** What a schema, as JSON, becomes. */

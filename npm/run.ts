@@ -3,7 +3,15 @@ import { bad, check, isObject } from './check.ts';
 import { MillraceError } from './errors.ts';
 import { aborted, type Generation } from './generation.ts';
 import { Streamed } from './streamed.ts';
-import type { AnswerPart, GenerateOptions, GenerateResult, Message, TokenPiece, ToolCall } from './types.ts';
+import type {
+  AnswerPart,
+  GenerateOptions,
+  GenerateResult,
+  Message,
+  PicturedMessage,
+  TokenPiece,
+  ToolCall,
+} from './types.ts';
 
 /** How often the model may answer, where nothing else is said. */
 const MOST_ROUNDS = 10;
@@ -17,7 +25,7 @@ export interface ToolContext {
   /** Aborted when the run is: pass it on to what takes its time. */
   signal: AbortSignal;
   /** The conversation up to the message with the call. */
-  messages: readonly Message[];
+  messages: readonly (Message | PicturedMessage)[];
 }
 
 /**
@@ -41,7 +49,7 @@ export interface ToolDefinition {
  */
 export interface RunOptions extends Omit<GenerateOptions, 'tools'> {
   /** The conversation so far. It stays as it is: what comes is in the result. */
-  messages: readonly Message[];
+  messages: readonly (Message | PicturedMessage)[];
   /** What the model may call. */
   tools: readonly ToolDefinition[];
   /** What executes the calls: a function for each tool by its name, or one for all. */
@@ -94,7 +102,7 @@ export class Run extends Streamed<RunEvent, RunResult> {
 }
 
 /** What answers: an engine's or a conversation's `generate`. */
-type Generate = (input: Message[], options: GenerateOptions) => Generation;
+type Generate = (input: (Message | PicturedMessage)[], options: GenerateOptions) => Generation;
 
 /** @internal */
 export function run(generate: Generate, options: RunOptions): Run {
@@ -229,7 +237,7 @@ async function executed(
   call: ToolCall,
   execute: RunOptions['execute'],
   signal: AbortSignal,
-  messages: readonly Message[],
+  messages: readonly (Message | PicturedMessage)[],
 ): Promise<{ content: string; failed: boolean }> {
   const { name, arguments: given } = call.function;
   try {

@@ -3,6 +3,7 @@
 use bytemuck::{bytes_of, cast_slice};
 
 use super::session::{Encoded, Session, context_full};
+use super::tiles::padded;
 use crate::base::Cancel;
 use crate::error::{Error, Result};
 use crate::gpu::{Encoder, Pending};
@@ -150,10 +151,9 @@ impl Session {
         let width = self.model().config().width;
         let mut places = vec![NO_ROW; input.len()];
         for (at, values) in input.values(width)? {
-            for (i, row) in values.chunks_exact(width).enumerate() {
-                places[at + i] = (at + i) as u32;
-                self.write_at(embedded, (at + i) as u64 * stride(width) as u64 * 4, cast_slice(row))?;
-            }
+            let rows = at..at + values.len() / width;
+            places[rows.clone()].copy_from_slice(&rows.map(|row| row as u32).collect::<Vec<_>>());
+            self.write_at(embedded, (at * stride(width) * 4) as u64, cast_slice(&padded(values, width)))?;
         }
         self.put(Control::EmbeddedAt, cast_slice(&places))
     }

@@ -105,7 +105,7 @@ impl Session {
 }
 
 /// Rows of `width` numbers as the GPU holds them.
-fn padded(values: &[f32], width: usize) -> std::borrow::Cow<'_, [f32]> {
+pub(super) fn padded(values: &[f32], width: usize) -> std::borrow::Cow<'_, [f32]> {
     if stride(width) == width {
         return values.into();
     }

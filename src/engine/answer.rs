@@ -50,6 +50,8 @@ pub(super) struct Answer<'a> {
     pub outcome: Outcome,
     /// What reading the prompt took before the last part of it, ms.
     pub reading_ms: f64,
+    /// What reading its pictures took, ms.
+    looking_ms: f64,
     /// When it was asked for, ms.
     pub began: f64,
     pub losses: Losses,
@@ -90,7 +92,9 @@ impl Answer<'_> {
     /// In company by the clock: the times of parts leave out those of others.
     fn timings(&self) -> Timings {
         let timings = self.outcome.timings;
-        let Some((first, last)) = self.out.times.filter(|_| self.in_company) else { return timings };
+        let Some((first, last)) = self.out.times.filter(|_| self.in_company) else {
+            return Timings { ttft_ms: timings.ttft_ms + self.looking_ms, ..timings };
+        };
         let sampled = self.outcome.tokens.len().saturating_sub(1);
         let (prefill_ms, decode_ms) = (timings.prefill_ms + self.reading_ms, last - first);
         let read = self.prompt_tokens - self.outcome.known.saturating_sub(self.out.read).min(self.prompt_tokens);
@@ -201,6 +205,7 @@ impl Engine {
             in_company: false,
             outcome: Outcome::default(),
             reading_ms: 0.0,
+            looking_ms: 0.0,
             began,
             losses,
             logits,
@@ -264,8 +269,13 @@ impl Engine {
 
     /// Has the pictures of a prompt that are not known be read.
     pub(super) async fn look_for(&mut self, answer: &mut Answer<'_>) -> Result<()> {
+        let started = now_ms();
         let Answer { sequence, prompt, shown, afresh, resumed, cancel, out, .. } = answer;
-        self.look(*sequence, prompt, shown, *afresh && !*resumed, cancel, &|progress| out.progress(progress)).await
+        let looked = self.look(*sequence, prompt, shown, *afresh && !*resumed, cancel, &|progress| out.progress(progress)).await;
+        if !answer.shown.is_empty() {
+            answer.looking_ms += now_ms() - started;
+        }
+        looked
     }
 
     /// Something has failed on the way: the answer goes on where that was the device's loss, and is complete where it was aborted.

@@ -5,17 +5,19 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::describe;
+use super::pictures::Sight;
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::layout::BufferId;
-use crate::model::{self, AskedPooling, Reserve};
+use crate::model::vision::is_tower;
+use crate::model::{self, AskedPooling, ModelConfig, Reserve};
 use crate::source::Files;
 use crate::text::{ChatTemplate, Tokenizer};
 
 /// A part of a model, as far as this version knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// `files`, `architecture`, `tokenizer`, `template` or `calls`.
+    /// `files`, `architecture`, `tokenizer`, `template`, `calls`, or `pictures` where there is anything that reads them.
     pub part: &'static str,
     /// Whether it is as it should be. A model that does not chat has no template, which is no fault.
     pub fine: bool,
@@ -43,8 +45,8 @@ impl Examined {
 
     fn wrong(&mut self, part: &'static str, error: &Error, place: &'static str) {
         self.parts.push(Finding { part, fine: false, about: error.message().to_owned(), code: Some(error.code()), place: Some(place) });
-        // Without a usable template a model still continues plain text.
-        self.runs &= matches!(part, "template" | "calls");
+        // Without a usable template a model still continues plain text, and without pictures it reads text.
+        self.runs &= matches!(part, "template" | "calls" | "pictures");
     }
 }
 
@@ -61,16 +63,23 @@ pub async fn examine(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Examined
             return found;
         }
     };
+    let all = files;
     let form = match &checkpoint.metadata {
         Metadata::Gguf(_) => "GGUF",
         Metadata::Hf(_) => "a folder with safetensors",
     };
     let files = checkpoint.files.len();
     found.fine("files", format!("{form}, {} tensors in {files} file{}", checkpoint.tensors.len(), if files == 1 { "" } else { "s" }));
-    match architecture(&checkpoint) {
-        Ok(about) => found.fine("architecture", about),
-        Err(e) => found.wrong("architecture", &e, model::place_of(&checkpoint)),
-    }
+    let config = match architecture(&checkpoint) {
+        Ok((about, config)) => {
+            found.fine("architecture", about);
+            Some(config)
+        }
+        Err(e) => {
+            found.wrong("architecture", &e, model::place_of(&checkpoint));
+            None
+        }
+    };
     let tokenizer = match Tokenizer::open(&checkpoint) {
         Ok(tokenizer) => tokenizer,
         Err(e) => {
@@ -90,11 +99,16 @@ pub async fn examine(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Examined
         Err(e) if e.message().contains("has no chat template") => found.fine("template", "none: it continues plain text".to_owned()),
         Err(e) => found.wrong("template", &e, "src/text/template.rs"),
     }
+    match Sight::of(all, &checkpoint, config.as_ref(), &tokenizer).await {
+        Ok(Some(sight)) => found.fine("pictures", sight.about()),
+        Ok(None) => (),
+        Err(e) => found.wrong("pictures", &e, "src/model/vision"),
+    }
     found
 }
 
 /// The architecture with all tensors, and what becomes of their types.
-fn architecture(checkpoint: &Checkpoint) -> Result<String> {
+fn architecture(checkpoint: &Checkpoint) -> Result<(String, ModelConfig)> {
     let mut buffers = 0;
     let mut reserve = |_: String, _: u64| {
         buffers += 1;
@@ -105,8 +119,9 @@ fn architecture(checkpoint: &Checkpoint) -> Result<String> {
     let about = describe(checkpoint, model.as_ref(), false)?;
     let types: Vec<String> = about.types.iter().map(|(name, count)| format!("{name} x {count}")).collect();
     let converted: Vec<String> = about.converted.iter().map(|c| format!("; {} is converted to {}", c.from, c.to)).collect();
-    let left: Vec<String> = about.left_out.iter().map(|left| format!("; {} x {} is left out", left.what, left.tensors)).collect();
-    Ok(format!(
+    let left: Vec<String> =
+        about.left_out.iter().filter(|left| !is_tower(&left.what)).map(|left| format!("; {} x {} is left out", left.what, left.tensors)).collect();
+    let about = format!(
         "{}, {} layers, {:.1} M parameters, {} positions; {}{}{}",
         about.architecture,
         about.layers,
@@ -115,7 +130,8 @@ fn architecture(checkpoint: &Checkpoint) -> Result<String> {
         types.join(", "),
         converted.concat(),
         left.concat()
-    ))
+    );
+    Ok((about, model.config().clone()))
 }
 
 /// What the template makes of a question, of a system prompt, of tools, and of a call with its result.

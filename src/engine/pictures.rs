@@ -47,6 +47,8 @@ pub(super) struct Sight {
     row: u32,
     /// What tells these rows from those of another encoder.
     encoder: String,
+    /// The tower's layers and width.
+    kind: String,
 }
 
 /// The tokens around a picture and its tiles, by name.
@@ -82,7 +84,15 @@ impl Sight {
         let row = tokenizer.token_id(ROW).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {ROW}, which stands for pictures")))?;
         let element = if read.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
         let encoder = from.fingerprint().await?;
-        Ok(Some(Self { files, family, element, row, encoder }))
+        let kind = format!("{} layers of {}, patches of {} pixels", read.tower.layers.len(), read.tower.width, read.patch);
+        Ok(Some(Self { files, family, element, row, encoder, kind }))
+    }
+
+    /// What it is, in a few words.
+    pub fn about(&self) -> String {
+        let of = |side: u32| self.cut(side, side).map_or(0, |cut| cut.prompt_rows());
+        let (small, large) = (of(512), of(1024));
+        format!("{}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}", self.kind)
     }
 
     /// What a picture of that size becomes.
@@ -241,15 +251,9 @@ impl Eyes {
 }
 
 impl Engine {
-    /// Rows of a prompt that a picture of so many pixels takes, with the tokens around it.
-    ///
-    /// # Errors
-    /// `UNSUPPORTED_MODEL` where the model does not read pictures, `BAD_OPTION` where it does not read one of this size.
+    /// As [`Texts::picture_tokens`](super::Texts::picture_tokens).
     pub fn picture_tokens(&self, width: u32, height: u32) -> Result<u64> {
-        let cut = usable_sight(&self.sight)?.cut(width, height)?;
-        // Each crop's rows stand for one token of these.
-        let ids = self.tokenizer.encode(&Sight::words(&cut), false)?;
-        Ok(ids.len() as u64 - cut.crops.len() as u64 + cut.prompt_rows())
+        self.texts().picture_tokens(width, height)
     }
 
     /// Has the rows of a prompt that the sequence does not know have their values.

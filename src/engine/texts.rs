@@ -58,6 +58,17 @@ impl Texts {
         Ok((input.ids().to_vec(), text))
     }
 
+    /// Rows of a prompt that a picture of so many pixels takes, with the tokens around it.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_MODEL` where the model does not read pictures, `BAD_OPTION` where it does not read one of this size.
+    pub fn picture_tokens(&self, width: u32, height: u32) -> Result<u64> {
+        let cut = usable_sight(&self.sight)?.cut(width, height)?;
+        // Each crop's rows stand for one token of these.
+        let ids = self.tokenizer.encode(&Sight::words(&cut), false)?;
+        Ok(ids.len() as u64 - cut.crops.len() as u64 + cut.prompt_rows())
+    }
+
     /// With another chat template.
     #[must_use]
     pub fn with_template(mut self, source: &TemplateSource) -> Self {

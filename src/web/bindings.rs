@@ -361,6 +361,12 @@ impl WasmEngine {
         Ok(self.state.borrow().texts.tokens(&options::request(&request)?)?)
     }
 
+    /// How many tokens of a prompt a picture of so many pixels takes.
+    #[wasm_bindgen(js_name = imageTokens)]
+    pub fn image_tokens(&self, width: u32, height: u32) -> std::result::Result<f64, Thrown> {
+        Ok(self.state.borrow().texts.picture_tokens(width, height)? as f64)
+    }
+
     /// The text of tokens, special ones included.
     pub fn detokenize(&self, ids: Vec<u32>) -> std::result::Result<String, Thrown> {
         Ok(self.state.borrow().texts.text(&ids)?)

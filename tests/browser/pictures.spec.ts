@@ -88,6 +88,13 @@ test('conversations with pictures are those of transformers, whatever form the p
         max_tokens: 3,
         temperature: 0,
       });
+      const sizes = await Promise.all(
+        chats.flatMap(({ pictures }) => pictures).map(({ width, height }) => engine.imageTokens(width, height)),
+      );
+      const noSize = await engine.imageTokens(0, 5).then(
+        () => 'nothing',
+        (error: unknown) => (error as MillraceError).code,
+      );
       const wrong = async (image: unknown): Promise<string> =>
         engine.generate([{ role: 'user', content: [{ type: 'image', image } as MessagePart] }], { maxTokens: 1 }).then(
           () => 'nothing',
@@ -108,7 +115,7 @@ test('conversations with pictures are those of transformers, whatever form the p
         );
       await engine.dispose();
       await without.dispose();
-      return { results, usage: completion.usage!.prompt_tokens, errors, text };
+      return { results, sizes, noSize, usage: completion.usage!.prompt_tokens, errors, text };
     },
     { chats, names: FILES },
   );
@@ -118,6 +125,14 @@ test('conversations with pictures are those of transformers, whatever form the p
     expect(prompt_tokens).toBe(chats[i]!.prompt.length);
   }
   expect(found.results.length).toBe(5 + 2 * (chats.length - 1));
+  // The names of tiles are tokens, too.
+  // From the token before a picture to the one behind it.
+  const [start, end] = [302, 303];
+  const sizes = chats.flatMap(({ prompt }) =>
+    prompt.flatMap((id, at) => (id === start ? [prompt.indexOf(end, at) - at + 1] : [])),
+  );
+  expect(found.sizes).toEqual(sizes);
+  expect(found.noSize).toBe('BAD_OPTION');
   expect(found.usage).toBe(chats[0]!.prompt.length);
   const [broken, missing, empty, other] = found.errors;
   expect(broken).toMatch(/^BAD_OPTION: .*picture 0: it cannot be decoded/);

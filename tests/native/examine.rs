@@ -37,6 +37,17 @@ fn models_that_run_are_said_to() {
     let found = look(&open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf")).unwrap());
     assert!(found.runs && part(&found, "template").about.contains("takes questions, system prompts, tools, results of calls"), "{found:?}");
     assert_eq!(part(&found, "calls").about, "hermes");
+    // What reads pictures, of a family that is known and of one that is not: its language model runs all the same.
+    for (path, fine, about) in [
+        ("lfm2vl-hf/model", true, "3 layers of 48, patches of 16 pixels"),
+        ("lfm2vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
+        ("qwen3vl-hf/model", false, "Qwen3VLForConditionalGeneration"),
+    ] {
+        let found = look(&open_path(&data("oracle").join(path)).unwrap());
+        let pictures = part(&found, "pictures");
+        assert!(found.runs && pictures.fine == fine && pictures.about.contains(about), "{path}: {found:?}");
+        assert!(fine == pictures.place.is_none() && !part(&found, "architecture").about.contains("left out") || !fine, "{path}: {found:?}");
+    }
 }
 
 /// A folder of the oracle with changes to its files.

@@ -1,8 +1,16 @@
 // The chat page: composer, conversation, keyboard. Loading is in chat/loader.ts and chat/stage.ts.
-import { type GenerateResult, type Message, MillraceError, type Run, type RunEvent } from 'millrace';
+import {
+  type GenerateResult,
+  type Message,
+  MillraceError,
+  type PicturedMessage,
+  type Run,
+  type RunEvent,
+} from 'millrace';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
 import { firstModel, fromFiles, Loader, type Model } from './chat/loader.ts';
+import * as pictures from './chat/pictures.ts';
 import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
 import * as stage from './chat/stage.ts';
@@ -48,6 +56,7 @@ const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
     void count();
     void json?.check();
   }
+  pictures.offer(state.phase === 'ready' && loader.engine?.info.model.pictures === true);
   controls();
   showFacts();
 });
@@ -55,7 +64,9 @@ const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
 settings.setUp(() => load(loader.state.model));
 stage.setUp(loader, openPicker);
 get('open-models').addEventListener('click', openPicker);
+pictures.setUp();
 setUpDrop((files) => {
+  if (files.every(pictures.isPicture)) return void pictures.add(files);
   get<HTMLDialogElement>('models').close();
   load(fromFiles(files));
 });
@@ -145,10 +156,11 @@ function defaultTemperature(): number {
   return 'url' in model && model.url === BOX ? 0 : 0.7;
 }
 
-function ask(text: string): void {
-  if (afterSwitching(() => ask(text))) return;
+/** `again`: the pictures of a question that is asked differently. */
+function ask(text: string, again: readonly pictures.Shown[] = []): void {
+  if (afterSwitching(() => ask(text, again))) return;
   const content = text.trim();
-  if (content === '' || answering || json?.ready() === false) return;
+  if ((content === '' && again.length === 0 && !pictures.any()) || answering || json?.ready() === false) return;
   // A question to nobody would be lost: what is to be decided first is on the page.
   if (loader.state.phase === 'plan' || loader.state.phase === 'failed') {
     get(loader.state.phase === 'plan' ? 'plan-go' : 'problem-retry').focus();
@@ -159,11 +171,12 @@ function ask(text: string): void {
   fitPrompt();
   prompt.focus();
   if (conversation.messages.length === 0) {
-    conversation.title = conversations.titleOf(content);
+    conversation.title = conversations.titleOf(content || 'A picture');
     history.replaceState(null, '', `#${conversation.id}`);
   }
-  transcript.addQuestion(content, conversation.messages.length);
-  conversation.messages.push({ role: 'user', content });
+  const shown = [...again, ...pictures.take()];
+  transcript.addQuestion(content, conversation.messages.length, shown);
+  conversation.messages.push({ role: 'user', content, ...(shown.length > 0 ? { pictures: shown } : {}) });
   ended = answer();
 }
 
@@ -274,15 +287,30 @@ async function answer(): Promise<void> {
 }
 
 /** What the model is given: the system prompt and all that was said. */
-function messagesOf({ messages }: Conversation): Message[] {
+function messagesOf({ messages }: Conversation): (Message | PicturedMessage)[] {
   const system = settings.systemPrompt();
   return [
     ...(system ? [{ role: 'system' as const, content: system }] : []),
-    ...messages.flatMap(({ role, content, reasoning, steps = [] }) => [
+    ...messages.flatMap(({ role, content, pictures: shown, reasoning, steps = [] }) => [
       ...steps,
-      { role, content, ...(reasoning ? { reasoning_content: reasoning } : {}) },
+      shown
+        ? picturedMessage(content, shown)
+        : { role, content, ...(reasoning ? { reasoning_content: reasoning } : {}) },
     ]),
   ];
+}
+
+/** A question that shows pictures. A model that reads none is told of them by name. */
+function picturedMessage(content: string, shown: readonly pictures.Shown[]): Message | PicturedMessage {
+  if (!loader.engine?.info.model.pictures)
+    return { role: 'user', content: [...shown.map(({ name }) => `(picture: ${name})`), content].join('\n') };
+  return {
+    role: 'user',
+    content: [
+      ...shown.map(({ data }) => ({ type: 'image' as const, image: data })),
+      ...(content === '' ? [] : [{ type: 'text' as const, text: content }]),
+    ],
+  };
 }
 
 /** An answer while it is written. */
@@ -349,9 +377,10 @@ function askAgain(index: number, text: string): void {
   if (answering) answering.dropped = true;
   stopAnswer();
   answering = null;
+  const { pictures: shown } = conversation.messages[index] ?? {};
   conversation.messages.length = index;
   transcript.cut(index);
-  ask(text);
+  ask(text, shown);
 }
 
 function stopAnswer(): void {

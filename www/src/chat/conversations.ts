@@ -1,12 +1,15 @@
 // The conversations that this browser keeps, in IndexedDB. Where there is none (private windows, blocked storage) they last as long as the page.
 import type { CompiledGrammar, GenerateResult, Message } from 'millrace';
 import { download } from '../shared/dom.ts';
+import type { Shown } from './pictures.ts';
 import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
 
 /** A message as it is shown and kept. */
 export interface Said {
   role: 'user' | 'assistant';
   content: string;
+  /** What a question shows before its text. */
+  pictures?: Shown[];
   /** What the model thought before it answered. */
   reasoning?: string;
   /** What came before an answer: the model's calls of tools, and their results. */
@@ -107,7 +110,7 @@ export function titleOf(text: string): string {
 
 /** For reading and passing on. */
 export function toMarkdown({ title, created, messages }: Conversation): string {
-  const parts = messages.map(({ role, content, reasoning, json, steps = [], figures }) => {
+  const parts = messages.map(({ role, content, pictures = [], reasoning, json, steps = [], figures }) => {
     const called = steps.flatMap(({ tool_calls: calls = [], role, name, content }) => [
       ...calls.map(({ function: { name, arguments: args } }) => `> \`${name}(${args})\`\n\n`),
       ...(role === 'tool' ? [`> ${name}: ${(content ?? '').replaceAll('\n', '\n> ')}\n\n`] : []),
@@ -115,7 +118,8 @@ export function toMarkdown({ title, created, messages }: Conversation): string {
     const who = role === 'user' ? '**You**' : `**${figures?.model ?? 'Millrace'}**`;
     const thought = reasoning ? `> ${reasoning.trim().replaceAll('\n', '\n> ')}\n\n` : '';
     const said = json ? `\`\`\`json\n${content.trim()}\n\`\`\`` : content.trim();
-    return `${who}\n\n${called.join('')}${thought}${said}\n`;
+    const shown = pictures.map(({ name }) => `> picture: ${name}\n\n`).join('');
+    return `${who}\n\n${shown}${called.join('')}${thought}${said}\n`;
   });
   return `# ${title}\n\n${new Date(created).toISOString().slice(0, 10)}\n\n${parts.join('\n')}`;
 }

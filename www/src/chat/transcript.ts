@@ -4,6 +4,7 @@ import { rate, seconds } from '../shared/format.ts';
 import type { Explanation } from '../shared/explain.ts';
 import type { Figures, Said } from './conversations.ts';
 import type { MarkdownView } from './markdown.ts';
+import { type Shown, thumbnail } from './pictures.ts';
 
 const list = document.querySelector<HTMLOListElement>('#messages')!;
 const scroller = document.querySelector<HTMLElement>('#conversation')!;
@@ -30,7 +31,7 @@ export function setUp(does: Actions): void {
 export function show(messages: readonly Said[]): void {
   list.replaceChildren();
   messages.forEach((said, index) => {
-    if (said.role === 'user') addQuestion(said.content, index);
+    if (said.role === 'user') addQuestion(said.content, index, said.pictures);
     else new AnswerView(said).restore(said);
   });
   follow();
@@ -41,9 +42,17 @@ export function cut(index: number): void {
   for (const item of [...list.children].slice(index)) item.remove();
 }
 
-export function addQuestion(content: string, index: number): void {
+export function addQuestion(content: string, index: number, pictures: readonly Shown[] = []): void {
   const { item, text } = addItem('user', 'You');
   text.textContent = content;
+  if (pictures.length > 0) {
+    const shown = document.createElement('div');
+    shown.className = 'pictures';
+    shown.append(...pictures.map(thumbnail));
+    text.before(shown);
+    // They have a height only once they are there.
+    for (const image of shown.querySelectorAll('img')) image.addEventListener('load', follow, { once: true });
+  }
   const edit = button('Edit', 'small edit', () => startEdit(item, text, content, index));
   const foot = document.createElement('div');
   foot.className = 'foot';

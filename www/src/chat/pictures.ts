@@ -1,0 +1,98 @@
+// Pictures that the next question shows: chosen, dropped or pasted. Only there while a model is loaded that reads pictures.
+import { get, make } from '../shared/dom.ts';
+
+/** A picture of a question, as it is kept. */
+export interface Shown {
+  /** Of the file; what a screen reader says. */
+  name: string;
+  data: Blob;
+}
+
+/** The most pictures of one question. */
+const MOST = 8;
+
+const button = get<HTMLButtonElement>('attach');
+const input = get<HTMLInputElement>('picture-files');
+const strip = get<HTMLUListElement>('attached');
+/** What could not be attached, for everybody to see and hear. */
+const note = get('attach-note');
+let attached: Shown[] = [];
+
+export function setUp(): void {
+  button.addEventListener('click', () => input.click());
+  input.addEventListener('change', () => {
+    add([...(input.files ?? [])]);
+    // The same file again is a change as well.
+    input.value = '';
+  });
+  get('prompt').addEventListener('paste', (event) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.some(isPicture) && !button.hidden) {
+      event.preventDefault();
+      add(files);
+    }
+  });
+}
+
+/** Whether the loaded model reads pictures. Those that are attached stay for the next one that does. */
+export function offer(reads: boolean): void {
+  button.hidden = !reads;
+  strip.hidden = !reads || attached.length === 0;
+}
+
+export const isPicture = (file: File): boolean => file.type.startsWith('image/');
+
+/** Shows pictures with the next question; other files are left out. */
+export function add(files: readonly File[]): void {
+  note.textContent = '';
+  if (button.hidden) {
+    note.textContent = 'This model does not read pictures.';
+    return;
+  }
+  const pictures = files.filter(isPicture).map((file) => ({ name: file.name || 'Picture', data: file as Blob }));
+  const room = MOST - attached.length;
+  attached = [...attached, ...pictures.slice(0, room)];
+  if (pictures.length > room) note.textContent = `A question shows at most ${MOST} pictures.`;
+  paint();
+  get('prompt').focus();
+}
+
+/** Those that are attached; afterwards none is. */
+export function take(): Shown[] {
+  note.textContent = '';
+  const taken = button.hidden ? [] : attached;
+  if (!button.hidden) attached = [];
+  paint();
+  return taken;
+}
+
+/** Whether any is attached that the loaded model reads. */
+export const any = (): boolean => !button.hidden && attached.length > 0;
+
+function paint(): void {
+  strip.replaceChildren(
+    ...attached.map((picture) => {
+      const remove = make('button', '', '×');
+      remove.type = 'button';
+      remove.setAttribute('aria-label', `Remove ${picture.name}`);
+      remove.addEventListener('click', () => {
+        attached = attached.filter((other) => other !== picture);
+        paint();
+        get('prompt').focus();
+      });
+      return make('li', '', thumbnail(picture), remove);
+    }),
+  );
+  strip.hidden = button.hidden || attached.length === 0;
+}
+
+/** A small view of a picture. */
+export function thumbnail({ name, data }: Shown): HTMLImageElement {
+  const image = make('img', 'thumbnail');
+  image.alt = name;
+  image.src = URL.createObjectURL(data);
+  const free = (): void => URL.revokeObjectURL(image.src);
+  image.addEventListener('load', free, { once: true });
+  image.addEventListener('error', free, { once: true });
+  return image;
+}
