@@ -276,9 +276,11 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
     if (part.type === 'text') {
       content += part.text;
       parts.push({ type: 'text', text: part.text });
-    } else if (part.type === 'file' && message.role === 'user' && addressOf(part))
-      parts.push({ type: 'image_url', image_url: { url: addressOf(part)! } });
-    else if (part.type === 'reasoning') reasoning += part.text;
+    } else if (part.type === 'file') {
+      const url = message.role === 'user' ? addressOf(part) : null;
+      if (url === null) throw unreadable(part);
+      parts.push({ type: 'image_url', image_url: { url } });
+    } else if (part.type === 'reasoning') reasoning += part.text;
     else if (part.type === 'tool-call')
       calls.push({
         id: part.toolCallId,

@@ -62,13 +62,6 @@ pub(crate) struct Opened {
     lost: Option<Error>,
 }
 
-impl Opened {
-    /// The device alone.
-    pub fn into_gpu(self) -> Rc<Gpu> {
-        self.gpu
-    }
-}
-
 /// Opens the device.
 pub(crate) async fn open_device(options: &LoadOptions, cancel: &Cancel) -> Result<Opened> {
     options.check()?;

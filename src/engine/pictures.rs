@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use millrace_picture::{Cut, Element, Family, Lfm2Vl, Picture, Place};
+use millrace_picture::{Crop, Cut, Element, Family, Lfm2Vl, Picture, Place};
 use sha2::{Digest, Sha256};
 
 use super::vision::{Patches, VisionEncoder};
@@ -200,7 +200,7 @@ impl Eyes {
     async fn read(
         &mut self,
         sight: &Sight,
-        missing: &[(&Shown, usize)],
+        missing: &[(&Shown, Vec<usize>)],
         on: (&Rc<Gpu>, Lane),
         options: &LoadOptions,
         cancel: &Cancel,
@@ -208,20 +208,27 @@ impl Eyes {
     ) -> Result<()> {
         let mut tiles = Vec::new();
         let mut wanted: Vec<&Rc<Embedded>> = Vec::new();
-        for (shown, crop) in missing {
-            let rows = &shown.rows[*crop];
-            if let Some(values) = self.seen.iter().find(|seen| seen.is(rows)).and_then(|seen| seen.values()) {
-                rows.fill(values.clone())?;
+        for (shown, crops) in missing {
+            let mut unseen = Vec::new();
+            for crop in crops {
+                let rows = &shown.rows[*crop];
+                match self.seen.iter().find(|seen| seen.is(rows)).and_then(|seen| seen.values()) {
+                    Some(values) => rows.fill(values.clone())?,
+                    // The same picture twice is read once.
+                    None if wanted.iter().any(|other| other.is(rows)) => {}
+                    None => unseen.push(*crop),
+                }
+            }
+            if unseen.is_empty() {
                 continue;
             }
-            // The same picture twice is read once.
-            if wanted.iter().any(|other| other.is(rows)) {
-                continue;
+            let pictures = shown.cut.crops_of(&shown.picture, sight.family.resampler()).map_err(|e| wrong(&e))?;
+            for crop in unseen {
+                let values = sight.family.patches(&pictures[crop], sight.element).map_err(|e| wrong(&e))?;
+                let Crop { wide, high, .. } = shown.cut.crops[crop];
+                tiles.push(Patches { wide, high, values });
+                wanted.push(&shown.rows[crop]);
             }
-            let crops = shown.cut.crops_of(&shown.picture, sight.family.resampler()).map_err(|e| wrong(&e))?;
-            let (picture, crop) = (&crops[*crop], &shown.cut.crops[*crop]);
-            tiles.push(Patches { wide: crop.wide, high: crop.high, values: sight.family.patches(picture, sight.element).map_err(|e| wrong(&e))? });
-            wanted.push(rows);
         }
         if !tiles.is_empty() {
             let (gpu, lane) = on;
@@ -234,8 +241,7 @@ impl Eyes {
                 rows.fill(values.into())?;
             }
         }
-        for (shown, crop) in missing {
-            let rows = &shown.rows[*crop];
+        for rows in missing.iter().flat_map(|(shown, crops)| crops.iter().map(|crop| &shown.rows[*crop])) {
             if let Some(values) = wanted.iter().find(|read| read.is(rows)).and_then(|read| read.values()) {
                 rows.fill(values.clone())?;
             }
@@ -272,8 +278,8 @@ impl Engine {
         let known = if afresh { 0 } else { self.session.known_prefix(sequence, prompt)? };
         let unread = prompt.slice(known..prompt.len());
         let missing = |rows: &Rc<Embedded>| rows.values().is_none() && unread.has(rows);
-        let all = shown.iter().flat_map(|shown| (0..shown.rows.len()).map(move |crop| (shown, crop)));
-        let missing: Vec<_> = all.filter(|(shown, crop)| missing(&shown.rows[*crop])).collect();
+        let crops = |shown: &Shown| (0..shown.rows.len()).filter(|crop| missing(&shown.rows[*crop])).collect::<Vec<_>>();
+        let missing: Vec<_> = shown.iter().map(|shown| (shown, crops(shown))).filter(|(_, crops)| !crops.is_empty()).collect();
         if missing.is_empty() {
             return Ok(());
         }

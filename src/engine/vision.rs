@@ -47,7 +47,7 @@ impl VisionEncoder {
         let checkpoint = Checkpoint::open(files).await?;
         let (gpu, lane) = match on {
             Some(on) => on,
-            None => (open_device(options, cancel).await?.into_gpu(), options.lane),
+            None => (open_device(options, cancel).await?.gpu, options.lane),
         };
         cancel.check()?;
         let mut layout = Layout::default();

@@ -77,9 +77,13 @@ pub trait Model {
     /// Whether its checkpoint is llama.cpp's.
     fn gguf(&self) -> bool;
     /// The tensors that adapters can add to, by all their names.
-    fn adaptable(&self) -> &[adapter::Adaptable];
+    fn adaptable(&self) -> &[adapter::Adaptable] {
+        &[]
+    }
     /// The matrices that are made of them, where adapters can add to these.
-    fn adaptable_matrices(&self) -> Vec<&Matrix>;
+    fn adaptable_matrices(&self) -> Vec<&Matrix> {
+        Vec::new()
+    }
     /// Appends one pass, from the embedding to what the last layer adds to the residual stream.
     fn layers(&self, b: &mut Builder<'_>) -> Result<()>;
     /// Appends the last norm and the head: the logits of the last row, `[V]`; or where the model pools, a row for each text.

@@ -405,7 +405,7 @@ test('the native command line shows pictures: files, and those of messages', asy
   const shown = await native(...model, ...short, '--chat', 'What?', '--image', file);
   expect(shown, shown.stderr).toMatchObject({ code: 0 });
   const without = await native(...model, ...short, '--chat', 'What?');
-  const tokens = (outcome: Outcome): number => Number(lastLine(outcome)['prompt_tokens']);
+  const tokens = (outcome: Outcome): number => Number(lastLine(outcome).prompt_tokens);
   // 192 x 192 is more than this model reads at once: four tiles of 4 rows each and 16 of the whole, and the names around them.
   expect(tokens(shown) - tokens(without)).toBe(4 * (1 + 4) + 1 + 16 + 2);
   const folder = mkdtempSync(join(tmpdir(), 'millrace-'));

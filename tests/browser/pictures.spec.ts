@@ -46,6 +46,18 @@ test('conversations with pictures are those of transformers, whatever form the p
           type: 'image',
           image: await new Promise<Blob>((resolve) => canvasOf(image).toBlob((blob) => resolve(blob!), 'image/png')),
         }),
+        address: async (image) => {
+          const blob = await new Promise<Blob>((resolve) =>
+            canvasOf(image).toBlob((made) => resolve(made!), 'image/png'),
+          );
+          return { type: 'image_url', image_url: URL.createObjectURL(blob) };
+        },
+        element: async (image) => {
+          const shown = new Image();
+          shown.src = canvasOf(image).toDataURL('image/png');
+          await shown.decode();
+          return { type: 'image', image: shown };
+        },
         data: async (image) => ({ type: 'image_url', image_url: { url: canvasOf(image).toDataURL('image/png') } }),
       };
       const results = [];
@@ -113,9 +125,28 @@ test('conversations with pictures are those of transformers, whatever form the p
           () => 'nothing',
           (error: unknown) => `${(error as MillraceError).code}: ${(error as MillraceError).message}`,
         );
+      const parts = await Promise.all(
+        ['model.gguf', 'mmproj-model.gguf'].map(async (name) => ({
+          name,
+          data: await (await fetch(`/data/oracle/lfm2vl-gguf/${name}`)).blob(),
+        })),
+      );
+      const both = await Engine.load({ model: parts, lane: 'exact', device: 'cpu', cache: false });
+      const gguf = {
+        pictures: [both, without].map(({ info }) => info.model.pictures),
+        // Of a file that says nothing of sizes: 64 rows at least, and the two tokens around them.
+        size: await both.imageTokens(64, 64),
+        read: (
+          await both.generate(
+            [{ role: 'user', content: [{ type: 'image', image: pixels({ width: 64, height: 64, seed: 1 }) }] }],
+            { maxTokens: 2, ignoreEos: true },
+          )
+        ).tokens.length,
+      };
+      await both.dispose();
       await engine.dispose();
       await without.dispose();
-      return { results, sizes, noSize, usage: completion.usage!.prompt_tokens, errors, text };
+      return { results, sizes, noSize, usage: completion.usage!.prompt_tokens, errors, text, gguf };
     },
     { chats, names: FILES },
   );
@@ -124,7 +155,8 @@ test('conversations with pictures are those of transformers, whatever form the p
     expect(tokens, `${form}, chat ${i}`).toEqual(chats[i]!.greedy);
     expect(prompt_tokens).toBe(chats[i]!.prompt.length);
   }
-  expect(found.results.length).toBe(5 + 2 * (chats.length - 1));
+  expect(found.results.length).toBe(7 + 2 * (chats.length - 1));
+  expect(found.gguf).toEqual({ pictures: [true, false], size: 66, read: 2 });
   // The names of tiles are tokens, too.
   // From the token before a picture to the one behind it.
   const [start, end] = [302, 303];

@@ -8,7 +8,7 @@ use super::decoder::{Layer, NormWeights, norm_of};
 use super::keys::Keys;
 use super::names::TensorNames;
 use super::tensors::{LeftOut, Place, Rows, Tensors};
-use super::{Model, Reserve, adapter::Adaptable};
+use super::{Model, Reserve};
 use crate::blocks::dequantize;
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
@@ -217,14 +217,6 @@ impl Model for Tower {
 
     fn gguf(&self) -> bool {
         self.gguf
-    }
-
-    fn adaptable(&self) -> &[Adaptable] {
-        &[]
-    }
-
-    fn adaptable_matrices(&self) -> Vec<&Matrix> {
-        Vec::new()
     }
 
     fn layers(&self, b: &mut Builder<'_>) -> Result<()> {
