@@ -13,11 +13,15 @@ override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 override QSTRIDE: u32;      // f32 a row of qkv
 override SLOTS: u32 = 1u;   // sequences that have a cache in the buffers
 override SPANS: u32 = 0u;   // not 0: rows are of several texts, each rotated from its own beginning on
+override AXES: u32 = 0u;    // not 0: positions have three axes, time, rows and columns; pairs take them 1: in turn, 2: one after the other
+override ROW_PAIRS: u32 = 0u;     // pairs that the row rotates
+override COLUMN_PAIRS: u32 = 0u;  // those that the column does; the others' is time
 
 @group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 @group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 @group(0) @binding(7) var<storage, read> nw: array<f32>;         // [2][{{ head_room }}]: where QK_NORM is 1, weights for queries and for keys
-@group(0) @binding(8) var<storage, read> spans: array<vec2<u32>>;  // [T]: where SPANS is not 0, where row t's text begins and ends
+// [T]: where SPANS is not 0, where row t's text begins and ends; [2 T]: where AXES is not 0, row t's time and row, and then its column and 0
+@group(0) @binding(8) var<storage, read> spans: array<vec2<u32>>;
 {% if kv == "f32" %}
 @group(0) @binding(3) var<storage, read_write> kc: array<f32>;   // [SLOTS][G][CAP][EP], EP = E padded to a multiple of 8
 @group(0) @binding(4) var<storage, read_write> vc: array<f32>;   // [SLOTS][G][CAP][EP]
@@ -44,6 +48,17 @@ fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
     if (QK_NORM == 0u) { return qkv[base + e]; }
     return qkv[base + e] * norm.factor * select(nw[norm.at + e], 1.0, LATE == 1u);
 }
+var<private> place_of: vec3<u32>;
+fn turn(position: u32, pair: u32) -> u32 {
+    if (AXES == 0u) { return position; }
+    var row = pair % 3u == 1u && pair < 3u * ROW_PAIRS;
+    var column = pair % 3u == 2u && pair < 3u * COLUMN_PAIRS;
+    if (AXES == 2u) {
+        column = pair + COLUMN_PAIRS >= ROT / 2u;
+        row = !column && pair + COLUMN_PAIRS + ROW_PAIRS >= ROT / 2u;
+    }
+    return select(select(place_of.x, place_of.y, row), place_of.z, column);
+}
 {% include "common/rotate.wgsl" %}
 fn late(at: u32) -> f32 {
     if (LATE == 0u) { return 1.0; }
@@ -58,8 +73,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let head = wid.y;
     if (rests(t) || head >= H + 2u * G) { return; }
     let place = position_of(t);
-    var position = place;
+    var position = rotated_at(t);
     if (SPANS != 0u) { position -= spans[t].x; }
+    if (AXES != 0u) {
+        place_of = vec3<u32>(spans[2u * t], spans[2u * t + 1u].x);
+        position = place_of.x;
+    }
     let base = t * QSTRIDE + head * E;
     let is_value = head >= H + G;
     var norm = QkNorm(1.0, select({{ head_room }}u, 0u, head < H));
@@ -75,7 +94,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         for (var i = li; i < half; i += THREADS) {
             let first = base + select(i, 2u * i, INTERLEAVED != 0u);
             let second = first + select(half, 1u, INTERLEAVED != 0u);
-            let r = rot[position * half + i];
+            let r = rot[turn(position, i) * half + i];
             let a = element(base, first - base, norm);
             let b = element(base, second - base, norm);
             qkv[first] = (a * r.x - b * r.y) * (grown * late(first - base));

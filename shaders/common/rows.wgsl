@@ -6,6 +6,14 @@ fn position_of(row: u32) -> u32 {
     if (apart()) { return state.each[min(row, {{ few_rows - 1 }}u)].x; }
     return state.pos + row;
 }
+// By which position a row is rotated.
+fn rotated_at(row: u32) -> u32 {
+    if (apart()) {
+        let each = state.each[min(row, {{ few_rows - 1 }}u)];
+        return each.x - each.w;
+    }
+    return state.pos + row - state.lag;
+}
 fn slot_of(row: u32) -> u32 {
     if (apart()) { return state.each[min(row, {{ few_rows - 1 }}u)].y; }
     return state.slot;

@@ -9,8 +9,9 @@ struct State {
     slot: u32,    // of the sequence's state
     turn: u32,    // steps so far of those that may take several tokens
     apart: u32,   // 1: the rows are of several sequences, and `each` says where they are
-    r9: u32, r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
-    each: array<vec4<u32>, {{ few_rows }}>,  // of a row: its position, its sequence's slot, the tokens that it may still sample, 0
+    lag: u32,     // by how many positions, which rotate queries and keys, are fewer than slots of the cache
+    r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
+    each: array<vec4<u32>, {{ few_rows }}>,  // of a row: its position, its sequence's slot, the tokens that it may still sample, its lag
 }
 {% if state_access is not defined %}
 @group(0) @binding(0) var<uniform> state: State;

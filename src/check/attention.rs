@@ -39,7 +39,7 @@ fn state_of(apart: bool, state: State) -> Vec<u32> {
     }
     let mut of_rows = State { apart: 1, pos: 9999, slot: 9999, ..state };
     for (t, each) in of_rows.each.iter_mut().enumerate().take(state.rows as usize) {
-        *each = [state.pos + state.rows - 1 - t as u32, state.slot, u32::from(t != 1), 0];
+        *each = [state.pos + state.rows - 1 - t as u32, state.slot, u32::from(t != 1), state.lag];
     }
     of_rows.words()
 }
@@ -60,6 +60,9 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         (1, 2, 40, 20, 1, 3, 201, 64),
         (3, 1, 512, 512, 0, 2, 5, 16),
         (2, 1, 320, 160, 0, 2, 3, 8),
+        // Positions that have three axes, which pairs take in turn, or one after the other.
+        (2, 1, 64, 44, 0, 3, 9, 16),
+        (3, 1, 40, 40, 0, 3, 9, 16),
     ];
     let cases = shapes.into_iter().enumerate().map(|(i, (h, g, e, rot, interleaved, t, pos, cap))| {
         let (slots, slot) = slots(i);
@@ -69,6 +72,13 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let (normed, values) = (i % 2 == 1 || i == 10, i % 4 == 3 || i == 10);
         let angles = (0..(pos + t) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let rows = slots * g * cap;
+        let axes = match i {
+            12 => Some(1.0),
+            13 => Some(2.0),
+            _ => None,
+        };
+        let spans = if axes.is_some() { (0..t).flat_map(|t| [9, 9 + t as u32 % 2, 11 - t as u32, 0]).collect() } else { texts(pos, t) };
+        let lag = if i % 5 == 1 { 0 } else { pos as u32 / 3 };
         Case {
             name: format!("H={h} G={g} E={e} ROT={rot}{} T={t} pos={pos}", if interleaved == 1 { " interleaved" } else { "" }),
             overrides: overrides(&[("H", h), ("G", g), ("E", e), ("ROT", rot), ("INTERLEAVED", interleaved), ("QSTRIDE", stride), ("SLOTS", slots)], None)
@@ -77,11 +87,12 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 .chain([("QK_NORM", f64::from(u8::from(normed))), ("V_NORM", f64::from(u8::from(values))), ("EPS", 1e-6)])
                 .chain((i % 5 == 1).then_some(("SPANS", 1.0)))
                 .chain((i % 5 == 4).then_some(("APART", 1.0)))
+                .chain(axes.into_iter().flat_map(|order| [("AXES", order), ("ROW_PAIRS", 7.0), ("COLUMN_PAIRS", 6.0)]))
                 .collect(),
             grid: [t as u32, (h + 2 * g) as u32, 1],
             buffers: vec![
-                ("state", state_of(i % 5 == 4, State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() })),
-                ("spans", texts(pos, t)),
+                ("state", state_of(i % 5 == 4, State { pos: pos as u32, rows: t as u32, slot: slot as u32, lag, ..State::default() })),
+                ("spans", spans),
                 ("qkv", words(&random.f32s(t * stride, 3.0))),
                 // No rotated dimensions, no table: a buffer must not be empty all the same.
                 ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) }),
@@ -329,7 +340,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .collect(),
             grid: [groups, if layer.step == Step::Appends { rows } else { rows * splits } as u32, 1],
             buffers: vec![
-                ("state", state_of(layer.apart, State { pos: pos as u32, rows: rows as u32, slot: slot as u32, ..State::default() })),
+                ("state", state_of(layer.apart, State { pos: pos as u32, rows: rows as u32, slot: slot as u32, lag: pos as u32 / 3, ..State::default() })),
                 ("qkv", words(&random.f32s(rows * stride, size))),
                 ("po", untouched(rows * splits * h * e)),
                 ("ml", untouched(rows * splits * h * 2)),

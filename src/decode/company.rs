@@ -182,7 +182,7 @@ impl Session {
             }
             let slot = self.enter(member.sequence).await?;
             self.states.cut(member.sequence, read as u32)?;
-            *each = [read as u32, slot, member.limit, 0];
+            *each = [read as u32, slot, member.limit, self.states.lag(member.sequence)?];
         }
         // Entering has told of one at a time.
         self.voice_of(&members.iter().map(|member| member.sequence).collect::<Vec<_>>())?;

@@ -6,6 +6,7 @@ use bytemuck::{bytes_of, cast_slice};
 use serde::Serialize;
 
 use super::chunk::{ChunkPolicy, MOST};
+use super::prefill::Next;
 use super::session::Session;
 use super::speculate::{ACCEPTED_ROW, Speculate, Speculation, taken};
 use crate::base::{Cancel, now_ms};
@@ -331,7 +332,8 @@ impl Session {
         let mut speculation = needs.drafts.then(|| Speculation::new(run.prompt.ids(), always));
         let (mut drafted, mut accepted) = (0, 0);
         let token = run.prompt.ids().last().copied().unwrap_or_default();
-        self.put(Control::Decode, bytes_of(&State { pos: prompt - 1, token, rows: 1, limit: run.limit, slot, ..State::default() }))?;
+        let next = Next { slot, at: prompt - 1, lag: run.prompt.lag() };
+        self.put(Control::Decode, bytes_of(&State { token, limit: run.limit, ..next.state(1) }))?;
 
         let mut flights: VecDeque<Flight> = VecDeque::new();
         let mut tokens = Vec::new();

@@ -18,6 +18,24 @@ const NO_ROW: u32 = u32::MAX;
 /// A pass of prefill under way.
 pub(super) struct Fence(usize, Pending);
 
+/// Where what is read next stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Next {
+    /// Of the sequence.
+    pub slot: u32,
+    /// Of its cache the slot that comes next.
+    pub at: u32,
+    /// By how many its positions are fewer ([`Input::lag`]).
+    pub lag: u32,
+}
+
+impl Next {
+    /// The state of a pass or a step of so many rows that begins there.
+    pub(super) fn state(self, rows: u32) -> State {
+        State { pos: self.at, lag: self.lag, slot: self.slot, rows, ..State::default() }
+    }
+}
+
 impl Session {
     /// Reads what comes next in a sequence from position `from` on, which is at most what [`crate::state::States::trim`] says, in passes of up to the
     /// session's rows, and leaves the last position's logits on the GPU.
@@ -67,7 +85,8 @@ impl Session {
         for i in 0..=last {
             let part = input.slice(read..(read + rows).min(input.len()));
             let pass = self.pass_of(part.len() as u32);
-            let fence = self.record_pass(slot, &part, from + read as u32, pass, i == last, i)?;
+            let next = Next { slot, at: from + read as u32, lag: self.states.lag(sequence)? };
+            let fence = self.record_pass(next, &part, pass, i == last, i)?;
             // Valid for whatever is submitted from here on.
             self.states.read_pass(sequence, &part, pass)?;
             // A state that cannot be cut back is kept where the same prompt would be gone on from.
@@ -98,7 +117,8 @@ impl Session {
         if let Some(bad) = input.ids().iter().find(|id| **id >= vocab) {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
         }
-        input.values(self.model().config().width).map(drop)
+        let config = self.model().config();
+        input.values(config.width * (1 + config.deep_rows)).map(drop)
     }
 
     /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.
@@ -126,16 +146,19 @@ impl Session {
         }
     }
 
-    /// Submits one pass of prefill of the sequence in `slot` from position `pos` on, with the final norm and the head where `head`: they only
-    /// matter for the last pass. Two passes may be under way at one time: `number` tells them apart.
-    pub(super) fn record_pass(&self, slot: u32, input: &Input, pos: u32, pass: Pass, head: bool, number: usize) -> Result<Fence> {
+    /// Submits one pass of prefill, with the final norm and the head where `head`: they only matter for the last pass. Two passes may be under way at one
+    /// time: `number` tells them apart.
+    pub(super) fn record_pass(&self, next: Next, input: &Input, pass: Pass, head: bool, number: usize) -> Result<Fence> {
         let pass = if self.has(pass) { pass } else { Pass::Prefill };
         self.must_have(pass)?;
         let count = input.len() as u32;
-        self.put(Control::Prefill, bytes_of(&State { pos, rows: count, slot, ..State::default() }))?;
-        self.put_last(State { pos, rows: count, slot, ..State::default() })?;
+        self.put(Control::Prefill, bytes_of(&next.state(count)))?;
+        self.put_last(next.state(count))?;
         self.put(Control::Tokens, cast_slice(input.ids()))?;
         self.put_rows(input)?;
+        if self.layout().find(&Control::Axes.into()).is_some() {
+            self.put(Control::Axes, cast_slice(&input.axes(next.at, next.lag)))?;
+        }
         let mut encoder = self.gpu.encoder("prefill");
         self.record_steps(&mut encoder, self.steps(pass).iter().filter(|step| head || step.stage.reads_token()), count);
         // A readback of four bytes tells when the pass has run, sooner than the queue's own notice does.
@@ -148,12 +171,17 @@ impl Session {
     /// Tells which rows take the place of embeddings, and puts their values there, once any prompt has had such.
     fn put_rows(&self, input: &Input) -> Result<()> {
         let Some(embedded) = self.layout().find(&Control::Embedded.into()) else { return Ok(()) };
-        let width = self.model().config().width;
-        let mut places = vec![NO_ROW; input.len()];
-        for (at, values) in input.values(width)? {
-            let rows = at..at + values.len() / width;
-            places[rows.clone()].copy_from_slice(&rows.map(|row| row as u32).collect::<Vec<_>>());
-            self.write_at(embedded, (at * stride(width) * 4) as u64, cast_slice(&padded(values, width)))?;
+        let (width, rows) = (self.model().config().width, self.sizes().rows as usize);
+        let tables = 1 + self.model().config().deep_rows;
+        let mut places = vec![NO_ROW; tables * rows];
+        for (at, values) in input.values(width * tables)? {
+            for table in 0..tables {
+                let of_table: Vec<f32> = values.chunks_exact(width * tables).flat_map(|row| &row[table * width..(table + 1) * width]).copied().collect();
+                let first = table * rows + at;
+                let numbers: Vec<u32> = (first..first + of_table.len() / width).map(|row| row as u32).collect();
+                places[first..first + numbers.len()].copy_from_slice(&numbers);
+                self.write_at(embedded, (first * stride(width) * 4) as u64, cast_slice(&padded(&of_table, width)))?;
+            }
         }
         self.put(Control::EmbeddedAt, cast_slice(&places))
     }
@@ -188,14 +216,15 @@ impl Session {
         self.ensure(pos + 1).await?;
         let slot = self.enter(sequence).await?;
         self.states.cut(sequence, pos)?;
-        self.step_over(slot, token, pos, Stage::Head)?;
+        let lag = self.states.lag(sequence)?;
+        self.step_over(Next { slot, at: pos, lag }, token, Stage::Head)?;
         self.states.read_steps(sequence, &[token])?;
         self.logits().await
     }
 
     /// Reads a token by a decode step, up to and with that stage.
-    pub(super) fn step_over(&self, slot: u32, token: u32, pos: u32, last: Stage) -> Result<()> {
-        self.put(Control::Decode, bytes_of(&State { pos, token, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
+    pub(super) fn step_over(&self, next: Next, token: u32, last: Stage) -> Result<()> {
+        self.put(Control::Decode, bytes_of(&State { token, limit: u32::MAX, ..next.state(1) }))?;
         let mut encoder = self.gpu.encoder("step over");
         self.record_steps(&mut encoder, self.steps(Pass::Decode).iter().filter(|step| step.stage <= last), 1);
         self.gpu.submit(encoder);

@@ -1,6 +1,7 @@
 //! A state that was lost with its device is made again from its tokens: by the same passes and steps, so that it is the same to the last bit.
 
 use super::generate::Outcome;
+use super::prefill::Next;
 use super::session::Session;
 use crate::base::Cancel;
 use crate::error::{Error, Result};
@@ -91,9 +92,11 @@ impl Session {
         for (range, how) in tokens.ranges() {
             cancel.check()?;
             let (at, rows) = (range.start as u32, tokens.input().slice(range));
+            let lag = self.states.lag(sequence)?;
+            let next = |read: u32| Next { slot, at: at + read, lag };
             match how {
                 How::Pass(pass) => {
-                    let fence = self.record_pass(slot, &rows, at, pass, false, passes)?;
+                    let fence = self.record_pass(next(0), &rows, pass, false, passes)?;
                     passes += 1;
                     self.states.read_pass(sequence, &rows, pass)?;
                     if let Some(earlier) = running.replace(fence) {
@@ -102,7 +105,7 @@ impl Session {
                 }
                 How::Steps => {
                     for (i, token) in rows.ids().iter().enumerate() {
-                        self.step_over(slot, *token, at + i as u32, LAST)?;
+                        self.step_over(next(i as u32), *token, LAST)?;
                         if i % STEPS == STEPS - 1 {
                             cancel.check()?;
                             self.gpu.idle().await?;

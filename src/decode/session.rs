@@ -145,7 +145,10 @@ pub(super) fn build_plan(
     asked: Asked,
     adapters: Option<&Adapters>,
 ) -> Result<Plan> {
-    let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters).with_rows(asked.rows);
+    let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters);
+        if asked.rows {
+            b = b.with_rows(model.config().deep_rows);
+        }
     if pass.is_step_of_rows() {
         b.draft()?;
     }

@@ -19,9 +19,11 @@ pub struct Tile {
     pub positions: Vec<f32>,
     /// The patches' numbers in the order in which neighbours become one row.
     pub order: Vec<u32>,
+    /// Patches of a row of the picture: where rotations have axes, each patch is at its row and its column.
+    pub wide: u32,
 }
 
-/// What sizes a tower's passes have: numbers of a patch, width, patches that become one row, numbers of a row.
+/// What sizes a tower's passes have.
 #[derive(Debug, Clone, Copy)]
 pub struct TileSizes {
     /// P.
@@ -30,21 +32,24 @@ pub struct TileSizes {
     pub width: usize,
     /// Patches of a row.
     pub joined: usize,
-    /// Numbers of a row.
+    /// Numbers of a row, without those of further projectors.
     pub row: usize,
+    /// Projectors of the tower's midst, which each give a row as many numbers more.
+    pub deep: usize,
 }
 
 impl Session {
-    /// What the tower that this session has makes of each tile: f32 `[patches / joined, row]`.
+    /// What the tower that this session has makes of each tile: f32 `[patches / joined, (1 + deep) row]`.
     ///
     /// # Errors
     /// `BAD_OPTION` for a tile that does not fit these sizes or has more patches than a pass has rows, `ABORTED` between two tiles.
     pub async fn see(&mut self, tiles: &[Tile], sizes: TileSizes, cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
-        let TileSizes { pixels, width, joined, row } = sizes;
-        for (i, Tile { patches, positions, order }) in tiles.iter().enumerate() {
+        let TileSizes { pixels, width, joined, row, deep } = sizes;
+        for (i, tile) in tiles.iter().enumerate() {
+            let Tile { patches, positions, order, .. } = tile;
             let n = order.len();
             let fits = n > 0 && n.is_multiple_of(joined) && patches.len() == n * pixels && positions.len() == n * width;
-            if !fits || order.iter().any(|at| *at as usize >= n) {
+            if !fits || tile.wide == 0 || order.iter().any(|at| *at as usize >= n) {
                 return Err(Error::bad_option(format!("tile {i} does not have {n} patches of {pixels} numbers with positions of {width}, {joined} to a row")));
             }
             if n > self.context() as usize {
@@ -58,7 +63,7 @@ impl Session {
         }
         self.must_have(Pass::Prefill)?;
         let slot = self.states.vacate()? as u32;
-        let bytes = |tile: &Tile| (tile.order.len() / joined * stride(row) * 4) as u64;
+        let bytes = |tile: &Tile| ((1 + deep) * (tile.order.len() / joined) * stride(row) * 4) as u64;
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let most = tiles.iter().map(bytes).max().unwrap_or(4);
         let place = || self.gpu.buffer("rows", most, usage);
@@ -70,17 +75,17 @@ impl Session {
             cancel.check()?;
             let pending = self.record_tile(slot, tile, sizes, &places[i % 2], bytes(tile))?;
             if let Some(earlier) = running.replace((i % 2, bytes(tile), pending)) {
-                found.push(self.rows_of(earlier, &places, row).await?);
+                found.push(self.rows_of(earlier, &places, sizes).await?);
             }
         }
         if let Some(last) = running {
-            found.push(self.rows_of(last, &places, row).await?);
+            found.push(self.rows_of(last, &places, sizes).await?);
         }
         cancel.check()?;
         Ok(found)
     }
 
-    fn record_tile(&self, slot: u32, tile: &Tile, TileSizes { pixels, width, joined, .. }: TileSizes, to: &Buffer, bytes: u64) -> Result<Pending> {
+    fn record_tile(&self, slot: u32, tile: &Tile, TileSizes { pixels, width, joined, deep, .. }: TileSizes, to: &Buffer, bytes: u64) -> Result<Pending> {
         let n = tile.order.len();
         let state = |rows: usize| State { rows: rows as u32, slot, ..State::default() };
         self.put(Control::Prefill, bytes_of(&state(n)))?;
@@ -89,18 +94,28 @@ impl Session {
         self.put(Control::Patches, cast_slice(&padded(&tile.patches, pixels)))?;
         self.put(Control::PatchPositions, cast_slice(&padded(&tile.positions, width)))?;
         self.put(Control::PatchOrder, cast_slice(&tile.order))?;
+        if self.layout().find(&Control::Axes.into()).is_some() {
+            let axes: Vec<[u32; 4]> = (0..n as u32).map(|i| [0, i / tile.wide, i % tile.wide, 0]).collect();
+            self.put(Control::Axes, cast_slice(&axes))?;
+        }
         let mut encoder = self.gpu.encoder("tile");
         let steps = || self.steps(Pass::Prefill).iter();
         self.record_steps(&mut encoder, steps().filter(|step| step.stage < Stage::Head), n as u32);
         self.record_steps(&mut encoder, steps().filter(|step| step.stage == Stage::Head), (n / joined) as u32);
-        encoder.copy_buffer_to_buffer(self.buffer(Scratch::Pooled)?.raw(), 0, to.raw(), 0, bytes);
+        let each = bytes / (1 + deep as u64);
+        for (i, from) in [Scratch::Pooled].into_iter().chain((0..deep).map(Scratch::Deep)).enumerate() {
+            encoder.copy_buffer_to_buffer(self.buffer(from)?.raw(), 0, to.raw(), i as u64 * each, each);
+        }
         let submission = self.gpu.submit(encoder);
         Ok(self.gpu.map(to, bytes, submission))
     }
 
-    async fn rows_of(&self, (place, bytes, pending): (usize, u64, Pending), places: &[Buffer; 2], row: usize) -> Result<Vec<f32>> {
+    async fn rows_of(&self, (place, bytes, pending): (usize, u64, Pending), places: &[Buffer; 2], sizes: TileSizes) -> Result<Vec<f32>> {
         let bytes = self.gpu.take(&places[place], bytes, pending).await?;
-        Ok(cast_slice::<u8, f32>(&bytes).chunks_exact(stride(row)).flat_map(|padded| &padded[..row]).copied().collect())
+        let TileSizes { row, deep, .. } = sizes;
+        let padded: Vec<&[f32]> = cast_slice::<u8, f32>(&bytes).chunks_exact(stride(row)).collect();
+        let rows = padded.len() / (1 + deep);
+        Ok((0..rows).flat_map(|i| (0..=deep).map(move |table| i + table * rows)).flat_map(|at| &padded[at][..row]).copied().collect())
     }
 }
 

@@ -1,17 +1,16 @@
 //! Pictures in requests: how many rows of a prompt each one is, and what reads them, which is loaded when the first of them has to be read.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::rc::Rc;
 
-use millrace_picture::{Crop, Cut, Element, Family, Lfm2Vl, Picture, Place};
+use millrace_picture::{Crop, Cut, Element, PatchOrder, Picture, patches};
 use sha2::{Digest, Sha256};
 
 use super::vision::{Patches, VisionEncoder};
 use super::{Engine, LoadOptions};
 use crate::base::{Cancel, Progress, hex};
 use crate::error::{Error, Result};
-use crate::format::{Checkpoint, Metadata};
+use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::model::ModelConfig;
 use crate::model::vision::{self, VisionConfig};
@@ -41,21 +40,12 @@ pub(super) fn usable_sight(sight: &Seen) -> Result<&Sight> {
 pub(super) struct Sight {
     /// Where what reads pictures is.
     files: Files,
-    family: Family,
-    element: Element,
+    vision: VisionConfig,
     /// The token that stands for each row of a picture.
     row: u32,
     /// What tells these rows from those of another encoder.
     encoder: String,
-    /// The tower's layers and width.
-    kind: String,
 }
-
-/// The tokens around a picture and its tiles, by name.
-const START: &str = "<|image_start|>";
-const ROW: &str = "<image>";
-const THUMBNAIL: &str = "<|img_thumbnail|>";
-const END: &str = "<|image_end|>";
 
 impl Sight {
     /// How the model of these files, where that is known of that configuration, reads pictures; `None` where it has nothing that does.
@@ -73,46 +63,57 @@ impl Sight {
             None if vision::within(checkpoint) => (checkpoint, files.clone()),
             None => return Ok(None),
         };
-        let read = vision::read(from)?;
-        if let Some(width) = config.map(|config| config.width).filter(|width| *width != read.width) {
+        let vision = vision::read(from)?;
+        if let Some(width) = config.map(|config| config.width).filter(|width| *width != vision.width) {
             return Err(Error::bad_model(format!(
                 "what reads pictures makes rows of {}, but the model is {width} wide: its file is another model's",
-                read.width
+                vision.width
             )));
         }
-        let family = family(&read, from)?;
-        let row = tokenizer.token_id(ROW).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {ROW}, which stands for pictures")))?;
-        let element = if read.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
+        if let Some(deep) = config.map(|config| config.deep_rows).filter(|deep| *deep != vision.deep.len()) {
+            let made = vision.deep.len();
+            return Err(Error::bad_model(format!("what reads pictures gives features to {made} layers, but {deep} of the model's take some: its file is another's")));
+        }
+        let stands = vision.words.row;
+        let row = tokenizer.token_id(stands).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {stands}, which stands for pictures")))?;
         let encoder = from.fingerprint().await?;
-        let kind = format!("{} layers of {}, patches of {} pixels", read.tower.layers.len(), read.tower.width, read.patch);
-        Ok(Some(Self { files, family, element, row, encoder, kind }))
+        Ok(Some(Self { files, vision, row, encoder }))
     }
 
     /// What it is, in a few words.
     pub fn about(&self) -> String {
         let of = |side: u32| self.cut(side, side).map_or(0, |cut| cut.prompt_rows());
         let (small, large) = (of(512), of(1024));
-        format!("{}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}", self.kind)
+        let VisionConfig { tower, patch, .. } = &self.vision;
+        let kind = format!("{} layers of {}, patches of {patch} pixels", tower.layers.len(), tower.width);
+        format!("{kind}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}")
     }
 
     /// What a picture of that size becomes.
     pub fn cut(&self, width: u32, height: u32) -> Result<Cut> {
-        self.family.cut(width, height).map_err(|e| wrong(&e))
+        self.vision.pictures.cut(width, height).map_err(|e| wrong(&e))
     }
 
     /// The names of the tokens that stand for a picture, each tile's rows as one.
-    pub fn words(cut: &Cut) -> String {
-        let mut words = String::from(START);
-        for crop in &cut.crops {
-            match crop.place {
-                Place::Whole => {}
-                Place::Tile { row, column } => _ = write!(words, "<|img_row_{}_col_{}|>", row + 1, column + 1),
-                Place::Thumbnail => words.push_str(THUMBNAIL),
-            }
-            words.push_str(ROW);
+    pub fn words(&self, cut: &Cut) -> String {
+        self.vision.words.of(cut)
+    }
+
+    /// Rows of a crop, of which the values come later.
+    fn rows(&self, hash: String, crop: &Crop) -> Result<Rc<Embedded>> {
+        let merge = self.vision.merge as u32;
+        match self.vision.grid {
+            true => Embedded::in_grid(hash, self.row, crop.wide / merge, crop.high / merge),
+            false => Embedded::new(hash, self.row, crop.prompt_rows),
         }
-        words.push_str(END);
-        words
+    }
+
+    /// A crop as the tower reads it.
+    fn patches(&self, crop: &Crop, pixels: &Picture) -> Result<Patches> {
+        let (family, Crop { wide, high, .. }) = (&self.vision.pictures, *crop);
+        let element = if self.vision.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
+        let values = patches(pixels, family.patch_size(), PatchOrder::Raster, element, family.normalize()).map_err(|e| wrong(&e))?;
+        Ok(Patches { wide, high, values })
     }
 
     /// Pictures with their cuts, and rows of each crop whose values have not come.
@@ -120,10 +121,10 @@ impl Sight {
         let each = pictures.iter().enumerate().map(|(i, picture)| {
             let cut = self.cut(picture.width(), picture.height()).map_err(|e| e.at(format!("picture {i}")))?;
             let mut hash = Sha256::new();
-            hash.update(format!("{} {:?} {} {}\n", self.encoder, self.family, picture.width(), picture.height()));
+            hash.update(format!("{} {:?} {} {}\n", self.encoder, self.vision.pictures, picture.width(), picture.height()));
             hash.update(picture.pixels());
             let hash = hex(&hash.finalize());
-            let rows = cut.crops.iter().enumerate().map(|(crop, of)| Embedded::new(format!("{hash}.{crop}"), self.row, of.prompt_rows));
+            let rows = cut.crops.iter().enumerate().map(|(crop, of)| self.rows(format!("{hash}.{crop}"), of));
             Ok(Shown { rows: rows.collect::<Result<_>>()?, picture: picture.clone(), cut })
         });
         each.collect()
@@ -147,7 +148,8 @@ impl Sight {
         let pictures = shown.iter().map(|shown| shown.rows.len()).sum::<usize>();
         if places != pictures {
             return Err(Error::bad_option(format!(
-                "the prompt has {places} places for the {pictures} parts of its pictures: a message spells {ROW}; leave it out"
+                "the prompt has {places} places for the {pictures} parts of its pictures: a message spells {}; leave it out",
+                self.vision.words.row
             )));
         }
         Ok(input)
@@ -164,24 +166,6 @@ pub(super) struct Shown {
 
 fn wrong(e: &millrace_picture::Error) -> Error {
     Error::bad_option(e.to_string())
-}
-
-/// How a family wants its pictures, by the preprocessor's file where there is one.
-fn family(read: &VisionConfig, from: &Checkpoint) -> Result<Family> {
-    let asked = match &from.metadata {
-        // The first models have these numbers in config.json as well, and only there where a file of the processor is missing.
-        Metadata::Hf(m) => m.config.iter().chain(m.preprocessor.iter().flat_map(|all| all.iter())).map(|(key, value)| (key.clone(), value.clone())).collect(),
-        Metadata::Gguf(_) => serde_json::Map::new(),
-    };
-    let asked = Lfm2Vl::from_config(&asked).map_err(|e| Error::bad_model(format!("preprocessor_config.json: {e}")))?;
-    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let given = matches!(&from.metadata, Metadata::Gguf(_));
-    let (mean, std) = if given { (read.mean, read.deviation) } else { (asked.mean, asked.std) };
-    let (patch_size, downsample_factor) = (whole(read.patch), whole(read.merge));
-    if !given && (asked.patch_size, asked.downsample_factor) != (patch_size, downsample_factor) {
-        return Err(Error::bad_model("preprocessor_config.json and config.json have other sizes of patches"));
-    }
-    Ok(Family::Lfm2Vl(Lfm2Vl { patch_size, downsample_factor, mean, std, ..asked }))
 }
 
 /// Rows that are kept for the next prompt with the same picture, bytes.
@@ -222,11 +206,9 @@ impl Eyes {
             if unseen.is_empty() {
                 continue;
             }
-            let pictures = shown.cut.crops_of(&shown.picture, sight.family.resampler()).map_err(|e| wrong(&e))?;
+            let pictures = shown.cut.crops_of(&shown.picture, sight.vision.pictures.resampler()).map_err(|e| wrong(&e))?;
             for crop in unseen {
-                let values = sight.family.patches(&pictures[crop], sight.element).map_err(|e| wrong(&e))?;
-                let Crop { wide, high, .. } = shown.cut.crops[crop];
-                tiles.push(Patches { wide, high, values });
+                tiles.push(sight.patches(&shown.cut.crops[crop], &pictures[crop])?);
                 wanted.push(&shown.rows[crop]);
             }
         }

@@ -63,9 +63,10 @@ impl Texts {
     /// # Errors
     /// `UNSUPPORTED_MODEL` where the model does not read pictures, `BAD_OPTION` where it does not read one of this size.
     pub fn picture_tokens(&self, width: u32, height: u32) -> Result<u64> {
-        let cut = usable_sight(&self.sight)?.cut(width, height)?;
+        let sight = usable_sight(&self.sight)?;
+        let cut = sight.cut(width, height)?;
         // Each crop's rows stand for one token of these.
-        let ids = self.tokenizer.encode(&Sight::words(&cut), false)?;
+        let ids = self.tokenizer.encode(&sight.words(&cut), false)?;
         Ok(ids.len() as u64 - cut.crops.len() as u64 + cut.prompt_rows())
     }
 
@@ -171,7 +172,7 @@ pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTempl
             } else {
                 let sight = usable_sight(sight)?;
                 let shown = sight.show(&request.pictures)?;
-                let words: Vec<String> = shown.iter().map(|shown| Sight::words(&shown.cut)).collect();
+                let words: Vec<String> = shown.iter().map(|shown| sight.words(&shown.cut)).collect();
                 let prompt = pictures::render(messages, &words, render)?;
                 (sight.expand(&tokenizer.encode_guarded(&prompt)?, &shown)?, Some(prompt.text().into_owned()), shown)
             }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use millrace_picture::{PatchOrder, TableResize, patch_order, resize_table};
+use millrace_picture::{PatchOrder, patch_order, resize_table};
 
 use super::LoadOptions;
 use super::load::{open_device, selector};
@@ -24,9 +24,12 @@ pub struct Patches {
     /// Patches of a row, and rows.
     pub wide: u32,
     pub high: u32,
-    /// f32 `[high wide, P]`, each as the tower's file has its weights ([`VisionConfig::by_channel`]).
+    /// f32 `[high wide, 3 patch^2]`, each as the tower's file has its weights ([`VisionConfig::by_channel`]).
     pub values: Vec<f32>,
 }
+
+/// Patches that there is room for at first: of 512 x 512 pixels.
+const USUAL_PATCHES: u32 = 1024;
 
 /// A tower on a device, with its weights.
 pub struct VisionEncoder {
@@ -59,7 +62,7 @@ impl VisionEncoder {
         let context = vision.tower.context;
         let select = selector(&checkpoint, options, lane, gpu.caps())?;
         progress(Progress::new(Phase::Compile, 0, 1));
-        let sizes = Session::sizes_of(context, context, context, 1);
+        let sizes = Session::sizes_of(USUAL_PATCHES, context, USUAL_PATCHES, 1);
         let mut session = Session::new(gpu, Box::new(tower), layout, select, context, sizes)?;
         session.warm_up().await?;
         if options.self_test.unwrap_or(!session.gpu().caps().software) {
@@ -84,7 +87,7 @@ impl VisionEncoder {
         &self.vision
     }
 
-    /// Rows of a prompt for each tile, f32 `[high wide / merge^2, width]`.
+    /// Rows of a prompt for each tile, f32 `[high wide / merge^2, row]` ([`VisionConfig::row`]).
     ///
     /// # Errors
     /// `BAD_OPTION` for patches that are no whole rows, `ABORTED` between two tiles.
@@ -92,7 +95,7 @@ impl VisionEncoder {
         let vision = &self.vision;
         let tiles: Vec<Tile> = tiles.iter().map(|patches| self.tile(patches)).collect::<Result<_>>()?;
         let merge = vision.merge;
-        let sizes = TileSizes { pixels: vision.pixels(), width: vision.tower.width, joined: merge * merge, row: vision.width };
+        let sizes = TileSizes { pixels: vision.pixels(), width: vision.tower.width, joined: merge * merge, row: vision.width, deep: vision.deep.len() };
         self.session.see(&tiles, sizes, cancel).await
     }
 
@@ -103,8 +106,14 @@ impl VisionEncoder {
             return Err(Error::bad_option(format!("{wide} x {high} patches; both have to be multiples of {merge}")));
         }
         let wrong = |e: millrace_picture::Error| Error::bad_option(e.to_string());
-        let positions = resize_table(&self.table, rows, columns, self.vision.tower.width, high, wide, TableResize::Antialiased).map_err(wrong)?;
+        let positions = resize_table(&self.table, rows, columns, self.vision.tower.width, high, wide, self.vision.table).map_err(wrong)?;
         let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32)).map_err(wrong)?;
-        Ok(Tile { patches: patches.values.clone(), positions, order: order.into_iter().map(|at| at as u32).collect() })
+        // A still picture is equal frames of a film.
+        let channel = self.vision.patch.pow(2);
+        let values = match self.vision.frames {
+            1 => patches.values.clone(),
+            frames => patches.values.chunks(channel).flat_map(|values| (0..frames).flat_map(move |_| values)).copied().collect(),
+        };
+        Ok(Tile { patches: values, positions, order: order.into_iter().map(|at| at as u32).collect(), wide: patches.wide })
     }
 }

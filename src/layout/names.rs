@@ -28,9 +28,12 @@ pub enum Control {
     Last,
     /// Token ids of a prefill pass.
     Tokens,
-    /// Rows in place of embeddings of a prefill pass, f32 `[T, stride(D)]`, and of each row its own number where it is one of these.
+    /// Rows in place of embeddings of a prefill pass, and what is added behind layers, f32 `[1 + layers, T, stride(D)]`; and of each row in each of these
+    /// its number, where it is one of them.
     Embedded,
     EmbeddedAt,
+    /// Where each row of a pass is on the axes of time, rows and columns, and 0: u32 `[T, 4]`.
+    Axes,
     /// Patches of a picture, f32 `[T, stride(P)]`; a row of positions for each, f32 `[T, stride(D)]`; and which row comes where before they are joined.
     Patches,
     PatchPositions,
@@ -134,6 +137,9 @@ pub enum Scratch {
     /// What a pass has found of each of its texts, f32 `[texts, stride(D)]`, and what products in turn make of that, `[texts, stride(N)]`.
     Pooled,
     Scores,
+    /// Features of a tower's midst, rows as wide as they are joined, and what their projector makes of them: by number.
+    Joined(usize),
+    Deep(usize),
     /// They before penalties and bias.
     RawLogits,
     /// The largest logit of each slice.

@@ -65,6 +65,8 @@ pub struct ModelConfig {
     pub logit_scale: f64,
     /// Logits l become `cap tanh(l / cap)`; 0: they stay.
     pub logit_cap: f64,
+    /// Layers, the first ones, behind which a picture's rows have something added.
+    pub deep_rows: usize,
     /// Layers behind the others that guess further tokens, which are left out.
     pub further_layers: usize,
     /// Whether what attention gives has gates, which are rows of its product.
@@ -346,6 +348,7 @@ impl ModelConfig {
             embed_scale: 1.0,
             logit_scale: 1.0,
             logit_cap: 0.0,
+            deep_rows: 0,
             further_layers: 0,
             attention_gate: false,
             conv_taps: 0,

@@ -20,6 +20,13 @@ pub(super) struct NormWeights {
     plain: bool,
 }
 
+impl NormWeights {
+    /// Of a LayerNorm.
+    pub(super) fn of_layer(weight: BufferId, bias: BufferId) -> Self {
+        Self { weight, bias: Some(bias), with_post: false, scaled: false, plain: false }
+    }
+}
+
 enum FeedForward {
     None,
     One {
@@ -515,6 +522,9 @@ impl Model for Decoder {
                 numbers = numbers.zip(last).map(|((_, each), last)| (last, each));
             }
             l.plan(b, c, i, numbers)?;
+            if i < c.deep_rows {
+                b.place_rows(i + 1)?;
+            }
         }
         Ok(())
     }

@@ -81,6 +81,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         embed_scale: 1.0,
         logit_scale: 1.0,
         logit_cap: 0.0,
+        deep_rows: 0,
         further_layers: 0,
         attention_gate: false,
         conv_taps: 0,

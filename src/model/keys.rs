@@ -278,6 +278,17 @@ impl<'a> Keys<'a> {
         (0..layers).map(|i| sized(list.int(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0), &key)).collect::<Result<_>>().map(Some)
     }
 
+    /// A list of whole numbers of GGUF that may be 0.
+    pub fn counts_of_gguf(&self, gguf: &str) -> Result<Option<Vec<u64>>> {
+        let Some((metadata, key)) = self.gguf(gguf) else { return Ok(None) };
+        let wrong = || Error::bad_model(format!("{key} is no list of whole numbers"));
+        match metadata.get(&key) {
+            None => Ok(None),
+            Some(gguf::Value::Array(list)) => (0..list.len()).map(|i| list.int(i).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)).collect::<Result<_>>().map(Some),
+            Some(_) => Err(wrong()),
+        }
+    }
+
     /// Of each layer whether a list of GGUF has more than 0 for it; `None` where there is no list.
     pub fn present(&self, gguf: &str) -> Option<Vec<bool>> {
         let (metadata, key) = self.gguf(gguf)?;
@@ -345,12 +356,25 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A yes or no beside a language model's configuration, for models that read more than text.
-    pub fn outer_flag(&self, hf: &str) -> Option<bool> {
+    /// What config.json has beside a language model's configuration, for models that read more than text.
+    pub fn outer(&self, hf: &str) -> Option<&'a Value> {
         match &self.checkpoint.metadata {
-            Metadata::Hf(metadata) => metadata.config.get(hf)?.as_bool(),
+            Metadata::Hf(metadata) => metadata.config.get(hf),
             Metadata::Gguf(_) => None,
         }
+    }
+
+    /// A yes or no of that.
+    pub fn outer_flag(&self, hf: &str) -> Option<bool> {
+        self.outer(hf)?.as_bool()
+    }
+
+    /// A whole number of GGUF that may be 0.
+    pub fn count_of_gguf(&self, gguf: &str) -> Result<Option<usize>> {
+        let Some((metadata, key)) = self.gguf(gguf) else { return Ok(None) };
+        let Some(value) = metadata.get(&key) else { return Ok(None) };
+        let n = value.as_int().and_then(|n| usize::try_from(n).ok());
+        n.map(Some).ok_or_else(|| Error::bad_model(format!("{key} is no whole number")))
     }
 
     /// A whole number of config.json that may be 0.

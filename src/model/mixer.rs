@@ -281,8 +281,13 @@ impl Mixer {
         let Projected { rows, width, gates } = of;
         Ok(match self {
             Self::Attention { qk_norm, sinks, o, keys, .. } => {
-                let rope =
-                    c.ropes.get(layer.rope).map(|rope| Rotation { table: layer.rope, dims: rope.dims, interleaved: rope.interleaved, growth: rope.growth });
+                let rope = c.ropes.get(layer.rope).map(|rope| Rotation {
+                    table: layer.rope,
+                    dims: rope.dims,
+                    interleaved: rope.interleaved,
+                    growth: rope.growth,
+                    axes: rope.axes,
+                });
                 let qk_norm =
                     qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All, late: c.qk_norm == QkNorm::Late, values: c.value_norm });
                 let shape = Attention {

@@ -104,6 +104,11 @@ impl Names {
         }
     }
 
+    /// What stands before transformers' name of a tensor outside of the layers; none in GGUF files.
+    pub fn beside(&self) -> Option<&'static str> {
+        self.hf.map(|(_, (_, model))| model)
+    }
+
     /// What GGUF files call a part, with its ending.
     fn in_gguf(&self, part: &str, kind: &str) -> String {
         let name = self.gguf.iter().find(|(engine, _)| *engine == part).map_or(part, |(_, file)| file);

@@ -66,8 +66,7 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         c.further_layers = further;
     }
     keys.ignore(&["mtp_use_dedicated_embeddings", "mamba_ssm_dtype", "full_attention_interval"]);
-    // How the three coordinates of a picture's positions share the frequencies: of text they are the same.
-    keys.ignore_gguf(&["rope.dimension_sections"]);
+    c.ropes[0].read_axes(keys, true)?;
     keys.must_be("attn_output_gate", &json!(true))?;
     keys.must_be("attention_bias", &json!(false))?;
     let every = keys.size("full_attention_interval", "full_attention_interval")?.unwrap_or(4);

@@ -1,17 +1,24 @@
-//! The language model of Qwen3-VL: Qwen 3. Of text all three coordinates of a position are the same, and its rotations are the plain ones.
+//! The language model of Qwen3-VL: Qwen 3, with positions that have three axes. Of text all three are the same.
 
 use super::config::ModelConfig;
 use super::keys::Keys;
 use super::names::{self, TensorNames};
 use super::{Architecture, qwen3};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub const QWEN3_VL: Architecture = Architecture { file: file!(), gguf: "qwen3vl", hf: &["Qwen3VLForConditionalGeneration"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames { prefixes: &[("", "model.language_model."), ("", "model.")], ignored: &["model.visual.", "visual."], ..names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
-    // Which features of pictures go to which layers, and how positions of pictures are split.
-    keys.ignore_gguf(&["n_deepstack_layers", "rope.dimension_sections"]);
-    qwen3::attention(keys, ModelConfig::read_rms(keys, "qwen3vl")?)
+    let mut c = ModelConfig::read_rms(keys, "qwen3vl")?;
+    c.ropes[0].read_axes(keys, true)?;
+    c.deep_rows = match keys.outer("vision_config") {
+        Some(tower) => tower.get("deepstack_visual_indexes").and_then(|layers| layers.as_array()).map_or(0, Vec::len),
+        None => keys.count_of_gguf("n_deepstack_layers")?.unwrap_or(0),
+    };
+    if c.deep_rows > c.layers.len() {
+        return Err(Error::bad_model(format!("configuration: features of pictures for {} layers of {}", c.deep_rows, c.layers.len())));
+    }
+    qwen3::attention(keys, c)
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::config::ModelConfig;
 use super::keys::{Keys, MOST, positive};
 use crate::error::{Error, Result};
-use crate::plan::Growth;
+use crate::plan::{Axes, Growth};
 
 /// How a model rotates queries and keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,8 @@ pub struct Rope {
     pub factor: f64,
     /// How queries grow with their positions: Ministral 3's do.
     pub growth: Option<Growth>,
+    /// How pairs take the axes of positions that have three: Qwen's do, which differ within pictures only.
+    pub axes: Option<Axes>,
 }
 
 /// Scaling of the frequencies.
@@ -39,6 +41,8 @@ pub enum Scaling {
     Yarn { factor: f64, fast: f64, slow: f64, original_context: f64, truncate: bool },
     /// Divisors by frequency, from GGUF's `rope_freqs.weight`.
     Divisors(Vec<f32>),
+    /// Those of so many pairs again and again: each axis of a position has its own.
+    EachAxis { pairs: usize },
     /// LongRoPE (Ding et al. 2024): divisors by frequency, others for texts longer than the original context.
     LongRope { short: Vec<f32>, long: Vec<f32>, original: u32 },
 }
@@ -191,6 +195,7 @@ impl Rope {
             interleaved: false,
             scaling,
             factor: attention.unwrap_or(1.0),
+            axes: None,
         })
     }
 
@@ -245,7 +250,28 @@ impl Rope {
             interleaved: false,
             scaling,
             factor: attention.unwrap_or(sharper),
+            axes: None,
         })
+    }
+
+    /// Has positions have three axes where the checkpoint says how pairs take them; `in_turn` as GGUF files do, which do not say whether they take them in
+    /// turn.
+    pub fn read_axes(&mut self, keys: &Keys<'_>, in_turn: bool) -> Result<()> {
+        let hf = match keys.object("rope_parameters")? {
+            Some(parameters) => Some(parameters),
+            None => keys.object("rope_scaling")?,
+        };
+        let of_hf = hf.and_then(|parameters| parameters.get("mrope_section")).and_then(Value::as_array);
+        let of_hf = of_hf.map(|list| list.iter().map(|n| n.as_u64().unwrap_or(MOST)).collect());
+        let in_turn = hf.map_or(in_turn, |parameters| parameters.get("mrope_interleaved") == Some(&Value::Bool(true)));
+        let Some(pairs) = keys.counts_of_gguf("rope.dimension_sections")?.or(of_hf) else { return Ok(()) };
+        let (first, further) = pairs.split_at(pairs.len().min(3));
+        let half = self.dims as u64 / 2;
+        if first.len() < 3 || first.iter().any(|n| *n > half) || first.iter().sum::<u64>() != half || further.iter().any(|n| *n != 0) {
+            return Err(Error::bad_model(format!("configuration: {pairs:?} rotated pairs for time, rows and columns, but a head has {half}")));
+        }
+        self.axes = Some(Axes { rows: first[1] as usize, columns: first[2] as usize, in_turn });
+        Ok(())
     }
 
     /// Checks that the numbers make sense for heads of `e` elements; divisors that are tensors are not there yet.
@@ -305,6 +331,7 @@ impl Rope {
                 let kept = |i: usize| 1.0 - ((i as f64 - low) / width).clamp(0.0, 1.0);
                 plain.enumerate().map(|(i, f)| f / factor * (1.0 - kept(i)) + f * kept(i)).collect()
             }
+            Scaling::EachAxis { pairs } => (0..half).map(|i| self.base.powf(-((i % pairs) as f64) / *pairs as f64)).collect(),
             Scaling::Divisors(divisors) => divided(plain, divisors, half, ROPE_FREQS)?,
             Scaling::LongRope { short, long: beyond, .. } => divided(plain, if long { beyond } else { short }, half, "the list of RoPE factors")?,
         })

@@ -1,12 +1,12 @@
 //! Attention, from the queries, keys and values to what the output product reads.
 
 use super::builder::{Builder, Operand, Operands};
-use super::{Act, Attention, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Value};
+use super::{Act, Attention, Axes, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Value};
 use crate::base::numbers::HEADS_A_READ;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::splits::Rule;
-use crate::layout::{Form, Name, Rows, Scratch, StateShape};
+use crate::layout::{Control, Form, Name, Rows, Scratch, StateShape};
 use crate::weights::Matrix;
 
 /// Query heads that share a workgroup of decode attention, and with it each read of the cache.
@@ -104,6 +104,13 @@ impl Builder<'_> {
         if !fused {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
             let grid = Grid::of(self.per_row(1), Extent::Fixed((heads.h + 2 * own) as u32));
+            let (spans, several) = match rope.and_then(|r| r.axes).filter(|_| self.axes) {
+                Some(Axes { rows, columns, in_turn }) => {
+                    let places = self.layout.reserve(Control::Axes, u64::from(self.sizes.rows) * 16);
+                    (places.into(), vec![("AXES", if in_turn { 1.0 } else { 2.0 }), ("ROW_PAIRS", rows as f64), ("COLUMN_PAIRS", columns as f64)])
+                }
+                None => (spans, several.clone()),
+            };
             let bindings = bound(qkv, &[("rot", rot.into()), ("nw", norm_weights), ("spans", spans)]);
             let apart: Vec<_> = self.apart().into_iter().collect();
             self.push(&format!("{name}.rope"), chosen, with(&[&rotation, &norms, &several, &apart]), bindings, grid, 0);

@@ -57,14 +57,18 @@ pub struct Builder<'a> {
     /// What a binding that a model does not need is bound to.
     pub(super) zeros: BufferId,
     pub(super) plan: Plan,
-    stream: Option<Stream>,
+    pub(super) stream: Option<Stream>,
     pending: Option<Pending>,
     /// Where the texts of a pass of several begin and end, and whether rows see what comes after them.
     pub(super) spans: Option<(BufferId, bool)>,
     /// What rows may have added to products.
     pub(super) adapters: Option<&'a Adapters>,
-    /// Whether a prompt may have rows in place of tokens.
-    rows: bool,
+    /// What of a tower's midst is kept: by number, and as wide as it is joined.
+    pub(super) joined: Vec<(usize, Value, usize)>,
+    /// Where a prompt may have rows in place of tokens: 1, and for each layer behind which rows are added one more.
+    rows: u32,
+    /// Whether the host says where each row is on the axes of positions.
+    pub(super) axes: bool,
 }
 
 /// Most blocks of a row that a product with a norm of its own has room for. Wider models take a norm dispatch.
@@ -79,13 +83,13 @@ impl<'a> Builder<'a> {
         // As much as the largest uniform wants.
         let zeros = layout.reserve(Control::Zeros, 8 * u64::from(numbers::HEAD_ROOM));
         let (plan, stage) = (Plan::default(), Stage::Embed);
-        Self { layout, select, sizes, pass, stage, state, zeros, plan, stream: None, pending: None, spans: None, adapters: None, rows: false }
+        Self { layout, select, sizes, pass, stage, state, zeros, plan, stream: None, pending: None, spans: None, adapters: None, joined: Vec::new(), rows: 0, axes: false }
     }
 
-    /// Whether a prompt may have rows in place of tokens.
+    /// A prompt may have rows in place of tokens, and further ones that are added behind so many layers.
     #[must_use]
-    pub fn with_rows(self, rows: bool) -> Self {
-        Self { rows, ..self }
+    pub fn with_rows(self, deep: usize) -> Self {
+        Self { rows: 1 + deep as u32, axes: true, ..self }
     }
 
     /// Whether it is the step of one row.
@@ -240,22 +244,29 @@ impl<'a> Builder<'a> {
     pub fn embed(&mut self, name: &str, table: &Matrix, scale: f64) -> Result<()> {
         let h = self.scratch(Scratch::Residual, stride(table.k));
         self.gather(name, table, h.into(), if scale == 1.0 { vec![] } else { vec![("SCALE", scale)] })?;
-        if self.rows && self.step_rows().is_none() {
-            self.place_rows(h, table.k)?;
-        }
         self.streamed(h, table.k);
+        self.place_rows(0)?;
         Ok(())
     }
 
-    /// Rows of the residual stream become those that the host has given in place of embeddings, as if these were a table of `[T]` and their places its tokens.
-    fn place_rows(&mut self, h: BufferId, width: usize) -> Result<()> {
-        let rows = self.sizes.rows;
-        let values = self.layout.reserve(Control::Embedded, u64::from(rows) * stride(width) as u64 * 4);
-        let places = self.layout.reserve(Control::EmbeddedAt, u64::from(rows) * 4);
+    /// Rows of the residual stream become those that the host has given in place of embeddings, as if these were a table of `[T]` and their places its tokens;
+    /// behind layers those of a further table are added. Of a step, which has tokens alone, and of plans for prompts of tokens nothing.
+    pub fn place_rows(&mut self, behind: usize) -> Result<()> {
+        let (rows, tables) = (self.sizes.rows, self.rows);
+        if behind as u32 >= tables || self.step_rows().is_some() {
+            return Ok(());
+        }
+        self.complete()?;
+        let Stream { h, width } = self.stream()?;
+        let values = self.layout.reserve(Control::Embedded, u64::from(tables * rows) * stride(width) as u64 * 4);
+        let places = self.layout.reserve(Control::EmbeddedAt, u64::from(tables * rows) * 4);
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
-        let operands = vec![("wq", values.into()), ("tokens", places.into()), ("h", self.made(h).into())];
+        let operands = vec![("wq", values.into()), ("tokens", places.into()), ("h", h.into())];
         let grid = Grid::of(self.per_row(1), Extent::Fixed(1));
-        self.push("embedded", chosen, copies(width, rows, 0), operands, grid, 0);
+        let mut how = copies(width, tables * rows, behind * rows as usize);
+        how.extend((behind > 0).then_some(("ADD", 1.0)));
+        self.push("embedded", chosen, how, operands, grid, 0);
+        self.streamed(h.buffer, width);
         Ok(())
     }
 

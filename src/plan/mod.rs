@@ -28,7 +28,7 @@ pub use builder::Builder;
 pub use hazards::{Hazard, hazards};
 use operations::Room;
 pub use operations::{
-    Act, Activation, Attention, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer, QK_NORM_ROOM,
+    Act, Activation, Attention, Axes, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer, QK_NORM_ROOM,
     QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
 };
 pub use print::{PlanRow, rows};

@@ -108,6 +108,19 @@ pub struct Rotation {
     pub interleaved: bool,
     /// How queries grow with their positions, if they do.
     pub growth: Option<Growth>,
+    /// How pairs take the axes of positions that have three.
+    pub axes: Option<Axes>,
+}
+
+/// How the pairs of a head take the axes of a position: time, row and column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Axes {
+    /// Pairs that the row rotates.
+    pub rows: usize,
+    /// Those that the column does; the others' is time.
+    pub columns: usize,
+    /// Pairs take them in turn, and not one axis after the other.
+    pub in_turn: bool,
 }
 
 /// Queries are scaled by `1 + factor ln(1 + floor(position / every))`.

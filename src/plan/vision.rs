@@ -1,26 +1,33 @@
 //! Passes over a picture's patches: from numbers that the host gives to rows that stand in a prompt in place of tokens.
 
-use super::builder::{Builder, Operand, copies};
+use super::builder::{Builder, Operand, Stream, copies};
 use super::{Extent, Grid, Mlp, Norm, Stage, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::State;
 use crate::layout::{BufferId, Control, Form, Scratch, stride};
 use crate::weights::Matrix;
 
 impl Builder<'_> {
-    /// The residual stream begins: what `matrix`, `[D, P]`, makes of the patches that the host gives, f32 `[T, stride(P)]`, and the row of positions that it
-    /// gives for each.
-    pub fn patches(&mut self, matrix: &Matrix) -> Result<()> {
+    /// The residual stream begins: the sum of what `matrices`, `[D, P]`, make of the patches that the host gives, f32 `[T, stride(P)]`, and the row of
+    /// positions that it gives for each. Where rotations have axes, it says where each patch is.
+    pub fn patches(&mut self, matrices: &[Matrix]) -> Result<()> {
+        let (matrix, further) = matrices.split_first().ok_or_else(|| Error::internal("patches without a product"))?;
         let (rows, d) = (u64::from(self.sizes.rows), matrix.n);
+        self.axes = true;
         let patches = self.layout.reserve(Control::Patches, rows * stride(matrix.k) as u64 * 4);
         let input = self.scratch(Scratch::Input(Form::F32), stride(matrix.k));
         self.of_host("patches", patches, matrix.k, input.into(), 0.0)?;
-        let x = self.given("patches.input", self.made(input), matrix)?;
+        let input = self.made(input);
+        let x = self.given("patches.input", input, matrix)?;
         let h = self.scratch(Scratch::Residual, stride(d));
         let made = self.linear_to(matrix, x, h, stride(d))?;
         let positions = self.layout.reserve(Control::PatchPositions, rows * stride(d) as u64 * 4);
         self.of_host("positions", positions, d, made.into(), 1.0)?;
         self.streamed(h, d);
+        for matrix in further {
+            let x = self.given("patches.input", input, matrix)?;
+            self.add(matrix, x, None)?;
+        }
         Ok(())
     }
 
@@ -34,29 +41,42 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Rows of the residual stream, in the order that the host says, become wider ones: `each` neighbours of it one. From here on there are fewer rows.
-    pub fn join(&mut self, each: usize) -> Result<()> {
+    /// Rows of the residual stream, in the order that the host says, become wider ones: `each` neighbours of it one. From here on there are fewer rows. With a
+    /// number, they are only kept under it, and the stream goes on ([`Builder::rejoin`]).
+    pub fn join(&mut self, each: usize, kept: Option<usize>) -> Result<()> {
         self.complete()?;
         let stream = self.stream()?;
         let d = stream.width;
         let order = self.layout.reserve(Control::PatchOrder, u64::from(self.sizes.rows) * 4);
-        let to = self.scratch(Scratch::Block, stride(d));
+        let to = self.scratch(kept.map_or(Scratch::Block, Scratch::Joined), stride(d));
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
         // Without room between the rows that become one.
         let overrides = copies(d, self.sizes.rows, 0).into_iter().map(|(name, n)| (name, if name == "STRIDE" { d as f64 } else { n })).collect();
         let operands = vec![("wq", stream.h.into()), ("tokens", order.into()), ("h", to.into())];
         self.push("join", chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
+        if let Some(kept) = kept {
+            self.joined.push((kept, self.made(to), each * d));
+            return Ok(());
+        }
         self.streamed(to, each * d);
         self.stage(Stage::Head);
         self.state = self.layout.reserve(Control::Last, State::BYTES as u64);
         Ok(())
     }
 
-    /// What a network of two products makes of the residual stream, normed where it is: f32 `[T, stride(N)]`.
-    pub fn project(&mut self, norm: Option<&Norm>, up: &Matrix, mlp: Mlp, down: &Matrix) -> Result<Value> {
-        let x = self.mlp("projector", norm, up, mlp, down)?;
+    /// The residual stream is what was kept under that number.
+    pub fn rejoin(&mut self, kept: usize) -> Result<()> {
+        let (_, h, width) = self.joined.iter().find(|(number, ..)| *number == kept).copied().ok_or_else(|| Error::internal("rows that were not kept"))?;
+        self.stream = Some(Stream { h, width });
+        Ok(())
+    }
+
+    /// What a network of two products makes of the residual stream, normed where it is: f32 `[T, stride(N)]`, in a buffer of that number.
+    pub fn project(&mut self, norm: Option<&Norm>, up: &Matrix, mlp: Mlp, (down, number): (&Matrix, Option<usize>)) -> Result<Value> {
+        let name = number.map_or("projector".into(), |number| format!("deep.{number}"));
+        let x = self.mlp(&name, norm, up, mlp, down)?;
         let row = stride(down.n);
-        let y = self.scratch(Scratch::Pooled, row);
+        let y = self.scratch(number.map_or(Scratch::Pooled, Scratch::Deep), row);
         self.linear_to(down, x, y, row)
     }
 }

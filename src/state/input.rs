@@ -14,6 +14,8 @@ pub struct Embedded {
     hash: String,
     token: u32,
     rows: u32,
+    /// Columns and rows where positions have three axes; `None`: each row takes the next position, as a token does.
+    grid: Option<[u32; 2]>,
     values: OnceCell<Rc<[f32]>>,
 }
 
@@ -27,7 +29,23 @@ impl Embedded {
         if rows == 0 {
             return Err(Error::bad_option("no rows in place of tokens; leave them out"));
         }
-        Ok(Rc::new(Self { hash, token, rows, values: OnceCell::new() }))
+        Ok(Rc::new(Self { hash, token, rows, grid: None, values: OnceCell::new() }))
+    }
+
+    /// The same of a grid of `columns` x `rows`, row by row, for models whose positions have three axes: all have the same time, each its row and its
+    /// column, counted from the position of the first, and what comes behind them goes on after the longer side.
+    ///
+    /// # Errors
+    /// `BAD_OPTION` where there are no rows.
+    pub fn in_grid(hash: String, token: u32, columns: u32, rows: u32) -> Result<Rc<Self>> {
+        let n = columns.checked_mul(rows).ok_or_else(|| Error::bad_option(format!("a grid of {columns} x {rows} in place of tokens is too large")))?;
+        let of = Self::new(hash, token, n)?;
+        Ok(Rc::new(Self { grid: Some([columns, rows]), ..Rc::into_inner(of).ok_or_else(|| Error::internal("rows that are shared already"))? }))
+    }
+
+    /// Positions that they take: as many as there are rows, but for grids.
+    pub fn positions(&self) -> u32 {
+        self.grid.map_or(self.rows, |[columns, rows]| columns.max(rows))
     }
 
     /// Gives the rows' values, f32 `[rows][D]`, as the residual stream takes them: a model's factor of embeddings is not applied. Values that are there stay.
@@ -66,7 +84,7 @@ impl Embedded {
 
     /// Whether both are the same rows.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || (&self.hash, self.rows, self.token) == (&other.hash, other.rows, other.token)
+        std::ptr::eq(self, other) || (&self.hash, self.rows, self.token, self.grid) == (&other.hash, other.rows, other.token, other.grid)
     }
 }
 
@@ -250,9 +268,44 @@ impl Input {
         Ok(all)
     }
 
+    /// Whether any rows are grids.
+    pub(crate) fn has_grids(&self) -> bool {
+        self.placed.iter().any(|placed| placed.of.grid.is_some())
+    }
+
+    /// By how many its positions are fewer than the slots of the cache that it takes: of grids that end in it.
+    pub(crate) fn lag(&self) -> u32 {
+        self.placed.iter().filter(|placed| placed.from + placed.n == placed.of.rows as usize).map(|placed| placed.of.rows - placed.of.positions()).sum()
+    }
+
+    /// Where each position is on the axes of time, rows and columns, and 0, if the first has slot `from` of the cache and what comes before it has that lag.
+    pub(crate) fn axes(&self, from: u32, mut lag: u32) -> Vec<[u32; 4]> {
+        let mut all = Vec::with_capacity(self.len());
+        for span in self.spans() {
+            let slot = from + all.len() as u32;
+            match span {
+                Span::Rows(of, rows) => {
+                    // That of the first of all its rows, which can be in an earlier pass.
+                    let first = slot - rows.start as u32 - lag;
+                    let last = rows.end == of.rows as usize;
+                    all.extend(rows.map(|row| row as u32).map(|row| match of.grid {
+                        Some([columns, _]) => [first, first + row / columns, first + row % columns, 0],
+                        None => [first + row, first + row, first + row, 0],
+                    }));
+                    lag += if last { of.rows - of.positions() } else { 0 };
+                }
+                Span::Tokens(ids) => all.extend((slot - lag..).take(ids.len()).map(|x| [x, x, x, 0])),
+            }
+        }
+        all
+    }
+
     /// What is kept of it, but for the values of rows.
     pub(crate) fn outline(&self) -> Outline {
-        let rows = |placed: &Placed| OutlinedRows { at: placed.at, from: placed.from, n: placed.n, of: placed.of.rows, hash: placed.of.hash.clone() };
+        let rows = |placed: &Placed| {
+            let Placed { at, from, n, of } = placed;
+            OutlinedRows { at: *at, from: *from, n: *n, of: of.rows, hash: of.hash.clone(), grid: of.grid }
+        };
         Outline { tokens: self.ids.clone(), rows: self.placed.iter().map(rows).collect() }
     }
 }
@@ -293,20 +346,27 @@ struct OutlinedRows {
     n: usize,
     of: u32,
     hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grid: Option<[u32; 2]>,
 }
 
 impl Outline {
     /// The input, without the values of rows. `None` where it cannot be.
     pub fn input(self) -> Option<Input> {
         let mut placed: Vec<Placed> = Vec::new();
-        for OutlinedRows { at, from, n, of, hash } in self.rows {
+        for OutlinedRows { at, from, n, of, hash, grid } in self.rows {
             let ids = self.tokens.get(at..at.checked_add(n)?)?;
             let fits = n > 0 && from.checked_add(n)? <= of as usize && placed.last().is_none_or(|last| last.end() <= at);
             let token = *ids.first()?;
             if !fits || ids.iter().any(|id| *id != token) {
                 return None;
             }
-            placed.push(Placed { at, from, n, of: Embedded::new(hash, token, of).ok()? });
+            let of = match grid {
+                Some([columns, rows]) if columns.checked_mul(rows) == Some(of) => Embedded::in_grid(hash, token, columns, rows),
+                Some(_) => return None,
+                None => Embedded::new(hash, token, of),
+            };
+            placed.push(Placed { at, from, n, of: of.ok()? });
         }
         Some(Input { ids: self.tokens, placed })
     }

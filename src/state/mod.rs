@@ -440,6 +440,11 @@ impl States {
         Ok(())
     }
 
+    /// By how many a sequence's positions are fewer than the slots of the cache that it takes.
+    pub fn lag(&self, id: SequenceId) -> Result<u32> {
+        Ok(self.get(id)?.history.input().lag())
+    }
+
     /// The slot of a sequence that has one.
     pub fn slot_of(&self, id: SequenceId) -> Result<Slot> {
         self.get(id)?.slot.ok_or_else(|| Error::internal(format!("sequence {} has no slot", id.0)))

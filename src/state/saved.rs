@@ -19,9 +19,10 @@ use crate::store::Writer;
 const PIECE: u64 = 8 << 20;
 /// Bytes that may wait for the GPU.
 const IN_FLIGHT: u64 = 64 << 20;
-/// What is written of tokens alone, and of rows in their place; both are read.
+/// What is written of tokens alone, of rows in their place, and of grids of rows; all are read.
 const OF_TOKENS: u32 = 2;
 const OF_ROWS: u32 = 3;
+const OF_GRIDS: u32 = 4;
 /// The file of the states: the parts in the order of the layers; of rows `[heads][slots in use]` of them.
 const STATE: &str = "state.bin";
 /// The file that says what the state is of.
@@ -130,7 +131,11 @@ impl States {
         }
         let (outline, read) = (sequence.history.input().outline(), sequence.history.stretches().to_vec());
         let (written, long, voice) = (sequence.written, sequence.long, sequence.voice.clone());
-        let version = if sequence.history.input().has_rows() { OF_ROWS } else { OF_TOKENS };
+        let version = match sequence.history.input() {
+            input if input.has_grids() => OF_GRIDS,
+            input if input.has_rows() => OF_ROWS,
+            _ => OF_TOKENS,
+        };
         let about = About { version, settings, outline, read, written, long, voice, at, parts, sha256: String::new() };
         hash.update(about.text()?);
         let text = About { sha256: hex(&hash.finalize()), ..about }.text()?;
@@ -203,7 +208,7 @@ impl Saved {
         let text = about.read(0, about.len() as usize).await?;
         // What another version has written may have other fields.
         let fields: serde_json::Value = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
-        if fields["version"] != OF_TOKENS && fields["version"] != OF_ROWS {
+        if ![OF_TOKENS, OF_ROWS, OF_GRIDS].iter().any(|known| fields["version"] == *known) {
             return Err(differs(&["version of Millrace"]));
         }
         let mut about: About = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;

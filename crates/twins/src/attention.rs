@@ -70,7 +70,7 @@ pub fn rotated(call: &Call, t: usize) -> Vec<f32> {
     }
     let half = call.usize("ROT") / 2;
     let (table, norms) = (call.view::<[f32; 2]>("rot"), call.view::<f32>("qkn"));
-    let pos = call.state().position_of(t);
+    let pos = call.state().rotated_at(t);
     let angles = if half == 0 { &[] } else { &table[pos * half..][..half] };
     for (i, head) in qkv.chunks_exact_mut(e).enumerate() {
         rope::norm(call, head, &norms, i);

@@ -4,7 +4,7 @@ use crate::numbers::HEAD_ROOM;
 /// Norms heads where they are normed, rotates queries in place, and rotates and appends keys, and appends values, to the cache at position pos + t.
 /// Of several texts each is rotated from its own beginning on.
 pub fn run(call: &Call) {
-    let (h, g, e, rot) = (call.usize("H"), call.usize("G"), call.usize("E"), call.usize("ROT"));
+    let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let stride = call.usize("QSTRIDE");
     let interleaved = call.u32("INTERLEAVED") != 0;
     let nw = call.view::<f32>("nw");
@@ -20,13 +20,14 @@ pub fn run(call: &Call) {
         kc.enter(state.slot_of(t));
         vc.enter(state.slot_of(t));
         let begins = if call.u32("SPANS") == 0 { 0 } else { call.view::<[u32; 2]>("spans")[t][0] as usize };
-        let position = place - begins;
+        let angles = angles(call, t, state.rotated_at(t) - begins, &table);
+        let position = state.rotated_at(t) - begins;
         for head in 0..(h + 2 * g).min(call.grid[1] as usize) {
             let base = t * stride + head * e;
             let mut x = qkv[base..base + e].to_vec();
             norm(call, &mut x, &nw, head);
             if head < h + g {
-                rotate(&mut x, &table[position * rot / 2..][..rot / 2], interleaved);
+                rotate(&mut x, &angles, interleaved);
                 after(call, &mut x, &nw, (head < h).then_some(position));
             }
             if head < h {
@@ -37,6 +38,21 @@ pub fn run(call: &Call) {
             cache.set(kv_head, place, &x, false);
         }
     }
+}
+
+/// (cos, sin) of each pair in row `t`: of its position, or of those that it has on three axes.
+fn angles(call: &Call, t: usize, position: usize, table: &[[f32; 2]]) -> Vec<[f32; 2]> {
+    let half = call.usize("ROT") / 2;
+    let (rows, columns) = (call.usize("ROW_PAIRS"), call.usize("COLUMN_PAIRS"));
+    let axis = |pair: usize| match call.u32("AXES") {
+        1 if pair % 3 == 1 && pair < 3 * rows => 1,
+        1 if pair % 3 == 2 && pair < 3 * columns => 2,
+        2 if pair + columns >= half => 2,
+        2 if pair + columns + rows >= half => 1,
+        _ => 0,
+    };
+    let place = if call.u32("AXES") == 0 { [position as u32; 4] } else { call.view::<[u32; 4]>("spans")[t] };
+    (0..half).map(|pair| table[place[axis(pair)] as usize * half + pair]).collect()
 }
 
 /// The norm of head number `head` of queries, keys and values, where it has one.

@@ -26,15 +26,22 @@ pub struct State {
     pub turn: u32,
     /// 1: the rows are of several sequences, and `each` says where they are.
     pub apart: u32,
+    /// By how many positions, by which queries and keys are rotated, are fewer than slots of the cache: of pictures whose positions are a grid.
+    pub lag: u32,
     /// Room for later, zero.
-    pub reserved: [u32; 7],
-    /// Of a row of several sequences: its position, its sequence's slot, the tokens that it may still sample, 0.
+    pub reserved: [u32; 6],
+    /// Of a row of several sequences: its slot in its cache, its sequence's slot, the tokens that it may still sample, its lag.
     pub each: [[u32; 4]; FEW_ROWS as usize],
 }
 
 impl State {
     /// Bytes of the uniform buffer.
     pub const BYTES: usize = std::mem::size_of::<Self>();
+
+    /// The position by which row `t` is rotated.
+    pub fn rotated_at(&self, t: usize) -> usize {
+        self.position_of(t) - if self.apart == 0 { self.lag } else { self.each[t][3] } as usize
+    }
 
     /// The position of row `t`.
     pub fn position_of(&self, t: usize) -> usize {

@@ -1,19 +1,19 @@
 //! LFM2-VL and LFM2.5-VL: SigLIP 2, patches of any grid whose sides are even, and two products that make a row of four patches.
 
-use serde_json::json;
+use millrace_picture::{Lfm2Vl, Place, TableResize};
+use serde_json::{Map, json};
 
-use super::{Family, Parts, VisionConfig};
+use super::{Family, Parts, VisionConfig, Words, asked_of, rows_of, siglip, square};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::model::Pooling;
-use crate::model::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind, activation};
+use crate::model::config::activation;
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
-use crate::plan::{Activation, Heads, Mlp};
+use crate::plan::Activation;
 
 pub const LFM2_VL: Family = Family {
     gguf: "lfm2",
-    hf: "Lfm2VlForConditionalGeneration",
+    hf: &["Lfm2VlForConditionalGeneration"],
     read,
     names: &NAMES,
     parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: "v.post_ln", projector_norm: "mm.input_norm", up: "mm.1", down: "mm.2" },
@@ -46,35 +46,57 @@ const NAMES: TensorNames = TensorNames {
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
-    if !width.is_multiple_of(h) {
-        return Err(Error::bad_model(format!("{h} heads do not divide the width {width} of what reads pictures")));
-    }
-    let ff = keys.need("feed_forward_length", "intermediate_size")?;
-    let mut tower = ModelConfig::plain("lfm2", width, ff, Heads { h, g: h, e: width / h }, keys.layers()?);
-    let eps = ("attention.layer_norm_epsilon", "layer_norm_eps");
-    tower.eps = keys.number(eps.0, eps.1)?.unwrap_or(1e-6);
-    tower.layers.fill(LayerKind { rope: NO_ROPE, ..LayerKind::USUAL });
-    tower.norm = NormKind::Layer;
-    tower.biases = Biases { qkv: true, output: true, ff: true, experts: false };
-    tower.encoder = Encoder { both_ways: true, one_cache: true, ..Encoder::default() };
-    // It reads and does not write.
-    tower.pooling = Some(Pooling::Mean);
-    (tower.vocab, tower.drawn, tower.context) = (1, 1, MOST_PATCHES);
-    tower.tied = Some(true);
+    let sizes = [width, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
+    let eps = keys.number("attention.layer_norm_epsilon", "layer_norm_eps")?.unwrap_or(1e-6);
     let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
-    tower.mlp = Mlp { gated: false, ..Mlp::gated(gelu) };
+    let tower = siglip("lfm2", sizes, eps, gelu, MOST_PATCHES)?;
     let patch = keys.need("patch_size", "patch_size")?;
     let (projector, rows) = match &checkpoint.metadata {
-        Metadata::Gguf(_) => (of_gguf(keys)?, keys_rows(checkpoint, "v.position_embd.weight")?),
+        Metadata::Gguf(_) => (of_gguf(keys)?, rows_of(checkpoint, "v.position_embd.weight")?),
         Metadata::Hf(m) => (of_hf(keys, &m.config)?, keys.need("", "num_patches")?),
     };
-    let side = rows.isqrt();
-    if side * side != rows {
-        return Err(Error::bad_model(format!("a table of {rows} positions is no square")));
+    let Projector { merge, hidden, width, activation, norm, channels } = projector;
+    Ok(VisionConfig {
+        tower,
+        patch,
+        positions: square(rows)?,
+        merge,
+        hidden: hidden.map_or_else(|| rows_of(checkpoint, "mm.1.weight"), Ok)?,
+        width,
+        activation,
+        norm,
+        by_channel: keys.is_gguf(),
+        frames: 1,
+        apart: false,
+        table: TableResize::Antialiased,
+        deep: Vec::new(),
+        grid: false,
+        pictures: pictures(checkpoint, [patch, merge], channels)?,
+        words: Words { start: "<|image_start|>", row: "<image>", end: "<|image_end|>", tile },
+    })
+}
+
+/// What stands before a tile's rows.
+fn tile(place: Place) -> String {
+    match place {
+        Place::Whole => String::new(),
+        Place::Tile { row, column } => format!("<|img_row_{}_col_{}|>", row + 1, column + 1),
+        Place::Thumbnail => "<|img_thumbnail|>".into(),
     }
-    let Projector { merge, hidden, width, activation, norm, mean, deviation } = projector;
-    let hidden = hidden.map_or_else(|| keys_rows(checkpoint, "mm.1.weight"), Ok)?;
-    Ok(VisionConfig { tower, patch, positions: [side, side], merge, hidden, width, activation, norm, by_channel: keys.is_gguf(), mean, deviation })
+}
+
+/// How it wants pictures: by the processor's file where there is one. The first models have its numbers in config.json as well, and only there where the
+/// file is missing; GGUF files say what pixels become.
+fn pictures(checkpoint: &Checkpoint, [patch, merge]: [usize; 2], channels: Option<[[f32; 3]; 2]>) -> Result<millrace_picture::Family> {
+    let asked = asked_of(checkpoint);
+    let read = Lfm2Vl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(|e| Error::bad_model(format!("preprocessor_config.json: {e}")))?;
+    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let (patch_size, downsample_factor) = (whole(patch), whole(merge));
+    if asked.is_some() && (read.patch_size, read.downsample_factor) != (patch_size, downsample_factor) {
+        return Err(Error::bad_model("preprocessor_config.json and config.json have other sizes of patches"));
+    }
+    let [mean, std] = channels.unwrap_or([read.mean, read.std]);
+    Ok(millrace_picture::Family::Lfm2Vl(Lfm2Vl { patch_size, downsample_factor, mean, std, ..read }))
 }
 
 /// Most patches of a tile: of 512 x 512 pixels.
@@ -86,17 +108,12 @@ struct Projector {
     width: usize,
     activation: Activation,
     norm: Option<f64>,
-    mean: [f32; 3],
-    deviation: [f32; 3],
+    /// Means and deviations of the channels.
+    channels: Option<[[f32; 3]; 2]>,
 }
 
 /// Epsilon of the projector's norm, which no file says: PyTorch's usual one.
 const PROJECTOR_EPS: f64 = 1e-5;
-
-fn keys_rows(checkpoint: &Checkpoint, tensor: &str) -> Result<usize> {
-    let rows = checkpoint.tensors.get(tensor).and_then(|t| t.shape.first()).and_then(|n| usize::try_from(*n).ok());
-    rows.filter(|n| *n > 0).ok_or_else(|| Error::bad_model(format!("tensor {tensor} is missing")))
-}
 
 fn of_gguf(keys: &Keys<'_>) -> Result<Projector> {
     // A number of the format's alone: pictures are of any size.
@@ -108,8 +125,7 @@ fn of_gguf(keys: &Keys<'_>) -> Result<Projector> {
         width: keys.need("projection_dim", "")?,
         activation: Activation::Gelu,
         norm: keys.has_tensor("mm.input_norm.weight").then_some(PROJECTOR_EPS),
-        mean: keys.channels("image_mean")?,
-        deviation: keys.channels("image_std")?,
+        channels: Some([keys.channels("image_mean")?, keys.channels("image_std")?]),
     })
 }
 
@@ -128,7 +144,6 @@ fn of_hf(keys: &Keys<'_>, config: &serde_json::Map<String, serde_json::Value>) -
         width: text.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| missing("text_config.hidden_size"))?,
         activation: config.get("projector_hidden_act").and_then(|a| a.as_str()).map_or(Ok(Activation::Gelu), activation)?,
         norm: normed.then_some(PROJECTOR_EPS),
-        mean: [0.5; 3],
-        deviation: [0.5; 3],
+        channels: None,
     })
 }

@@ -2,18 +2,24 @@
 //! model of what the tower gives. They stand in a prompt in place of tokens. One file a family, as with language models.
 
 mod lfm2_vl;
+mod qwen3_vl;
 
-use super::config::ModelConfig;
+use std::fmt::Write as _;
+
+use millrace_picture::{Cut, Place as CropPlace, TableResize};
+use serde_json::{Map, Value};
+
+use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind};
 use super::decoder::{Layer, NormWeights, norm_of};
 use super::keys::Keys;
 use super::names::TensorNames;
-use super::tensors::{LeftOut, Place, Rows, Tensors};
-use super::{Model, Reserve};
+use super::tensors::{LeftOut, Listed, Place, Rows, Tensors};
+use super::{Model, Pooling, Reserve};
 use crate::blocks::dequantize;
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::layout::BufferId;
-use crate::plan::{Activation, Builder, Mlp, Norm, Stage, Value};
+use crate::plan::{Activation, Builder, Heads, Mlp, Norm, Stage, Value as Made};
 use crate::weights::{Matrix, VectorSource};
 
 /// Sizes and constants of a tower and its projector.
@@ -35,17 +41,55 @@ pub struct VisionConfig {
     pub activation: Activation,
     /// Epsilon of the norm of what the projector reads, where there is one.
     pub norm: Option<f64>,
-    /// Whether the numbers of a patch come channel by channel (llama.cpp's files), and not pixel by pixel.
+    /// Whether the numbers of a patch come channel by channel (convolutions, and all of llama.cpp's files), and not pixel by pixel.
     pub by_channel: bool,
-    /// What pixels of 0 to 1 become: `(x - mean) / deviation`, by channel.
-    pub mean: [f32; 3],
-    pub deviation: [f32; 3],
+    /// How often each channel of a patch is there: films have more than one frame, and a picture is equal ones.
+    pub frames: usize,
+    /// Whether the frames' weights are two tensors.
+    pub apart: bool,
+    /// How the table of positions is fitted to a picture's grid.
+    pub table: TableResize,
+    /// Layers behind which features have a projector of their own; the language model adds what they make to a picture's rows, behind its first layers.
+    pub deep: Vec<usize>,
+    /// Whether a picture's rows are a grid on the axes of the language model's positions.
+    pub grid: bool,
+    /// How it wants pictures.
+    pub pictures: millrace_picture::Family,
+    /// The tokens that stand for them.
+    pub words: Words,
 }
 
 impl VisionConfig {
     /// Numbers of a patch.
     pub fn pixels(&self) -> usize {
-        3 * self.patch * self.patch
+        3 * self.patch * self.patch * self.frames
+    }
+
+    /// Numbers of a row of a prompt: what takes the embedding's place, and what is added behind layers.
+    pub fn row(&self) -> usize {
+        self.width * (1 + self.deep.len())
+    }
+}
+
+/// The tokens around a picture's rows, by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    pub start: &'static str,
+    /// What stands for each row.
+    pub row: &'static str,
+    pub end: &'static str,
+    /// What stands before the rows of a tile and of the thumbnail, where pictures are cut.
+    pub tile: fn(CropPlace) -> String,
+}
+
+impl Words {
+    /// The names of the tokens that stand for a picture, each crop's rows as one.
+    pub fn of(&self, cut: &Cut) -> String {
+        let mut words = String::from(self.start);
+        for crop in &cut.crops {
+            _ = write!(words, "{}{}", (self.tile)(crop.place), self.row);
+        }
+        words + self.end
     }
 }
 
@@ -54,7 +98,7 @@ struct Family {
     /// GGUF's `clip.vision.projector_type`.
     gguf: &'static str,
     /// Hugging Face's `architectures[0]`.
-    hf: &'static str,
+    hf: &'static [&'static str],
     read: fn(&Keys<'_>, &Checkpoint) -> Result<VisionConfig>,
     names: &'static TensorNames,
     /// The tensors of its table of positions, of its product of patches, of the norm behind its layers and of its projector: a norm and two products.
@@ -71,18 +115,19 @@ struct Parts {
     down: &'static str,
 }
 
-const FAMILIES: &[&Family] = &[&lfm2_vl::LFM2_VL];
+const FAMILIES: &[&Family] = &[&lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
 
 /// A tower that has reserved its weights and can lay out its pass.
 pub struct Tower {
     /// Sizes and constants.
     pub vision: VisionConfig,
-    patches: Matrix, // (D, P)
+    patches: Vec<Matrix>, // (D, P), of which the products are added
     layers: Vec<Layer>,
     norm: NormWeights,                   // (D)
     projector_norm: Option<NormWeights>, // (merge^2 D)
     up: Matrix,                          // (hidden, merge^2 D)
     down: Matrix,                        // (width, hidden)
+    deep: Vec<Deep>,
     /// The tensor of its table of positions, `[rows, columns, D]`.
     table: String,
     left_out: Vec<LeftOut>,
@@ -90,9 +135,16 @@ pub struct Tower {
     gguf: bool,
 }
 
+/// The projector of what a layer in the midst of the tower has made.
+struct Deep {
+    layer: usize,
+    norm: NormWeights, // (merge^2 D)
+    up: Matrix,        // (merge^2 D, merge^2 D)
+    down: Matrix,      // (width, merge^2 D)
+}
+
 /// The family of a checkpoint: of llama.cpp's file of its own (`mmproj`), or of a folder that holds the tower beside the language model.
 fn family(checkpoint: &Checkpoint) -> Result<&'static Family> {
-    let known = |name: fn(&Family) -> &'static str| FAMILIES.iter().map(|family| name(family)).collect::<Vec<_>>().join(", ");
     match &checkpoint.metadata {
         Metadata::Gguf(m) => {
             let architecture = m.str("general.architecture")?;
@@ -106,12 +158,14 @@ fn family(checkpoint: &Checkpoint) -> Result<&'static Family> {
                 None => m.str("clip.projector_type")?,
             };
             let found = FAMILIES.iter().find(|family| family.gguf == kind).copied();
-            found.ok_or_else(|| Error::unsupported(format!("projector {kind} is not supported; this version reads pictures with: {}", known(|f| f.gguf))))
+            let known = || FAMILIES.iter().map(|family| family.gguf).collect::<Vec<_>>().join(", ");
+            found.ok_or_else(|| Error::unsupported(format!("projector {kind} is not supported; this version reads pictures with: {}", known())))
         }
         Metadata::Hf(m) => {
             let name = m.config.get("architectures").and_then(|a| a.get(0)).and_then(|a| a.as_str()).unwrap_or_default();
-            let found = FAMILIES.iter().find(|family| family.hf == name).copied();
-            found.ok_or_else(|| Error::unsupported(format!("{name} does not read pictures here; this version knows: {}", known(|f| f.hf))))
+            let found = FAMILIES.iter().find(|family| family.hf.contains(&name)).copied();
+            let known = || FAMILIES.iter().flat_map(|family| family.hf).copied().collect::<Vec<_>>().join(", ");
+            found.ok_or_else(|| Error::unsupported(format!("{name} does not read pictures here; this version knows: {}", known())))
         }
     }
 }
@@ -123,7 +177,7 @@ pub fn within(checkpoint: &Checkpoint) -> bool {
 
 /// Whether tensors whose names begin so are of a tower or a projector that this version knows.
 pub fn is_tower(beginning: &str) -> bool {
-    let parts = ["model.vision_tower.", "model.multi_modal_projector."];
+    let parts = ["model.vision_tower.", "model.multi_modal_projector.", "model.visual.", "visual."];
     parts.contains(&beginning)
 }
 
@@ -162,16 +216,21 @@ impl Tower {
         let [rows, columns] = vision.positions;
         let table = t.flat((parts.positions, None), "weight", &[rows * columns, d]);
         t.skip(table.clone());
-        let patches = linear(&mut t, (parts.patches, None), vision.pixels(), d)?;
+        let mut patches = vec![linear(&mut t, (parts.patches, None), vision.pixels(), d)?];
+        if vision.apart {
+            let further = Rows::all(t.flat((parts.patches, None), "weight.1", &[d, vision.pixels()]));
+            patches.push(t.matrix(format!("{}.1", parts.patches), vec![further], vision.pixels(), 1, None)?);
+        }
         let layers = (0..c.layers.len()).map(|i| Layer::reserve(&mut t, c, i)).collect::<Result<_>>()?;
         let norm = super::decoder::norm(&mut t, c, (parts.norm, None), 1.0)?;
         let of_joined = vision.norm.map(|eps| ModelConfig { width: joined, eps, ..c.clone() });
         let projector_norm = of_joined.map(|c| super::decoder::norm(&mut t, &c, (parts.projector_norm, None), 1.0)).transpose()?;
         let up = linear(&mut t, (parts.up, None), joined, vision.hidden)?;
         let down = linear(&mut t, (parts.down, None), vision.hidden, vision.width)?;
+        let deep = vision.deep.iter().enumerate().map(|(i, layer)| Deep::reserve(&mut t, &vision, i, *layer)).collect::<Result<_>>()?;
         let left_out = t.check_all_used(c)?;
         let (gguf, table) = (t.names.gguf(), table.name);
-        Ok(Self { patches, layers, norm, projector_norm, up, down, table, left_out, gguf, vectors: t.vectors, vision })
+        Ok(Self { patches, layers, norm, projector_norm, up, down, deep, table, left_out, gguf, vectors: t.vectors, vision })
     }
 
     /// The table of positions, f32 `[rows, columns, D]`.
@@ -182,6 +241,65 @@ impl Tower {
         dequantize(info.dtype, &raw, &mut values).map_err(|e| e.at(&self.table))?;
         Ok(values)
     }
+}
+
+impl Deep {
+    /// Number `i` of them, of that layer's features.
+    fn reserve(t: &mut Tensors<'_, '_>, vision: &VisionConfig, i: usize, layer: usize) -> Result<Self> {
+        let joined = vision.merge * vision.merge * vision.tower.width;
+        let folder = t.names.beside().map(|prefix| format!("{prefix}deepstack_merger_list.{i}"));
+        let name = |gguf: &str, hf: &str| folder.as_ref().map_or_else(|| format!("v.deepstack.{layer}.{gguf}"), |folder| format!("{folder}.{hf}"));
+        let (norm, up, down) = (name("norm", "norm"), name("fc1", "linear_fc1"), name("fc2", "linear_fc2"));
+        let listed = |name: String, shape: &[usize]| Listed { name, shape: shape.to_vec(), part: "deepstack", layer: None, transposed: false };
+        let vector = |t: &mut Tensors<'_, '_>, of: &str, kind: &str, n: usize| {
+            let name = format!("{of}.{kind}");
+            t.vector(name.clone(), vec![(Some(listed(name, &[n])), n)], 0.0, 1.0, 0)
+        };
+        let weights = NormWeights::of_layer(vector(t, &norm, "weight", joined)?, vector(t, &norm, "bias", joined)?);
+        let mut product = |of: &str, n: usize| {
+            let bias = vector(t, of, "bias", n)?;
+            t.matrix(of.into(), vec![Rows::all(listed(format!("{of}.weight"), &[n, joined]))], joined, 1, Some(bias))
+        };
+        Ok(Self { layer, norm: weights, up: product(&up, joined)?, down: product(&down, vision.width)? })
+    }
+}
+
+/// How many rows a tensor of a GGUF file has.
+fn rows_of(checkpoint: &Checkpoint, tensor: &str) -> Result<usize> {
+    let rows = checkpoint.tensors.get(tensor).and_then(|t| t.shape.first()).and_then(|n| usize::try_from(*n).ok());
+    rows.filter(|n| *n > 0).ok_or_else(|| Error::bad_model(format!("tensor {tensor} is missing")))
+}
+
+/// The sides of a square table of so many positions.
+fn square(rows: usize) -> Result<[usize; 2]> {
+    let side = rows.isqrt();
+    if side * side == rows { Ok([side, side]) } else { Err(Error::bad_model(format!("a table of {rows} positions is no square"))) }
+}
+
+/// What says how pictures are to be prepared, where a folder has it: the processor's file, over what config.json may say of it.
+fn asked_of(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
+    let Metadata::Hf(m) = &checkpoint.metadata else { return None };
+    Some(m.config.iter().chain(m.preprocessor.iter().flat_map(|all| all.iter())).map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// A tower as those of SigLIP's kin are: LayerNorms before, biases everywhere, attention both ways of heads as wide as the keys say.
+fn siglip(architecture: &'static str, sizes: [usize; 4], eps: f64, gelu: Activation, patches: u32) -> Result<ModelConfig> {
+    let [width, ff, h, layers] = sizes;
+    if !width.is_multiple_of(h) {
+        return Err(Error::bad_model(format!("{h} heads do not divide the width {width} of what reads pictures")));
+    }
+    let mut tower = ModelConfig::plain(architecture, width, ff, Heads { h, g: h, e: width / h }, layers);
+    tower.eps = eps;
+    tower.layers.fill(LayerKind { rope: NO_ROPE, ..LayerKind::USUAL });
+    tower.norm = NormKind::Layer;
+    tower.biases = Biases { qkv: true, output: true, ff: true, experts: false };
+    tower.encoder = Encoder { both_ways: true, one_cache: true, ..Encoder::default() };
+    // It reads and does not write.
+    tower.pooling = Some(Pooling::Mean);
+    (tower.vocab, tower.drawn, tower.context) = (1, 1, patches);
+    tower.tied = Some(true);
+    tower.mlp = Mlp { gated: false, ..Mlp::gated(gelu) };
+    Ok(tower)
 }
 
 /// A product with a bias where the checkpoint has one.
@@ -202,7 +320,8 @@ impl Model for Tower {
     }
 
     fn matrices(&self) -> Vec<&Matrix> {
-        let mut all = vec![&self.patches, &self.up, &self.down];
+        let mut all: Vec<_> = self.patches.iter().chain([&self.up, &self.down]).collect();
+        all.extend(self.deep.iter().flat_map(|deep| [&deep.up, &deep.down]));
         all.extend(self.layers.iter().flat_map(Layer::matrices));
         all
     }
@@ -220,22 +339,31 @@ impl Model for Tower {
     }
 
     fn layers(&self, b: &mut Builder<'_>) -> Result<()> {
-        let c = &self.vision.tower;
+        let (c, merge) = (&self.vision.tower, self.vision.merge);
         b.texts(true);
         b.patches(&self.patches)?;
         for (i, layer) in self.layers.iter().enumerate() {
             b.stage(Stage::Layer(i));
             layer.plan(b, c, i, None)?;
+            if let Some(at) = self.deep.iter().position(|deep| deep.layer == i) {
+                b.join(merge * merge, Some(at))?;
+            }
         }
         b.renorm(&norm_of(c, "post_norm".into(), &self.norm))
     }
 
-    fn head(&self, b: &mut Builder<'_>) -> Result<Value> {
+    fn head(&self, b: &mut Builder<'_>) -> Result<Made> {
         let merge = self.vision.merge;
-        b.join(merge * merge)?;
+        b.join(merge * merge, None)?;
         let norm = self.projector_norm.as_ref().zip(self.vision.norm);
         let norm = norm.map(|(weights, eps)| Norm { eps, ..norm_of(&self.vision.tower, "projector_norm".into(), weights) });
         let mlp = Mlp { gated: false, ..Mlp::gated(self.vision.activation) };
-        b.project(norm.as_ref(), &self.up, mlp, &self.down)
+        let made = b.project(norm.as_ref(), &self.up, mlp, (&self.down, None))?;
+        for (i, deep) in self.deep.iter().enumerate() {
+            b.rejoin(i)?;
+            let norm = norm_of(&self.vision.tower, format!("deep.{i}.norm"), &deep.norm);
+            b.project(Some(&norm), &deep.up, mlp, (&deep.down, Some(i)))?;
+        }
+        Ok(made)
     }
 }
