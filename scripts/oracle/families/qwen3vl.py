@@ -49,4 +49,4 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
     writer.add_rope_freq_base(text.rope_parameters["rope_theta"])
     writer.add_layer_norm_rms_eps(text.rms_norm_eps)
     writer.add_rope_dimension_sections([*text.rope_parameters["mrope_section"], 0])
-    writer.add_num_deepstack_layers(1)
+    writer.add_num_deepstack_layers(len(config.vision_config.deepstack_visual_indexes))
