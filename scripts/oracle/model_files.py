@@ -45,7 +45,7 @@ def random_model(recipe: Recipe, tokenizer: MadeTokenizer) -> PreTrainedModel:
         for name, parameter in weights(model):
             mean, deviation = recipe.family.spread(name, recipe.shape)
             values = mean + deviation * generator.standard_normal(tuple(parameter.shape), dtype=np.float32)
-            parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+            parameter.copy_(torch.from_numpy(np.asarray(values, dtype=np.float32)))
     if model.can_generate():
         model.generation_config.bos_token_id = tokenizer.ids["bos"]
         model.generation_config.eos_token_id = [tokenizer.ids["eos"], tokenizer.ids["eot"]]
