@@ -146,9 +146,9 @@ pub(super) fn build_plan(
     adapters: Option<&Adapters>,
 ) -> Result<Plan> {
     let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters);
-        if asked.rows {
-            b = b.with_rows(model.config().deep_rows);
-        }
+    if asked.rows {
+        b = b.with_rows(model.config().deep_rows);
+    }
     if pass.is_step_of_rows() {
         b.draft()?;
     }

@@ -6,14 +6,14 @@ use std::rc::Rc;
 use millrace_picture::{Crop, Cut, Element, PatchOrder, Picture, patches};
 use sha2::{Digest, Sha256};
 
-use super::vision::{Patches, VisionEncoder};
+use super::vision::{self, Patches, VisionEncoder};
 use super::{Engine, LoadOptions};
 use crate::base::{Cancel, Progress, hex};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::model::ModelConfig;
-use crate::model::vision::{self, VisionConfig};
+use crate::model::vision::{VisionConfig, read as read_vision, within};
 use crate::plan::Lane;
 use crate::source::{Files, projector_of};
 use crate::state::{Embedded, Input, SequenceId};
@@ -60,10 +60,10 @@ impl Sight {
                 opened = Checkpoint::open(beside).await?;
                 (&opened, beside.clone())
             }
-            None if vision::within(checkpoint) => (checkpoint, files.clone()),
+            None if within(checkpoint) => (checkpoint, files.clone()),
             None => return Ok(None),
         };
-        let vision = vision::read(from)?;
+        let vision = read_vision(from)?;
         if let Some(width) = config.map(|config| config.width).filter(|width| *width != vision.width) {
             return Err(Error::bad_model(format!(
                 "what reads pictures makes rows of {}, but the model is {width} wide: its file is another model's",
@@ -72,7 +72,9 @@ impl Sight {
         }
         if let Some(deep) = config.map(|config| config.deep_rows).filter(|deep| *deep != vision.deep.len()) {
             let made = vision.deep.len();
-            return Err(Error::bad_model(format!("what reads pictures gives features to {made} layers, but {deep} of the model's take some: its file is another's")));
+            return Err(Error::bad_model(format!(
+                "what reads pictures gives features to {made} layers, but {deep} of the model's take some: its file is another's"
+            )));
         }
         let stands = vision.words.row;
         let row = tokenizer.token_id(stands).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {stands}, which stands for pictures")))?;
@@ -99,15 +101,6 @@ impl Sight {
         self.vision.words.of(cut)
     }
 
-    /// Rows of a crop, of which the values come later.
-    fn rows(&self, hash: String, crop: &Crop) -> Result<Rc<Embedded>> {
-        let merge = self.vision.merge as u32;
-        match self.vision.grid {
-            true => Embedded::in_grid(hash, self.row, crop.wide / merge, crop.high / merge),
-            false => Embedded::new(hash, self.row, crop.prompt_rows),
-        }
-    }
-
     /// A crop as the tower reads it.
     fn patches(&self, crop: &Crop, pixels: &Picture) -> Result<Patches> {
         let (family, Crop { wide, high, .. }) = (&self.vision.pictures, *crop);
@@ -124,7 +117,7 @@ impl Sight {
             hash.update(format!("{} {:?} {} {}\n", self.encoder, self.vision.pictures, picture.width(), picture.height()));
             hash.update(picture.pixels());
             let hash = hex(&hash.finalize());
-            let rows = cut.crops.iter().enumerate().map(|(crop, of)| self.rows(format!("{hash}.{crop}"), of));
+            let rows = cut.crops.iter().enumerate().map(|(crop, of)| vision::rows(&self.vision, format!("{hash}.{crop}"), self.row, [of.wide, of.high]));
             Ok(Shown { rows: rows.collect::<Result<_>>()?, picture: picture.clone(), cut })
         });
         each.collect()

@@ -17,6 +17,7 @@ use crate::model::Reserve;
 use crate::model::vision::{Tower, VisionConfig};
 use crate::plan::Lane;
 use crate::source::Files;
+use crate::state::Embedded;
 
 /// Patches of a tile of a picture, row by row.
 #[derive(Debug, Clone)]
@@ -30,6 +31,12 @@ pub struct Patches {
 
 /// Patches that there is room for at first: of 512 x 512 pixels.
 const USUAL_PATCHES: u32 = 1024;
+
+/// The rows of a prompt that patches of a grid become.
+pub(super) fn rows(vision: &VisionConfig, hash: String, token: u32, grid: [u32; 2]) -> Result<Rc<Embedded>> {
+    let [columns, rows] = grid.map(|side| side / vision.merge as u32);
+    if vision.grid { Embedded::in_grid(hash, token, columns, rows) } else { Embedded::new(hash, token, columns * rows) }
+}
 
 /// A tower on a device, with its weights.
 pub struct VisionEncoder {
@@ -85,6 +92,11 @@ impl VisionEncoder {
     /// Sizes and constants.
     pub fn config(&self) -> &VisionConfig {
         &self.vision
+    }
+
+    /// The rows that a tile becomes, of which the values come later: as [`Embedded::new`] has them.
+    pub fn rows(&self, hash: String, token: u32, tile: &Patches) -> Result<Rc<Embedded>> {
+        rows(&self.vision, hash, token, [tile.wide, tile.high])
     }
 
     /// Rows of a prompt for each tile, f32 `[high wide / merge^2, row]` ([`VisionConfig::row`]).

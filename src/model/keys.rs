@@ -284,7 +284,9 @@ impl<'a> Keys<'a> {
         let wrong = || Error::bad_model(format!("{key} is no list of whole numbers"));
         match metadata.get(&key) {
             None => Ok(None),
-            Some(gguf::Value::Array(list)) => (0..list.len()).map(|i| list.int(i).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)).collect::<Result<_>>().map(Some),
+            Some(gguf::Value::Array(list)) => {
+                (0..list.len()).map(|i| list.int(i).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)).collect::<Result<_>>().map(Some)
+            }
             Some(_) => Err(wrong()),
         }
     }

@@ -83,7 +83,23 @@ impl<'a> Builder<'a> {
         // As much as the largest uniform wants.
         let zeros = layout.reserve(Control::Zeros, 8 * u64::from(numbers::HEAD_ROOM));
         let (plan, stage) = (Plan::default(), Stage::Embed);
-        Self { layout, select, sizes, pass, stage, state, zeros, plan, stream: None, pending: None, spans: None, adapters: None, joined: Vec::new(), rows: 0, axes: false }
+        Self {
+            layout,
+            select,
+            sizes,
+            pass,
+            stage,
+            state,
+            zeros,
+            plan,
+            stream: None,
+            pending: None,
+            spans: None,
+            adapters: None,
+            joined: Vec::new(),
+            rows: 0,
+            axes: false,
+        }
     }
 
     /// A prompt may have rows in place of tokens, and further ones that are added behind so many layers.

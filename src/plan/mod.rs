@@ -28,8 +28,8 @@ pub use builder::Builder;
 pub use hazards::{Hazard, hazards};
 use operations::Room;
 pub use operations::{
-    Act, Activation, Attention, Axes, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer, QK_NORM_ROOM,
-    QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
+    Act, Activation, Attention, Axes, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer,
+    QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
 };
 pub use print::{PlanRow, rows};
 pub use sampling::{Asked, GrammarRoom};

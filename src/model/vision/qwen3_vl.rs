@@ -2,7 +2,7 @@
 //! of four patches. Qwen3-VL's language model also adds features of layers in the tower's midst.
 
 use millrace_picture::{QwenVl, TableResize};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::{Family, Parts, VisionConfig, Words, asked_of, rows_of, siglip, square};
 use crate::error::{Error, Result};
@@ -15,12 +15,7 @@ use crate::plan::{Activation, Axes};
 
 pub const QWEN3_VL: Family = Family {
     gguf: "qwen3vl_merger",
-    hf: &[
-        "Qwen3_5ForConditionalGeneration",
-        "Qwen3_5MoeForConditionalGeneration",
-        "Qwen3VLForConditionalGeneration",
-        "Qwen3VLMoeForConditionalGeneration",
-    ],
+    hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"],
     read,
     names: &NAMES,
     parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: "v.post_ln", projector_norm: "mm.input_norm", up: "mm.0", down: "mm.2" },
@@ -114,6 +109,15 @@ fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint, layers: usize) -> Result<Of
 }
 
 fn of_hf(keys: &Keys<'_>, layers: usize) -> Result<Of> {
+    // Some writers say what is always so.
+    let usual = |(key, value): (&String, &Value)| match key.as_str() {
+        "rope_type" => ["default", "axial"].iter().any(|kind| value == kind),
+        "rope_theta" => value.as_f64() == Some(BASE),
+        _ => false,
+    };
+    if !keys.object("rope_parameters")?.is_none_or(|parameters| parameters.iter().all(usual)) {
+        return Err(Error::unsupported("config.json: rope_parameters of vision_config are other than axial ones of base 10000"));
+    }
     keys.must_be("in_channels", &json!(3))?;
     let deep = keys.counts("deepstack_visual_indexes")?.unwrap_or_default();
     let deep: Vec<usize> = deep.into_iter().map(|layer| usize::try_from(layer).unwrap_or(usize::MAX)).collect();
