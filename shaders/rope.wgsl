@@ -49,7 +49,7 @@ fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
     return qkv[base + e] * norm.factor * select(nw[norm.at + e], 1.0, LATE == 1u);
 }
 var<private> place_of: vec3<u32>;
-fn turn(position: u32, pair: u32) -> u32 {
+fn turned_by(position: u32, pair: u32) -> u32 {
     if (AXES == 0u) { return position; }
     var row = pair % 3u == 1u && pair < 3u * ROW_PAIRS;
     var column = pair % 3u == 2u && pair < 3u * COLUMN_PAIRS;
@@ -94,7 +94,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         for (var i = li; i < half; i += THREADS) {
             let first = base + select(i, 2u * i, INTERLEAVED != 0u);
             let second = first + select(half, 1u, INTERLEAVED != 0u);
-            let r = rot[turn(position, i) * half + i];
+            let r = rot[turned_by(position, i) * half + i];
             let a = element(base, first - base, norm);
             let b = element(base, second - base, norm);
             qkv[first] = (a * r.x - b * r.y) * (grown * late(first - base));

@@ -6,7 +6,7 @@ fn growth(position: u32) -> f32 {
     return 1.0 + GROWTH * log(f32(1u + position / GROWS_AT));
 }
 // Element e of the head at `base` of qkv, rotated for `position`; element(base, e, norm) is the kernel's, with what it knows of the head's norm, and so is
-// turn(position, pair), the position that a pair is rotated by.
+// turned_by(position, pair), the position that a pair is rotated by.
 fn rotated(base: u32, position: u32, e: u32, norm: QkNorm) -> f32 {
     let x = element(base, e, norm);
     if (e >= ROT) { return x; }
@@ -14,7 +14,7 @@ fn rotated(base: u32, position: u32, e: u32, norm: QkNorm) -> f32 {
     let pair = select(e % half, e / 2u, INTERLEAVED != 0u);
     let second = select(e >= half, (e & 1u) == 1u, INTERLEAVED != 0u);
     let step = select(half, 1u, INTERLEAVED != 0u);
-    let r = rot[turn(position, pair) * half + pair];
+    let r = rot[turned_by(position, pair) * half + pair];
     if (second) { return x * r.x + element(base, e - step, norm) * r.y; }
     return x * r.x - element(base, e + step, norm) * r.y;
 }
