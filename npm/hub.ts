@@ -142,14 +142,16 @@ async function projectorKind(address: string, { token, fetch, signal }: HubOptio
       for (const byte of value) text += String.fromCharCode(byte);
     }
     await reader.cancel();
-  } catch (error) {
+  } catch {
     if (signal?.aborted)
       throw new MillraceError('ABORTED', 'loading was aborted by its signal', { cause: signal.reason });
     return undefined;
   }
-  // A key of GGUF: its name, the type of its value (8, a text), the text's length in eight bytes, the text.
-  const [, length, rest] = /clip\.(?:vision\.)?projector_type\x08\0\0\0([^])\0{7}([^]*)/.exec(text) ?? [];
-  return length === undefined ? '' : rest!.slice(0, length.charCodeAt(0));
+  const key = /clip\.(?:vision\.)?projector_type/.exec(text);
+  if (!key) return '';
+  // Behind a key of GGUF: the type of its value (8: a text) in four bytes, the text's length in eight, the text.
+  const behind = key.index + key[0].length;
+  return text.charCodeAt(behind) === 8 ? text.slice(behind + 12, behind + 12 + text.charCodeAt(behind + 4)) : '';
 }
 
 /** The paths of a repository's files. */

@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Message, MessagePart, MillraceError } from '../../npm/index.ts';
+import { before } from './downloads.ts';
 import { bytesOf, expect, root, test } from './support.ts';
 
 interface Chats {
@@ -201,4 +202,49 @@ test('conversations with pictures are those of transformers, whatever form the p
   expect(changed!.count).toBe(pictured!.count);
   expect(changed!.logprob).not.toBe(pictured!.logprob);
   expect(found.text).toMatch(/^UNSUPPORTED_MODEL: .*does not read pictures/);
+});
+
+test('a picture is decoded once for all turns, whatever it comes as; the oldest make room', async ({ blank, site }) => {
+  before(
+    site,
+    'const decode = self.createImageBitmap; self.createImageBitmap = (...given) => { console.info("decoded"); return decode.apply(self, given); };',
+  );
+  let count = 0;
+  blank.on('console', (message) => void (message.text() === 'decoded' && (count += 1)));
+  const counts = await blank.evaluateHandle(async (names) => {
+    const model = await Promise.all(
+      names.map(async (name) => ({ name, data: await (await fetch(`/data/oracle/lfm2vl-hf/model/${name}`)).blob() })),
+    );
+    const engine = await Engine.load({ model, lane: 'exact', device: 'cpu', cache: false });
+    const encoded = async (width: number, height: number, colour: string): Promise<Blob> => {
+      const canvas = Object.assign(document.createElement('canvas'), { width, height });
+      const context = canvas.getContext('2d')!;
+      context.fillStyle = colour;
+      context.fillRect(0, 0, width, height);
+      return new Promise<Blob>((done) => canvas.toBlob((blob) => done(blob!), 'image/png'));
+    };
+    const ask = (...images: (Blob | string)[]) =>
+      engine.tokenize([{ role: 'user', content: images.map((image) => ({ type: 'image' as const, image })) }]);
+    return { ask, encoded };
+  }, FILES);
+  const small = await counts.evaluateHandle(({ encoded }) => encoded(40, 32, 'red'));
+  const first = await counts.evaluate(async ({ ask }, small) => {
+    const url = URL.createObjectURL(small);
+    const again = new Blob([await small.arrayBuffer()], { type: 'image/png' });
+    return [await ask(small), await ask(small, again), await ask(url)].map(({ length }) => length);
+  }, small);
+  await expect.poll(() => count).toBe(1);
+  expect(first[0]).toBe(first[2]);
+  // 3,000 x 3,000 pixels are 36 MB: of two of them the latest stays, and the small one does not.
+  const large = await counts.evaluateHandle(({ encoded }) =>
+    Promise.all(['green', 'blue'].map((c) => encoded(3000, 3000, c))),
+  );
+  await counts.evaluate(async ({ ask }, [green, blue]) => {
+    await ask(green!);
+    await ask(blue!);
+    await ask(blue!);
+  }, large);
+  await expect.poll(() => count).toBe(3);
+  await counts.evaluate(({ ask }, small) => ask(small), small);
+  await expect.poll(() => count).toBe(4);
 });
