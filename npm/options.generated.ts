@@ -86,8 +86,8 @@ export interface LoadOptions extends FetchingOptions {
   adapter?: string;
   /**
    * Quantizes weights that are f32, f16 or bf16 while loading, as llama.cpp's quantizer does: `q4_k` is its Q4_K_M,
-   * and has that name, too. An error where the model is quantized already. It takes time at every load: convert a
-   * model that many will load. Default: as they are.
+   * and has that name, too. An error where the model is quantized already. What reads pictures becomes `q8_0`. It
+   * takes time at every load: convert a model that many will load. Default: as they are.
    */
   quantize?: 'q4_0' | 'q4_k' | 'q4_k_m' | 'q8_0' | 'f16';
   /**

@@ -37,6 +37,20 @@ function copyOf(name) {
   );
 }
 
+/** In a copy, the folder of the clone that it was made for. */
+const OF_CLONE = '.stamp-clone';
+
+/** Removes the copies that were made for clones which are gone: each has a node_modules of its own. */
+function evict() {
+  const folder = mkdir(join(cache, 'examples'));
+  for (const name of readdirSync(folder)) {
+    const clone = join(folder, name, OF_CLONE);
+    if (existsSync(clone) && !existsSync(readFileSync(clone, 'utf8'))) {
+      rmSync(join(folder, name), { recursive: true, force: true });
+    }
+  }
+}
+
 /** The folder of a prepared example that a static server serves, or that a program runs in. */
 export function served(name) {
   return join(copyOf(name), EXAMPLES[name] ?? '.');
@@ -51,12 +65,14 @@ export async function prepare(examples = true) {
   const tarball = join(work, output.trim().split('\n').at(-1));
   writeFileSync(join(mkdir(consumer), 'package.json'), '{ "private": true, "type": "module" }\n');
   await unpack(tarball, installed);
+  if (examples) evict();
   if (examples) await Promise.all(Object.keys(EXAMPLES).map((example) => prepareExample(example, tarball)));
 }
 
 async function prepareExample(name, tarball) {
   const source = join(root, 'examples', name);
   const copy = copyOf(name);
+  writeFileSync(join(mkdir(copy), OF_CLONE), root);
   const bundled = EXAMPLES[name] !== null;
   if (bundled) {
     const manifest = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::load::{context_of, describe, gpu_options, reserve, selector, sizes_of};
+use super::vision::quantized;
 use super::{Engine, Info, LoadOptions, SelfTestInfo};
 use crate::base::options::Options as _;
 use crate::decode;
@@ -202,7 +203,7 @@ async fn encoder_bytes(files: &Files, checkpoint: &Checkpoint, options: &LoadOpt
     };
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
-    let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize: None, pooling: options.pooling, buffer: &mut buffer };
+    let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize: quantized(options), pooling: options.pooling, buffer: &mut buffer };
     let tower = vision::Tower::open(from, &mut reserve)?;
     let rows = tower.vision.tower.context;
     let select = selector(from, options, lane, gpu.caps())?;

@@ -8,7 +8,7 @@ use super::LoadOptions;
 use super::load::{open_device, selector};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress};
-use crate::decode::{Session, Tile, TileSizes};
+use crate::decode::{PrefillRow, Session, Tile, TileSizes};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
@@ -18,6 +18,7 @@ use crate::model::vision::{Tower, VisionConfig};
 use crate::plan::Lane;
 use crate::source::Files;
 use crate::state::Embedded;
+use crate::weights::Recipe;
 
 /// Patches of a tile of a picture, row by row.
 #[derive(Debug, Clone)]
@@ -31,6 +32,11 @@ pub struct Patches {
 
 /// Patches that there is room for at first: of 512 x 512 pixels.
 const USUAL_PATCHES: u32 = 1024;
+
+/// How a tower's weights are quantized while loading: where the language model's are, to 8 bits, which see as well as 16.
+pub(super) fn quantized(options: &LoadOptions) -> Option<Recipe> {
+    options.quantize.filter(|recipe| *recipe != Recipe::F16).map(|_| Recipe::Q8_0)
+}
 
 /// The rows of a prompt that patches of a grid become.
 pub(super) fn rows(vision: &VisionConfig, hash: String, token: u32, grid: [u32; 2]) -> Result<Rc<Embedded>> {
@@ -62,7 +68,8 @@ impl VisionEncoder {
         cancel.check()?;
         let mut layout = Layout::default();
         let mut buffer = |label, bytes| layout.weight(label, bytes);
-        let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize: None, pooling: options.pooling, buffer: &mut buffer };
+        let quantize = quantized(options);
+        let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize, pooling: options.pooling, buffer: &mut buffer };
         let tower = Tower::open(&checkpoint, &mut reserve)?;
         let table = tower.positions(&checkpoint).await?;
         let vision = tower.vision.clone();
@@ -109,6 +116,13 @@ impl VisionEncoder {
         let merge = vision.merge;
         let sizes = TileSizes { pixels: vision.pixels(), width: vision.tower.width, joined: merge * merge, row: vision.width, deep: vision.deep.len() };
         self.session.see(&tiles, sizes, cancel).await
+    }
+
+    /// Reads a tile, and measures every kernel of its pass.
+    pub async fn profile(&mut self, tile: &Patches) -> Result<Vec<PrefillRow>> {
+        self.encode(std::slice::from_ref(tile), &Cancel::new()).await?;
+        let rows = tile.wide * tile.high;
+        self.session.profile_prefill(rows, rows).await
     }
 
     fn tile(&self, patches: &Patches) -> Result<Tile> {

@@ -41,7 +41,9 @@ fn models_that_run_are_said_to() {
     for (path, fine, about) in [
         ("lfm2vl-hf/model", true, "3 layers of 48, patches of 16 pixels"),
         ("lfm2vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
-        ("qwen3vl-hf/model", false, "Qwen3VLForConditionalGeneration"),
+        ("qwen35vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
+        ("qwen3vl-hf/model", false, "no token <|image_pad|>"),
+        ("gemma3vl-hf/model", false, "Gemma3ForConditionalGeneration"),
     ] {
         let found = look(&open_path(&data("oracle").join(path)).unwrap());
         let pictures = part(&found, "pictures");

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Instant;
 
 use millrace::base::Cancel;
 use millrace::engine::{Engine, LoadOptions, Patches, Prompt, Request, Spelled, VisionEncoder};
@@ -11,6 +12,7 @@ use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use millrace::state::Input;
 use millrace::store::Memory;
+use millrace::weights::Recipe;
 use pollster::block_on;
 use serde_json::{Value, json};
 
@@ -319,4 +321,31 @@ fn grids_of_rows_are_saved() {
     let after = run(&mut another, &request);
     assert!(after.cached_tokens > 20, "{}", after.cached_tokens);
     assert_eq!(after.tokens, run(&mut engine, &Request { reuse: false, ..ask(&first, 12) }).tokens);
+}
+
+/// What reading a picture takes, by kernel, of a model that `scripts/random_vl.py` has made, on the GPU at hand.
+#[test]
+#[ignore = "measures: MILLRACE_PICTURES=FOLDER of scripts/random_vl.py"]
+fn what_a_picture_takes() {
+    let folder = PathBuf::from(std::env::var("MILLRACE_PICTURES").expect("MILLRACE_PICTURES: a folder that scripts/random_vl.py has made"));
+    let quantize = std::env::var("MILLRACE_QUANTIZE").ok().map(|name| Recipe::parse(&name).unwrap());
+    let options = LoadOptions { lane: Lane::Fast, quantize, ..LoadOptions::default() };
+    let files = open_path(&folder).unwrap();
+    let mut encoder = block_on(VisionEncoder::load(&files, &options, None, &|_| {}, &Cancel::new())).unwrap();
+    for side in [16, 32, 64] {
+        let values = (0..side * side * 768).map(|i| (i * 7919 % 2003) as f32 / 1001.5 - 1.0).collect();
+        let tile = Patches { wide: side, high: side, values };
+        let mut wall = Vec::new();
+        for _ in 0..11 {
+            let began = Instant::now();
+            block_on(encoder.encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap();
+            wall.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        wall.sort_by(f64::total_cmp);
+        let rows = block_on(encoder.profile(&tile)).unwrap();
+        println!("{side} x {side} patches: {:.2} ms, of which kernels {:.2}", wall[5], rows.iter().map(|row| row.of.ms).sum::<f64>());
+        for row in rows {
+            println!("  {:24} {:32} x {:3} {:8.3} ms {:5.1} % {:7.2} Tops", row.of.step, row.of.variant, row.of.calls, row.of.ms, row.of.percent, row.tops);
+        }
+    }
 }
