@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::decode_loop::run;
 
-const FIXTURES: [&str; 6] = ["lfm2vl-hf", "lfm2vl-gguf", "qwen35vl-hf", "qwen35vl-gguf", "qwen3vl-pictures-hf", "qwen3vl-pictures-gguf"];
+const FIXTURES: [&str; 8] =
+    ["lfm2vl-hf", "lfm2vl-gguf", "qwen35vl-hf", "qwen35vl-gguf", "qwen3vl-pictures-hf", "qwen3vl-pictures-gguf", "gemma4vl-hf", "gemma4vl-gguf"];
 
 struct Fixture {
     folder: PathBuf,
@@ -171,7 +172,7 @@ fn ids(of: &Value) -> Vec<u32> {
 /// From pixels to tokens: resizing, tiles, names of tiles, pictures between texts and in several turns.
 #[test]
 fn conversations_with_pictures_are_those_of_transformers() {
-    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf"] {
+    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf"] {
         conversations_of(&Fixture::open(name));
     }
 }
@@ -216,9 +217,9 @@ fn pictures_are_read_once_and_known_by_what_they_show() {
             ..Request::new(Prompt::Messages(messages))
         };
         let first = run(&mut engine, &ask(json!([user("What?")]), vec![shown(1)]));
-        // Its rows are the first token that is there twice.
+        // Its rows are the first token that is there three times.
         let prompt = engine.prompt_tokens(&ask(json!([user("What?")]), vec![shown(1)])).unwrap();
-        let before = prompt.windows(2).position(|pair| pair[0] == pair[1]).unwrap();
+        let before = prompt.windows(3).position(|three| three[0] == three[1] && three[1] == three[2]).unwrap();
         let other = run(&mut engine, &ask(json!([user("What?")]), vec![shown(2)]));
         assert!(other.cached_tokens <= before, "{name}: {}", other.cached_tokens);
         assert_ne!(other.logprobs, first.logprobs, "{name}: the picture matters");
@@ -272,4 +273,32 @@ fn pictures_that_cannot_be_read_are_errors_by_name() {
         block_on(Engine::load(&open_path(&fixture.folder.join("../qwen3-hf/model")).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new())).unwrap();
     let found = block_on(text.generate(&ask(json!([part]), vec![shown(9, 9)]), &mut |_| {}, &Cancel::new())).err().unwrap();
     assert!(found.code() == "UNSUPPORTED_MODEL" && found.message().contains("mmproj"), "{found}");
+}
+
+/// Gemma 4 as 31B: rows that are standardised, and that see each other.
+#[test]
+fn pictures_whose_rows_see_each_other_are_refused_by_name() {
+    let fixture = Fixture::open("gemma4vlboth-hf");
+    let files = open_path(&fixture.path("model")).unwrap();
+    let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
+    assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("standardize"), "{error}");
+    let mut engine = fixture.engine(Lane::Exact);
+    let shown = picture(&json!({ "width": 97, "height": 64, "seed": 1 }));
+    let messages = json!([{ "role": "user", "content": [{ "type": "image" }] }]);
+    let request = Request { pictures: vec![shown], max_tokens: Some(1), ..Request::new(Prompt::Messages(messages)) };
+    let error = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).err().unwrap();
+    assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("see those behind them"), "{error}");
+    // What it writes of words alone is not concerned.
+    assert_eq!(run(&mut engine, &Request { max_tokens: Some(1), ..Request::new(Prompt::Text("The mill".into())) }).tokens.len(), 1);
+}
+
+/// A picture longer than there are positions for.
+#[test]
+fn pictures_beyond_positions_are_refused() {
+    let mut encoder = Fixture::open("gemma4vl-hf").encoder(Lane::Exact);
+    for (wide, high, n, why) in [(66, 3, 66 * 3, "positions for 64"), (6, 4, 24, "multiples of 3"), (6, 3, 17, "numbers for 6 x 3")] {
+        let tile = Patches { wide, high, values: vec![0.5; n * 768] };
+        let error = block_on(encoder.encode(&[tile], &Cancel::new())).unwrap_err();
+        assert!(error.code() == "BAD_OPTION" && error.message().contains(why), "{why}: {error}");
+    }
 }
