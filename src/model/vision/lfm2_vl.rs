@@ -16,7 +16,14 @@ pub const LFM2_VL: Family = Family {
     hf: &["Lfm2VlForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: Some("v.post_ln"), projector_norm: Some("mm.input_norm"), up: "mm.1", down: "mm.2" },
+    parts: Parts {
+        positions: "v.position_embd",
+        patches: "v.patch_embd",
+        norm: Some("v.post_ln"),
+        projector_norm: Some("mm.input_norm"),
+        up: "mm.1",
+        down: "mm.2",
+    },
 };
 
 const NAMES: TensorNames = TensorNames {

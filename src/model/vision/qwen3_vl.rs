@@ -18,7 +18,14 @@ pub const QWEN3_VL: Family = Family {
     hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: Some("v.post_ln"), projector_norm: Some("mm.input_norm"), up: "mm.0", down: "mm.2" },
+    parts: Parts {
+        positions: "v.position_embd",
+        patches: "v.patch_embd",
+        norm: Some("v.post_ln"),
+        projector_norm: Some("mm.input_norm"),
+        up: "mm.0",
+        down: "mm.2",
+    },
 };
 
 const NAMES: TensorNames = TensorNames {
