@@ -65,7 +65,8 @@ impl Sight {
         };
         if config.is_some_and(|config| config.rows_see_ahead) {
             return Err(Error::unsupported(
-                "rows of this model's pictures see those behind them (Gemma 4 12B, 26B and 31B), which this version does not do: of Gemma 4 load E2B or E4B for pictures",
+                "rows of this model's pictures see those behind them, as those of Gemma 4 12B, 26B and 31B do, which this version cannot; \
+                 of Gemma 4 load E2B or E4B for pictures",
             ));
         }
         let vision = read_vision(from)?;

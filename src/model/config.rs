@@ -67,7 +67,7 @@ pub struct ModelConfig {
     pub logit_cap: f64,
     /// Layers, the first ones, behind which a picture's rows have something added.
     pub deep_rows: usize,
-    /// The token whose numbers for layers rows that stand in place of tokens have; `None`: that of the id that stands in their places.
+    /// The token whose numbers for layers rows that stand in place of tokens have, where tokens have such.
     pub row_token: Option<u32>,
     /// Whether rows of one picture see those behind them in layers with a window.
     pub rows_see_ahead: bool,

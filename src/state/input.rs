@@ -22,7 +22,7 @@ pub struct Embedded {
 
 impl Embedded {
     /// `rows` rows, of which the values come later ([`Embedded::fill`]). `hash` tells what they are made of from all else, and how they are made; `token` is
-    /// the id that stands in their places wherever ids alone matter: penalties, drafts, tables of numbers by token.
+    /// the id that stands in their places wherever ids alone matter: penalties, drafts. Where models have numbers by token, theirs are the padding token's.
     ///
     /// # Errors
     /// `BAD_OPTION` where there are no rows.

@@ -51,9 +51,9 @@ fn angles(call: &Call, t: usize, position: usize, table: &[[f32; 2]]) -> Vec<[f3
         1 if pair % 3 == 1 && pair < 3 * rows => 1,
         1 if pair % 3 == 2 && pair < 3 * columns => 2,
         2 if pair + columns >= half => 2,
+        2 if pair + columns + rows >= half => 1,
         3 if 2 * pair < half => 2,
         3 => 1,
-        2 if pair + columns + rows >= half => 1,
         _ => 0,
     };
     let place = if call.u32("AXES") == 0 { [position as u32; 4] } else { call.view::<[u32; 4]>("spans")[t] };

@@ -56,7 +56,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.per_layer = Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
     // GGUF files do not say it: models with numbers of tokens for layers are those whose rows do not.
     c.rows_see_ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
-    c.row_token = if c.per_layer.is_some() { Some(keys.padding_token()?.unwrap_or(0)).filter(|id| (*id as usize) < c.vocab) } else { None };
+    c.row_token = if c.per_layer.is_some() { Some(keys.padding_token()?.unwrap_or(0)) } else { None };
+    if let Some(id) = c.row_token.filter(|id| *id as usize >= c.vocab) {
+        return Err(Error::bad_model(format!("configuration: the padding token {id}, whose numbers for layers pictures have, is none of {}", c.vocab)));
+    }
     let vocab = keys.size("", "vocab_size_per_layer_input")?;
     if c.per_layer.is_some() && vocab.is_some_and(|v| v != c.vocab) {
         return Err(Error::unsupported("config.json: vocab_size_per_layer_input; this version runs Gemma 4 with as many as vocab_size"));

@@ -307,15 +307,19 @@ impl Tower {
 
     /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
     pub async fn positions(&self, checkpoint: &Checkpoint) -> Result<Vec<f32>> {
-        let (info, [rows, columns]) = (checkpoint.tensor(&self.table)?, self.vision.positions);
+        let (info, [rows, columns], d) = (checkpoint.tensor(&self.table)?, self.vision.positions, self.vision.tower.width);
+        if info.elements() != (rows * columns * d) as u64 {
+            return Err(Error::bad_model(format!("tensor {} is not of {rows} x {columns} positions of {d} numbers", self.table)));
+        }
         let kept = self.vision.columns();
-        let each = info.bytes / rows as u64;
-        let mut values = Vec::new();
-        for row in 0..rows as u64 {
-            let raw = checkpoint.read(info, row * each, each as usize / columns * kept).await?;
-            let mut of_row = Vec::new();
-            dequantize(info.dtype, &raw, &mut of_row).map_err(|e| e.at(&self.table))?;
-            values.append(&mut of_row);
+        // All at once, where all is kept.
+        let (reads, each) = if kept == columns { (1, info.bytes) } else { (rows as u64, info.bytes / rows as u64) };
+        let mut values = Vec::with_capacity(rows * kept * d);
+        for read in 0..reads {
+            let raw = checkpoint.read(info, read * each, if reads == 1 { each as usize } else { each as usize / columns * kept }).await?;
+            let mut of_read = Vec::new();
+            dequantize(info.dtype, &raw, &mut of_read).map_err(|e| e.at(&self.table))?;
+            values.append(&mut of_read);
         }
         Ok(values)
     }
