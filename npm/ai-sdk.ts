@@ -297,7 +297,7 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
 }
 
 /** The address of a picture; null of other files. */
-function addressOf({ mediaType, data }: LanguageModelV4FilePart): string | null {
+function addressOf({ mediaType, data }: Pick<LanguageModelV4FilePart, 'mediaType' | 'data'>): string | null {
   if (!/^image(\/|$)/.test(mediaType)) return null;
   if (data.type === 'url') return String(data.url);
   if (data.type !== 'data') return null;
@@ -311,11 +311,11 @@ function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** What a tool has answered, as text. */
+/** What a tool has answered: text, or parts where it shows pictures. */
 function outputOf(
   output: LanguageModelV4ToolResultOutput,
-  unreadable: (part: { type: string }) => MillraceError,
-): string {
+  unreadable: (part: { type: string; mediaType?: string }) => MillraceError,
+): string | ContentPart[] {
   switch (output.type) {
     case 'text':
     case 'error-text':
@@ -325,13 +325,15 @@ function outputOf(
       return JSON.stringify(output.value);
     case 'execution-denied':
       return output.reason ?? 'The call of this tool was denied.';
-    case 'content':
-      return output.value
-        .map((part) => {
-          if (part.type !== 'text') throw unreadable(part);
-          return part.text;
-        })
-        .join('');
+    case 'content': {
+      const parts = output.value.map((part): ContentPart => {
+        if (part.type === 'text') return { type: 'text', text: part.text };
+        const url = part.type === 'file' ? addressOf(part) : null;
+        if (url === null) throw unreadable(part);
+        return { type: 'image_url', image_url: { url } };
+      });
+      return parts.every((part) => part.type === 'text') ? parts.map(({ text }) => text).join('') : parts;
+    }
   }
 }
 

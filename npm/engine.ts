@@ -4,7 +4,7 @@ import { serve } from './bridge.ts';
 import { configured, log, logProgress } from './configure.ts';
 import { MillraceError } from './errors.ts';
 import { aborted, Generation } from './generation.ts';
-import { askToPersist, noteKept, wasKept } from './kept.ts';
+import { askToPersist, keyOf, noteKept, wasKept } from './kept.ts';
 import { Link } from './link.ts';
 import { call, models } from './models.ts';
 import { resolveHub } from './hub.ts';
@@ -163,7 +163,7 @@ export class Engine extends EventTarget {
     const { signal, onProgress } = options;
     if (signal?.aborted) throw aborted('loading', signal);
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
-    const url = typeof checked.model === 'string' && checked.cache !== false ? checked.model : null;
+    const url = typeof checked.model === 'string' && checked.cache !== false ? keyOf(checked.model) : null;
     let evicted = false;
     let asked = false;
     const began = performance.now();

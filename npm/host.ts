@@ -6,7 +6,7 @@ import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
 import { cpuModule } from './cpu.ts';
-import { withPixels } from './pixels.ts';
+import { forgetPixels, withPixels } from './pixels.ts';
 import { compileGrammar } from './grammar.ts';
 import { ofNoOrigin } from './place.ts';
 import type { EngineNews, FromWorker, ModelsCall, Request, ToWorker } from './protocol.ts';
@@ -97,6 +97,7 @@ class Host {
     this.#ended = true;
     hosts.delete(this);
     if (hosts.size === 0) {
+      forgetPixels();
       self.removeEventListener('error', onError);
       self.removeEventListener('unhandledrejection', onRejection);
     }

@@ -1,6 +1,7 @@
 // Models named as on Hugging Face, `OWNER/REPO`, as transformers.js and llama.cpp take them: which file of the repository that is.
 import { bad } from './check.ts';
 import { MillraceError } from './errors.ts';
+import { keyOf } from './kept.ts';
 import type { CustomFetch, StoredModel } from './types.ts';
 
 /** What the name of a repository says. */
@@ -8,6 +9,8 @@ interface Name {
   readonly repo: string;
   readonly revision: string;
   readonly quantization: string | undefined;
+  /** Which file reads pictures for it: its name or address, or `none`. */
+  readonly projector: string | undefined;
 }
 
 /** How a repository's file is chosen and asked for. */
@@ -22,16 +25,27 @@ export interface HubOptions {
 export const HUB = 'https://huggingface.co';
 /** Taken where nobody chooses, the first that is there: small enough for most machines, and hardly worse than the original. */
 const PREFERRED = ['Q4_K_M', 'Q4_K_S', 'Q4_0', 'Q5_K_M', 'Q4_1', 'Q5_0', 'Q6_K', 'Q8_0', 'F16', 'BF16'];
+/** Of several files that read pictures the one to take: those of 8 bits see as well as those of 16, and take half. */
+const PREFERRED_PROJECTORS = ['Q8_0', 'F16', 'BF16'];
+/** What reads pictures that this version can use (`clip.projector_type`): others are not fetched. The families of src/model/vision, by hand. */
+const READ = ['gemma4v', 'lfm2', 'qwen3vl_merger'];
+/** Bytes of such a file in which it says what it is. */
+const LOOK = 65_536;
+/** What stands between a model's address and that of what reads pictures for it. */
+export const PROJECTOR = '#mmproj=';
 /** Where it is noted what a name was resolved to, so that the same is loaded the next time, also without a network. */
-const KEY = 'millrace:hub:';
+const KEY = `millrace:hub:${READ.join()}:`;
+
+/** Whether an address or a path is that of a file which reads pictures for a model beside it. */
+export const isProjector = (path: string): boolean => /mmproj[^/]*\.gguf(\?|$)/i.test(path);
 
 /** What a repository's name says; null for addresses. */
 export function hubName(model: unknown): Name | null {
   if (typeof model !== 'string') return null;
-  const [, repo, revision, quantization] =
-    /^([A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*)(?:@([\w./-]+))?(?::([\w.-]+))?$/.exec(model) ?? [];
+  const [, repo, revision, quantization, projector] =
+    /^([A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*)(?:@([\w./-]+))?(?::([\w.-]+))?(?:#mmproj=(.+))?$/.exec(model) ?? [];
   if (repo === undefined || /\.(gguf|json|safetensors|html?)$/i.test(repo)) return null;
-  return { repo, revision: revision ?? 'main', quantization };
+  return { repo, revision: revision ?? 'main', quantization, projector };
 }
 
 /** The address of the model that a name means; any other model as it is. @internal */
@@ -53,7 +67,7 @@ export async function resolveHub<M>(
   if (!URL.canParse(hub)) throw bad(`${where}: hub is "${hub}", which is no address`, { option: 'hub' });
   const key = `${KEY}${hub}/${model as string}#${options.file ?? ''}`;
   const known = remembered(key);
-  if (known !== null && (await stored().catch(() => [])).some(({ url, complete }) => complete && url === known))
+  if (known !== null && (await stored().catch(() => [])).some((one) => one.complete && one.url === keyOf(known)))
     return known;
   const base = `${hub}/${name.repo}/resolve/${name.revision}/`;
   let paths: string[];
@@ -64,6 +78,7 @@ export async function resolveHub<M>(
     const here = (await stored().catch(() => [])).filter(({ url, complete }) => complete && url.startsWith(base));
     if (here.length === 0 || !(error instanceof MillraceError) || error.code !== 'NETWORK') throw error;
     if (here.some(({ url }) => url === base)) return base;
+    // What reads pictures, where it is stored, is so with its model.
     return choose(
       name,
       base,
@@ -72,8 +87,71 @@ export async function resolveHub<M>(
     );
   }
   const url = choose(name, base, paths, options.file);
-  remember(key, url);
-  return url;
+  const projector = await projectorOf(name, url, base, paths, options);
+  if (projector !== undefined) remember(key, url + projector);
+  return url + (projector ?? '');
+}
+
+/**
+ * What stands behind a model's address for the file which reads pictures for it; nothing where there is none or this version cannot use it, undefined where
+ * that could not be seen now.
+ */
+async function projectorOf(
+  { repo, projector }: Name,
+  url: string,
+  base: string,
+  paths: string[],
+  options: HubOptions,
+): Promise<string | undefined> {
+  if (projector === 'none' || !/\.gguf$/i.test(url)) return '';
+  const behind = (address: string): string => PROJECTOR + encodeURIComponent(address);
+  if (projector !== undefined) {
+    if (URL.canParse(projector)) return behind(projector);
+    const found = paths.find((path) => path === projector) ?? paths.find((path) => baseName(path) === projector);
+    if (found === undefined) throw new MillraceError('NOT_FOUND', `${repo} has no file ${projector}`);
+    return behind(addressIn(base, found));
+  }
+  const folder = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1);
+  const rank = (path: string): number => PREFERRED_PROJECTORS.findIndex((type) => isOf(path, type)) >>> 0;
+  const there = paths.filter(isProjector).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  const best = there.find((path) => addressIn(base, folder(path)) === folder(url)) ?? there[0];
+  if (best === undefined) return '';
+  const kind = await projectorKind(addressIn(base, best), options);
+  return kind === undefined ? undefined : READ.includes(kind) ? behind(addressIn(base, best)) : '';
+}
+
+/** What a file that reads pictures says it is, from its first bytes: empty where it does not say, undefined where they did not come. */
+async function projectorKind(address: string, { token, fetch, signal }: HubOptions): Promise<string | undefined> {
+  const headers = {
+    Range: `bytes=0-${LOOK - 1}`,
+    ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+  };
+  let text = '';
+  try {
+    const reply = await (fetch ?? globalThis.fetch)(address, {
+      headers,
+      cache: 'no-store',
+      signal: signal ?? AbortSignal.timeout(30_000),
+    });
+    if (!reply.ok || reply.body === null) return undefined;
+    const reader = reply.body.getReader();
+    // A server may answer with all of it.
+    while (text.length < LOOK) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      for (const byte of value) text += String.fromCharCode(byte);
+    }
+    await reader.cancel();
+  } catch {
+    if (signal?.aborted)
+      throw new MillraceError('ABORTED', 'loading was aborted by its signal', { cause: signal.reason });
+    return undefined;
+  }
+  const key = /clip\.(?:vision\.)?projector_type/.exec(text);
+  if (!key) return '';
+  // Behind a key of GGUF: the type of its value (8: a text) in four bytes, the text's length in eight, the text.
+  const behind = key.index + key[0].length;
+  return text.charCodeAt(behind) === 8 ? text.slice(behind + 12, behind + 12 + text.charCodeAt(behind + 4)) : '';
 }
 
 /** The paths of a repository's files. */
@@ -107,6 +185,8 @@ async function list({ repo, revision }: Name, hub: string, { token, fetch, signa
   }
 }
 
+const addressIn = (base: string, path: string): string => base + path.split('/').map(encodeURIComponent).join('/');
+
 const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 /** Whether a file's name says that it is of that quantization. */
@@ -117,7 +197,7 @@ function isOf(path: string, quantization: string): boolean {
 
 /** Which of a repository's files are meant. */
 function choose({ repo, quantization }: Name, base: string, paths: string[], file: string | undefined): string {
-  const address = (path: string): string => base + path.split('/').map(encodeURIComponent).join('/');
+  const address = (path: string): string => addressIn(base, path);
   // Any part of a split file stands for all; what projects images is no model by itself.
   const models = paths.filter(
     (path) =>

@@ -4,7 +4,7 @@ import { logProgress } from './configure.ts';
 import { MillraceError } from './errors.ts';
 import { aborted } from './generation.ts';
 import { resolveHub } from './hub.ts';
-import { forgetKept, noteKept, askToPersist } from './kept.ts';
+import { askToPersist, forgetKept, keyOf, noteKept } from './kept.ts';
 import { Link } from './link.ts';
 import { checkDownload, checkModelUrl, checkModels, filesOf } from './options.ts';
 import { unlessUsed } from './use.ts';
@@ -73,8 +73,8 @@ export async function call<T>(
 }
 
 /** The address under which a model is kept. */
-function addressOf(where: string, model: string | URL): Promise<string> {
-  return resolveHub(where, checkModelUrl(where, model), {}, models.list);
+async function addressOf(where: string, model: string | URL): Promise<string> {
+  return keyOf(await resolveHub(where, checkModelUrl(where, model), {}, models.list));
 }
 
 function end(used: Link): void {
@@ -99,12 +99,12 @@ export const models = {
   },
 
   /** Fetches a model, or what is missing of it, so that a later `Engine.load` needs no network. Rejects as `Engine.load` does. */
-  async download(model: string | URL, options: DownloadOptions = {}): Promise<StoredModel> {
+  async download(model: string | URL | readonly (string | URL)[], options: DownloadOptions = {}): Promise<StoredModel> {
     const named = checkDownload(model, options);
     const checked = { ...named, model: await resolveHub('models.download', named.model, options, models.list) };
     void askToPersist();
     const stored = await call<StoredModel>({ name: 'download', options: checked }, options);
-    noteKept(checked.model);
+    noteKept(keyOf(checked.model));
     return stored;
   },
 

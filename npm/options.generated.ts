@@ -36,9 +36,11 @@ export interface FetchingOptions {
 export interface LoadOptions extends FetchingOptions {
   /**
    * A .gguf file (any part of a split one), a folder of safetensors, or a manifest.json; or the name of a repository
-   * on Hugging Face, `'OWNER/REPO'`, with `@REVISION` and `:Q4_K_M` behind it where they matter. Of several .gguf
-   * files the one of that quantization or `file` is taken, else Q4_K_M or the next best; without any the folder of
-   * safetensors. An address relative to the page that looks like such a name begins with `./`.
+   * on Hugging Face, `'OWNER/REPO'`, with `@REVISION` and `:Q4_K_M` behind it where they matter. What reads pictures
+   * for a .gguf file (mmproj) is found in its repository, or named: `[address, mmprojAddress]`, `#mmproj=FILE` behind
+   * the address, `#mmproj=none` for none. Of several .gguf files the one of that quantization or `file` is taken, else
+   * Q4_K_M or the next best; without any the folder of safetensors. An address relative to the page that looks like
+   * such a name begins with `./`.
    */
   model: ModelSource;
   /**

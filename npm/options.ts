@@ -1,7 +1,7 @@
 // Checks what callers pass, before anything starts, and makes of it what the Worker gets.
 import { bad, check, isObject, wrongOf, type Check, type Row } from './check.ts';
 import { FETCHING, GENERATE, LOAD, PLAN } from './options.generated.ts';
-import { hubName } from './hub.ts';
+import { hubName, isProjector, PROJECTOR } from './hub.ts';
 import { wrongParts } from './pictures.ts';
 import { roomOf } from './room.ts';
 import type { WasmDownloadOptions, WasmLoadOptions, WasmModelFile, WasmRequest } from './millrace.js';
@@ -68,10 +68,17 @@ export function checkPlan(options: PlanOptions): WasmLoadOptions & { memory?: nu
 }
 
 /** Checks the arguments of `models.download`. */
-export function checkDownload(model: string | URL, options: DownloadOptions): WasmDownloadOptions {
+export function checkDownload(
+  model: string | URL | readonly (string | URL)[],
+  options: DownloadOptions,
+): WasmDownloadOptions {
   check('models.download', options, { ...FETCHING, ...MODELS });
   const { onProgress: _, signal: __, fetch: ___, download: ____, file: _____, hub: ______, ...rest } = options;
-  return { ...rest, model: checkModelUrl('models.download', model) };
+  const address = Array.isArray(model) ? modelSource('models.download', model) : null;
+  return {
+    ...rest,
+    model: checkModelUrl('models.download', typeof address === 'string' ? address : (model as string)),
+  };
 }
 
 /** Checks the options of what takes its time with stored models. */
@@ -186,6 +193,8 @@ function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'
     if (hubName(model) !== null) return model as string;
     return absolute(where, 'model', model);
   }
+  if (Array.isArray(model) && model.length > 0 && model.every((one) => typeof one === 'string' || one instanceof URL))
+    return withProjector(where, model);
   // A FileList, an array, or one file.
   const files =
     typeof model === 'object' && model !== null && 'length' in model
@@ -194,6 +203,22 @@ function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'
   if (model === undefined || files.length === 0)
     throw bad(`${where}: model is missing: give it a URL, or the files themselves`);
   return { files: files.map((file) => modelFile(where, file)) };
+}
+
+/** A model's address, and behind it that of what reads pictures for it. */
+function withProjector(where: string, addresses: readonly (string | URL)[]): string {
+  const [model, projector] = addresses.map(String).sort((a, b) => Number(isProjector(a)) - Number(isProjector(b)));
+  const plain = modelSource(where, model!) as string;
+  if (projector === undefined) return plain;
+  if (addresses.length > 2 || !isProjector(projector) || isProjector(model!) || plain.includes('#'))
+    throw bad(
+      `${where}: model: two addresses are those of a model and of the file which reads pictures for it, whose name has mmproj in it; parts and shards are found by the address of one`,
+      { option: 'model' },
+    );
+  // Beside the name of a repository it can be the name of a file in it.
+  if (hubName(model) !== null)
+    return plain + PROJECTOR + (/[:/]/.test(projector) ? absolute(where, 'model', projector) : projector);
+  return plain + PROJECTOR + encodeURIComponent(absolute(where, 'model', projector));
 }
 
 function modelFile(where: string, file: ModelFile): WasmModelFile {

@@ -44,6 +44,43 @@ function isPicture(image: unknown): boolean {
   return image instanceof URL || image instanceof Blob || 'width' in image || 'displayWidth' in image;
 }
 
+/** The texts among parts. */
+export const textOf = (parts: readonly MessagePart[]): string =>
+  parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+
+/**
+ * What a tool has returned, as parts, where there is a picture in it: a part of a message, a Blob of a picture, pixels, an element that shows one; pictures as MCP
+ * has them, `{ type: 'image', data, mimeType }`; a list of any of these and texts, also as the `content` of an object. Null of all else.
+ */
+export function shownParts(value: unknown): MessagePart[] | null {
+  const list = isObject(value) && Array.isArray(value.content) ? value.content : Array.isArray(value) ? value : [value];
+  const parts = list.map(shownPart);
+  return parts.every((part) => part !== null) && parts.some(({ type }) => type !== 'text') ? parts : null;
+}
+
+function shownPart(value: unknown): MessagePart | null {
+  if (typeof value === 'string') return { type: 'text', text: value };
+  if (typeof value !== 'object' || value === null) return null;
+  if (value instanceof Blob) return /^image\//.test(value.type) ? { type: 'image', image: value } : null;
+  const { type, data, mimeType, text } = value as Record<string, unknown>;
+  if (type === 'text') return typeof text === 'string' ? { type, text } : null;
+  if (type === 'image' && typeof data === 'string')
+    return { type: 'image', image: `data:${typeof mimeType === 'string' ? mimeType : 'image/png'};base64,${data}` };
+  if (wrongPart(value) === null) return value as MessagePart;
+  return isPixels(value) || isElement(value) ? { type: 'image', image: value as PictureSource } : null;
+}
+
+/** Whether it is of one of the browser's classes that show pictures. */
+const isElement = (value: object): boolean =>
+  [
+    'ImageBitmap',
+    'HTMLCanvasElement',
+    'OffscreenCanvas',
+    'HTMLImageElement',
+    'HTMLVideoElement',
+    'VideoFrame',
+  ].includes(Object.prototype.toString.call(value).slice(8, -1));
+
 /** Makes of a picture what can be sent: of an element that shows one what it shows now. */
 export async function sendable(source: PictureSource, base: (address: string) => string): Promise<SentPicture> {
   if (typeof source === 'string' || source instanceof URL) return base(String(source));

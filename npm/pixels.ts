@@ -26,15 +26,50 @@ async function pixelsOf(picture: SentPicture, index: number, signal: AbortSignal
         index,
         'nothing here decodes pictures: give its pixels, { width, height, data } with RGBA bytes',
       );
-    const bitmap = await createImageBitmap(picture, DECODED).catch((error) => {
-      throw unreadable(index, `it cannot be decoded (${picture.type || 'of no type'}): ${error.message}`);
-    });
-    return drawn(bitmap, index);
+    const key = await hashOf(picture);
+    const known = key === null ? undefined : decoded.get(key);
+    const pixels = known ?? drawn(await bitmapOf(picture, index), index);
+    if (key !== null) keep(key, pixels);
+    return pixels;
   }
   if (typeof ImageBitmap !== 'undefined' && picture instanceof ImageBitmap) return drawn(picture, index);
   const { width, height, data } = picture as ImageData;
   return { width, height, data: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
+
+/** Bytes of pixels that are kept: every turn of a conversation shows its pictures again. */
+const KEPT = 64 << 20;
+/** What encoded pictures are, by the hash of their bytes; the latest last. */
+const decoded = new Map<string, WasmPicture>();
+
+function keep(key: string, pixels: WasmPicture): void {
+  decoded.delete(key);
+  decoded.set(key, pixels);
+  let bytes = [...decoded.values()].reduce((sum, { data }) => sum + data.byteLength, 0);
+  for (const [oldest, { data }] of decoded) {
+    if (bytes <= KEPT) break;
+    decoded.delete(oldest);
+    bytes -= data.byteLength;
+  }
+}
+
+/** Lets all of them go. */
+export const forgetPixels = (): void => decoded.clear();
+
+/** The hash of encoded bytes; null where nothing hashes (pages that are not secure) or they cannot be read, which decoding then says. */
+async function hashOf(picture: Blob): Promise<string | null> {
+  try {
+    const hash = await crypto.subtle.digest('SHA-256', await picture.arrayBuffer());
+    return String.fromCharCode(...new Uint8Array(hash));
+  } catch {
+    return null;
+  }
+}
+
+const bitmapOf = (picture: Blob, index: number): Promise<ImageBitmap> =>
+  createImageBitmap(picture, DECODED).catch((error) => {
+    throw unreadable(index, `it cannot be decoded (${picture.type || 'of no type'}): ${error.message}`);
+  });
 
 function drawn(bitmap: ImageBitmap, index: number): WasmPicture {
   const { width, height } = bitmap;

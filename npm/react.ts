@@ -8,12 +8,15 @@ import {
   type GenerateResult,
   type LoadOptions,
   type Message,
+  type MessagePart,
   MillraceError,
+  type PicturedMessage,
   type Progress,
   type Run,
   type RunOptions,
 } from './index.ts';
 import { Assembled } from './parts.ts';
+import { textOf, wrongParts } from './pictures.ts';
 
 /** Options of {@link useChat}. */
 export interface UseChatOptions {
@@ -44,6 +47,12 @@ export interface UseChatOptions {
  */
 export type ChatStatus = 'idle' | 'loading' | 'ready' | 'generating' | 'error';
 
+/** A message of a chat: as the engine's, and where it has pictures, its parts; `content` then is the texts among them. */
+export interface ChatMessage extends Message {
+  /** Texts and pictures, in their order. */
+  parts?: readonly MessagePart[];
+}
+
 /** What a chat shows. */
 export interface ChatState {
   /** What it is doing. */
@@ -56,9 +65,9 @@ export interface ChatState {
   engine: Engine | null;
   /**
    * The conversation. The last one grows while it is written; what the model thought before it answered is its `reasoning_content`. Calls of tools
-   * are messages with `tool_calls`, their results messages of role `tool`.
+   * are messages with `tool_calls`, their results messages of role `tool`. What has pictures has them in `parts`.
    */
-  messages: readonly Message[];
+  messages: readonly ChatMessage[];
   /** Of the last answer: tokens, timings, finish reason. */
   result: GenerateResult | null;
   /** Why loading or answering failed; null where it did not. */
@@ -67,8 +76,11 @@ export interface ChatState {
 
 /** What {@link useChat} returns. */
 export interface UseChat extends ChatState {
-  /** Says something. While the model loads it is kept and answered afterwards. Throws BAD_OPTION while an answer is being written: stop it first. */
-  send(content: string): void;
+  /**
+   * Says something, or shows pictures beside it: `send([{ type: 'image', image: file }, { type: 'text', text: 'What is this?' }])`. While the model loads it is kept
+   * and answered afterwards. Throws BAD_OPTION while an answer is being written, which stop() ends, and for parts that are none.
+   */
+  send(content: string | readonly MessagePart[]): void;
   /** Ends the answer and keeps what there is of it. A question that waits for the model is no longer answered. */
   stop(): void;
   /** After an error: tries again what failed. Else: answers the last question anew. */
@@ -166,6 +178,18 @@ function keyOf(model: unknown, load: object = {}): string {
   return JSON.stringify([model, rest], plain);
 }
 
+/** What a message shows of itself: of one with parts the texts are its content. */
+function shown(message: Message | PicturedMessage): ChatMessage {
+  if (!Array.isArray(message.content)) return message as Message;
+  const parts = message.content as readonly MessagePart[];
+  return { ...(message as Message), content: textOf(parts), parts };
+}
+
+/** What the engine gets of it. */
+function meant({ parts, ...message }: ChatMessage): Message | PicturedMessage {
+  return parts ? ({ ...message, content: parts } as PicturedMessage) : message;
+}
+
 class ChatStore {
   /** What the engine was loaded with. */
   #key = '';
@@ -239,9 +263,12 @@ class ChatStore {
     this.#set({ status: 'idle', progress: null, engine: null, info: null, error: null });
   }
 
-  readonly send = (content: string): void => {
+  readonly send = (content: string | readonly MessagePart[]): void => {
     if (this.#generation) throw new MillraceError('BAD_OPTION', 'send: an answer is being written; stop() ends it');
-    this.#set({ messages: [...this.#state.messages, { role: 'user', content }] });
+    const wrong = typeof content === 'string' ? null : Array.isArray(content) ? wrongParts(content) : 'is no text';
+    if (wrong) throw new MillraceError('BAD_OPTION', `send: the message ${wrong}`);
+    const message = { role: 'user', content } as Message | PicturedMessage;
+    this.#set({ messages: [...this.#state.messages, shown(message)] });
     this.#ask();
   };
 
@@ -289,7 +316,7 @@ class ChatStore {
     const { system, generate, tools = [], execute = {}, maxRounds } = this.options!;
     this.#waiting = false;
     this.#unfinished = true;
-    const added: Message[] = [];
+    const added: ChatMessage[] = [];
     let said = new Assembled();
     const show = (): void => {
       const { message } = said;
@@ -302,7 +329,10 @@ class ChatStore {
     };
     const generation = engine!.run({
       ...generate,
-      messages: system === undefined ? messages : [{ role: 'system', content: system }, ...messages],
+      messages: [
+        ...(system === undefined ? [] : [{ role: 'system', content: system } as Message]),
+        ...messages.map(meant),
+      ],
       tools,
       execute,
       ...(maxRounds === undefined ? {} : { maxRounds }),
@@ -314,7 +344,7 @@ class ChatStore {
       for await (const event of generation) {
         if (this.#generation !== generation) return;
         if (event.type === 'message') {
-          added.push(event.message);
+          added.push(shown(event.message));
           said = new Assembled();
         } else if (event.type !== 'tool_result') said.push([event]);
         show();

@@ -2,12 +2,14 @@
 import { bad, check, isObject } from './check.ts';
 import { MillraceError } from './errors.ts';
 import { aborted, type Generation } from './generation.ts';
+import { shownParts, textOf } from './pictures.ts';
 import { Streamed } from './streamed.ts';
 import type {
   AnswerPart,
   GenerateOptions,
   GenerateResult,
   Message,
+  MessagePart,
   PicturedMessage,
   TokenPiece,
   ToolCall,
@@ -30,7 +32,9 @@ export interface ToolContext {
 
 /**
  * Executes a call. `args`: the arguments as the model gave them, an object that nobody has compared with the tool's schema. What it returns goes
- * to the model, texts as they are and everything else as JSON; so does the message of what it throws, and the model can try again.
+ * to the model, texts as they are and everything else as JSON; so does the message of what it throws, and the model can try again. Models that read pictures
+ * are shown those that it returns: a Blob, pixels, an element that shows one, `{ type: 'image', image }`, or `{ type: 'image', data, mimeType }` as MCP has it, alone
+ * or in a list with texts.
  */
 // biome-ignore lint/suspicious/noExplicitAny: what a function takes is its own affair
 export type ToolFunction = (args: any, context: ToolContext) => unknown;
@@ -61,10 +65,21 @@ export interface RunOptions extends Omit<GenerateOptions, 'tools'> {
 /** What happens in a run; `round` counts the model's answers from 1. */
 export type RunEvent = { round: number } & (
   | AnswerPart
-  /** A call was executed. `content` goes to the model; `failed`: it is an error's message. `ms`: how long it took. */
-  | { type: 'tool_result'; id: string; name: string; content: string; failed: boolean; ms: number }
+  /**
+   * A call was executed. `content` goes to the model; `failed`: it is an error's message. `ms`: how long it took. `parts`: where the result has pictures, all of
+   * it; `content` then is the texts among them.
+   */
+  | {
+      type: 'tool_result';
+      id: string;
+      name: string;
+      content: string;
+      parts?: readonly MessagePart[];
+      failed: boolean;
+      ms: number;
+    }
   /** A message is complete: an answer with its calls, or the result of one. */
-  | { type: 'message'; message: Message }
+  | { type: 'message'; message: Message | PicturedMessage }
 );
 
 /** The whole of a run. */
@@ -74,7 +89,7 @@ export interface RunResult {
   /** The last answer as a message. */
   message: Message;
   /** All messages that were added, in order: answers, and a result for each call. With these behind it the conversation can go on. */
-  messages: Message[];
+  messages: (Message | PicturedMessage)[];
   /** How often the model answered. */
   rounds: number;
   /** As of the last answer; `rounds`: it still called tools when it might answer no more. */
@@ -144,15 +159,18 @@ async function loop(
   const { messages, tools, execute, maxRounds = MOST_ROUNDS, ...rest } = checked(options);
   const { signal, onTokens, toolChoice = 'auto' } = rest;
   const ends = signal ? AbortSignal.any([signal, halt]) : halt;
-  const added: Message[] = [];
+  const added: (Message | PicturedMessage)[] = [];
   const results: GenerateResult[] = [];
-  const add = (message: Message, round: number): void => {
+  const add = (message: Message | PicturedMessage, round: number): void => {
     added.push(message);
     emit({ type: 'message', message, round });
   };
   const ended = (reason: RunResult['finish_reason']): RunResult => ({
     text: results.at(-1)?.text ?? '',
-    message: added.filter(({ role }) => role === 'assistant').at(-1) ?? { role: 'assistant', content: '' },
+    message: (added.filter(({ role }) => role === 'assistant').at(-1) as Message | undefined) ?? {
+      role: 'assistant',
+      content: '',
+    },
     messages: added,
     rounds: results.length,
     finish_reason: reason,
@@ -204,7 +222,7 @@ async function loop(
       for (const call of calls) add(resultOf(call, `error: not executed: ${why}`), round);
       return ended(result.finish_reason === 'stop' ? 'rounds' : result.finish_reason);
     }
-    const contents = new Map<ToolCall, string>();
+    const contents = new Map<ToolCall, string | MessagePart[]>();
     const conversation = [...messages, ...added];
     const all = Promise.all(
       calls.map(async (call) => {
@@ -213,7 +231,8 @@ async function loop(
         if (ends.aborted) return;
         contents.set(call, content);
         const ms = performance.now() - began;
-        emit({ type: 'tool_result', id: call.id!, name: call.function.name, content, failed, ms, round });
+        const shown = typeof content === 'string' ? { content } : { content: textOf(content), parts: content };
+        emit({ type: 'tool_result', id: call.id!, name: call.function.name, ...shown, failed, ms, round });
       }),
     );
     await Promise.race([all, whenAborted(ends)]);
@@ -225,12 +244,13 @@ async function loop(
 const whenAborted = (signal: AbortSignal): Promise<void> =>
   new Promise((done) => (signal.aborted ? done() : signal.addEventListener('abort', () => done(), { once: true })));
 
-const resultOf = ({ id, function: { name } }: ToolCall, content: string): Message => ({
-  role: 'tool',
-  ...(id === undefined ? {} : { tool_call_id: id }),
-  name,
-  content,
-});
+const resultOf = ({ id, function: { name } }: ToolCall, content: string | MessagePart[]): Message | PicturedMessage =>
+  ({
+    role: 'tool',
+    ...(id === undefined ? {} : { tool_call_id: id }),
+    name,
+    content,
+  }) as Message | PicturedMessage;
 
 /** What a call comes to; it does not throw. */
 async function executed(
@@ -238,14 +258,15 @@ async function executed(
   execute: RunOptions['execute'],
   signal: AbortSignal,
   messages: readonly (Message | PicturedMessage)[],
-): Promise<{ content: string; failed: boolean }> {
+): Promise<{ content: string | MessagePart[]; failed: boolean }> {
   const { name, arguments: given } = call.function;
   try {
     const args = argumentsOf(given);
     const work = typeof execute === 'function' ? execute : own(execute, name);
     if (!work) throw new Error(`there is no tool ${name}`);
     const value = await Promise.resolve(work(args, { id: call.id ?? '', name, signal, messages }));
-    return { content: typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null'), failed: false };
+    if (typeof value === 'string') return { content: value, failed: false };
+    return { content: shownParts(value) ?? JSON.stringify(value) ?? 'null', failed: false };
   } catch (error) {
     return { content: `error: ${error instanceof Error ? error.message : String(error)}`, failed: true };
   }

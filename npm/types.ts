@@ -76,8 +76,11 @@ export interface ToolCall {
 /** A file of a model: what `<input type="file">` gives, or bytes under a name. */
 export type ModelFile = File | { name: string; data: Blob };
 
-/** How a model is named: a URL (relative ones against the page; outside of browsers also a path), or the files themselves. */
-export type ModelSource = string | URL | ModelFile | readonly ModelFile[] | Response;
+/**
+ * How a model is named: a URL (relative ones against the page; outside of browsers also a path), or the files themselves. Two URLs: a GGUF model's, and that of
+ * the mmproj file which reads pictures for it.
+ */
+export type ModelSource = string | URL | readonly (string | URL)[] | ModelFile | readonly ModelFile[] | Response;
 
 /** An adapter: the address of a folder or of a .gguf file, `'OWNER/REPO'` on Hugging Face, or the files themselves. */
 export type AdapterSource = string | URL | ModelFile | readonly ModelFile[];
@@ -189,8 +192,16 @@ export interface LoadPlan {
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
   storage: { kind: StorageKind; available: number | null; reason?: string };
   /** GPU memory with a full context. `activations` counts all but weights and the cache: also what the cache takes while it grows, and copies of chats that
-   * a prompt may come back to. `beside`: what other models take, those of this page and those that were named. */
-  memory: { weights: number; kv: number; activations: number; total: number; beside: number };
+   * a prompt may come back to. `encoder`: what reads pictures, which is loaded with the first of them. `beside`: what other models take, those of this page and
+   * those that were named. */
+  memory: {
+    weights: number;
+    kv: number;
+    activations: number;
+    encoder: number;
+    total: number;
+    beside: number;
+  };
   /** The largest buffer. */
   largest: { name: string; bytes: number };
   /** Bytes: the largest buffer and the largest binding of this GPU. Browsers do not tell how much memory a GPU has: `memory` is what you allowed. */

@@ -14,6 +14,7 @@ const HELP = `npm run generate -- OPTIONS
 
   --model builtin | PATH | URL         a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
   --prompt TEXT | --chat TEXT | --messages FILE.json | --tokens 1,2,3
+  --image FILE                         A picture before the text of --chat, for models that read pictures; several times for several.
   --schema FILE.json                   A JSON Schema that the answer has to satisfy.
   --tools FILE.json                    Tools, as OpenAI's clients give them: calls of them are told apart from the text.
   --tokenizer FILE                     A tokenizer.json for a .gguf file whose way of cutting texts is not known here.
@@ -28,6 +29,7 @@ const OPTIONS = {
   model: { type: 'string', default: 'builtin' },
   prompt: { type: 'string' },
   chat: { type: 'string' },
+  image: { type: 'string', multiple: true },
   messages: { type: 'string' },
   tokens: { type: 'string' },
   tools: { type: 'string' },
@@ -104,7 +106,7 @@ function jobOf(given) {
   };
   const load = optionsOf(LOAD, given, bad);
   if (given.tokenizer !== undefined) load.tokenizer = readText(given.tokenizer);
-  return { load, input, options, tools: given.tools !== undefined };
+  return { load, input: withImages(input, given), options, tools: given.tools !== undefined };
 }
 
 function toolsOf(given) {
@@ -115,6 +117,17 @@ function toolsOf(given) {
   if (!Array.isArray(tools) || tools.length === 0)
     throw bad(`${given.tools}: should be a list of tools, each {"type": "function", "function": {"name": …}}`);
   return { tools };
+}
+
+/** Pictures before the text, as data: the browser decodes them by what they are. */
+function withImages(input, { image = [], chat }) {
+  if (image.length === 0) return input;
+  if (chat === undefined) throw bad('--image goes with --chat');
+  const parts = image.map((path) => {
+    if (!existsSync(path)) throw new CodedError('NOT_FOUND', `no such file, ${path}`);
+    return { type: 'image', image: `data:image/*;base64,${readFileSync(path, 'base64')}` };
+  });
+  return [{ role: 'user', content: [...parts, { type: 'text', text: chat }] }];
 }
 
 function readText(path) {

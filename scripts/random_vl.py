@@ -1,8 +1,9 @@
-"""A random model that reads pictures, in the shapes of LFM2.5-VL-450M, as a folder: for measuring, since published weights need a download.
+"""A random model that reads pictures, in the shapes of a published one, as a folder: for measuring, since published weights need a download.
 
-    python3 scripts/random_vl.py OUTDIR [--tokenizer tests/data/oracle/lfm2vl-hf/model]
+    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b] [--tokenizer FOLDER]
 
-Needs numpy alone. Weights are BF16, drawn so that numbers stay small; what it says is noise.
+Needs numpy alone. Weights are BF16, drawn so that numbers stay small; what it says is noise. Tokenizer and template are those of a small model of the same
+family among the tests' data.
 """
 
 import argparse
@@ -13,121 +14,212 @@ from pathlib import Path
 
 import numpy as np
 
-TEXT = {"D": 1024, "L": 16, "H": 16, "G": 8, "F": 4608, "V": 65536, "attention": (2, 5, 8, 10, 12, 14)}
-VISION = {"D": 768, "F": 3072, "L": 12, "H": 12, "patch": 16, "positions": 256}
-PROJECTOR = 2048
+
+def linear(name, n, k, bias=False):
+    """The weight of a product, and its bias."""
+    yield name + ".weight", (n, k), False
+    if bias:
+        yield name + ".bias", (n,), False
 
 
-def tensors():
-    """Names, shapes, and whether each is a norm's weight."""
-    d, f, e = TEXT["D"], TEXT["F"], TEXT["D"] // TEXT["H"]
-    text = "model.language_model."
-    yield text + "embed_tokens.weight", (TEXT["V"], d), False
-    yield text + "embedding_norm.weight", (d,), True
-    for i in range(TEXT["L"]):
-        at = f"{text}layers.{i}."
-        yield at + "operator_norm.weight", (d,), True
-        yield at + "ffn_norm.weight", (d,), True
-        if i in TEXT["attention"]:
-            yield at + "self_attn.q_proj.weight", (d, d), False
-            yield at + "self_attn.k_proj.weight", (TEXT["G"] * e, d), False
-            yield at + "self_attn.v_proj.weight", (TEXT["G"] * e, d), False
-            yield at + "self_attn.out_proj.weight", (d, d), False
-            yield at + "self_attn.q_layernorm.weight", (e,), True
-            yield at + "self_attn.k_layernorm.weight", (e,), True
-        else:
-            yield at + "conv.in_proj.weight", (3 * d, d), False
-            yield at + "conv.conv.weight", (d, 1, 3), False
-            yield at + "conv.out_proj.weight", (d, d), False
-        yield at + "feed_forward.w1.weight", (f, d), False
-        yield at + "feed_forward.w3.weight", (f, d), False
-        yield at + "feed_forward.w2.weight", (d, f), False
-    d, f = VISION["D"], VISION["F"]
-    tower = "model.vision_tower.vision_model."
-    yield tower + "embeddings.patch_embedding.weight", (d, 3 * VISION["patch"] ** 2), False
-    yield tower + "embeddings.patch_embedding.bias", (d,), False
-    yield tower + "embeddings.position_embedding.weight", (VISION["positions"], d), False
-    for i in range(VISION["L"]):
-        at = f"{tower}encoder.layers.{i}."
-        for part, n, k in [("self_attn.q_proj", d, d), ("self_attn.k_proj", d, d), ("self_attn.v_proj", d, d), ("self_attn.out_proj", d, d), ("mlp.fc1", f, d), ("mlp.fc2", d, f)]:
-            yield f"{at}{part}.weight", (n, k), False
-            yield f"{at}{part}.bias", (n,), False
-        for part in ("layer_norm1", "layer_norm2"):
-            yield f"{at}{part}.weight", (d,), True
-            yield f"{at}{part}.bias", (d,), False
-    yield tower + "post_layernorm.weight", (d,), True
-    yield tower + "post_layernorm.bias", (d,), False
-    for part, n, k in [("linear_1", PROJECTOR, 4 * d), ("linear_2", TEXT["D"], PROJECTOR)]:
-        yield f"model.multi_modal_projector.{part}.weight", (n, k), False
-        yield f"model.multi_modal_projector.{part}.bias", (n,), False
+def norm(name, n, bias=False):
+    yield name + ".weight", (n,), True
+    if bias:
+        yield name + ".bias", (n,), False
 
 
-CONFIG = {
-    "architectures": ["Lfm2VlForConditionalGeneration"],
-    "model_type": "lfm2_vl",
-    "downsample_factor": 2,
-    "image_token_id": 396,
-    "projector_hidden_size": PROJECTOR,
-    "projector_hidden_act": "gelu",
-    "projector_bias": True,
-    "projector_use_layernorm": False,
-    "text_config": {
-        "model_type": "lfm2",
-        "vocab_size": TEXT["V"],
-        "hidden_size": TEXT["D"],
-        "intermediate_size": 6656,
-        "num_hidden_layers": TEXT["L"],
-        "num_attention_heads": TEXT["H"],
-        "num_key_value_heads": TEXT["G"],
-        "max_position_embeddings": 128000,
-        "norm_eps": 1e-5,
-        "rope_theta": 1000000.0,
-        "conv_L_cache": 3,
-        "conv_bias": False,
-        "block_auto_adjust_ff_dim": True,
-        "block_ffn_dim_multiplier": 1.0,
-        "block_multiple_of": 256,
-        "tie_word_embeddings": True,
-        "layer_types": ["full_attention" if i in TEXT["attention"] else "conv" for i in range(TEXT["L"])],
-    },
-    "vision_config": {
-        "model_type": "siglip2_vision_model",
-        "hidden_size": VISION["D"],
-        "intermediate_size": VISION["F"],
-        "num_hidden_layers": VISION["L"],
-        "num_attention_heads": VISION["H"],
-        "num_channels": 3,
-        "num_patches": VISION["positions"],
-        "patch_size": VISION["patch"],
-        "layer_norm_eps": 1e-6,
-        "hidden_act": "gelu_pytorch_tanh",
-        "vision_use_head": False,
-    },
-}
+class Lfm2Vl:
+    TOKENIZER = "tests/data/oracle/lfm2vl-hf/model"
+    TEXT = {"D": 1024, "L": 16, "H": 16, "G": 8, "F": 4608, "V": 65536, "attention": (2, 5, 8, 10, 12, 14)}
+    VISION = {"D": 768, "F": 3072, "L": 12, "H": 12, "patch": 16, "positions": 256}
+    PROJECTOR = 2048
+
+    def config(self):
+        text, vision = self.TEXT, self.VISION
+        return {
+            "architectures": ["Lfm2VlForConditionalGeneration"],
+            "model_type": "lfm2_vl",
+            "downsample_factor": 2,
+            "image_token_id": 396,
+            "projector_hidden_size": self.PROJECTOR,
+            "projector_hidden_act": "gelu",
+            "projector_bias": True,
+            "projector_use_layernorm": False,
+            "text_config": {
+                "model_type": "lfm2",
+                "vocab_size": text["V"],
+                "hidden_size": text["D"],
+                "intermediate_size": 6656,
+                "num_hidden_layers": text["L"],
+                "num_attention_heads": text["H"],
+                "num_key_value_heads": text["G"],
+                "max_position_embeddings": 128000,
+                "norm_eps": 1e-5,
+                "rope_theta": 1000000.0,
+                "conv_L_cache": 3,
+                "conv_bias": False,
+                "block_auto_adjust_ff_dim": True,
+                "block_ffn_dim_multiplier": 1.0,
+                "block_multiple_of": 256,
+                "tie_word_embeddings": True,
+                "layer_types": ["full_attention" if i in text["attention"] else "conv" for i in range(text["L"])],
+            },
+            "vision_config": {
+                "model_type": "siglip2_vision_model",
+                "hidden_size": vision["D"],
+                "intermediate_size": vision["F"],
+                "num_hidden_layers": vision["L"],
+                "num_attention_heads": vision["H"],
+                "num_channels": 3,
+                "num_patches": vision["positions"],
+                "patch_size": vision["patch"],
+                "layer_norm_eps": 1e-6,
+                "hidden_act": "gelu_pytorch_tanh",
+                "vision_use_head": False,
+            },
+        }
+
+    def tensors(self):
+        """Names, shapes, and whether each is a norm's weight."""
+        text = self.TEXT
+        d, f, e = text["D"], text["F"], text["D"] // text["H"]
+        model = "model.language_model."
+        yield from linear(model + "embed_tokens", text["V"], d)
+        yield from norm(model + "embedding_norm", d)
+        for i in range(text["L"]):
+            at = f"{model}layers.{i}."
+            yield from norm(at + "operator_norm", d)
+            yield from norm(at + "ffn_norm", d)
+            if i in text["attention"]:
+                for part, n in [("q_proj", d), ("k_proj", text["G"] * e), ("v_proj", text["G"] * e), ("out_proj", d)]:
+                    yield from linear(f"{at}self_attn.{part}", n, d)
+                yield from norm(at + "self_attn.q_layernorm", e)
+                yield from norm(at + "self_attn.k_layernorm", e)
+            else:
+                yield from linear(at + "conv.in_proj", 3 * d, d)
+                yield at + "conv.conv.weight", (d, 1, 3), False
+                yield from linear(at + "conv.out_proj", d, d)
+            for part, n, k in [("w1", f, d), ("w3", f, d), ("w2", d, f)]:
+                yield from linear(f"{at}feed_forward.{part}", n, k)
+        vision = self.VISION
+        d, f = vision["D"], vision["F"]
+        tower = "model.vision_tower.vision_model."
+        yield from linear(tower + "embeddings.patch_embedding", d, 3 * vision["patch"] ** 2, True)
+        yield from linear(tower + "embeddings.position_embedding", vision["positions"], d)
+        for i in range(vision["L"]):
+            at = f"{tower}encoder.layers.{i}."
+            for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                yield from linear(f"{at}self_attn.{part}", d, d, True)
+            yield from linear(at + "mlp.fc1", f, d, True)
+            yield from linear(at + "mlp.fc2", d, f, True)
+            yield from norm(at + "layer_norm1", d, True)
+            yield from norm(at + "layer_norm2", d, True)
+        yield from norm(tower + "post_layernorm", d, True)
+        yield from linear("model.multi_modal_projector.linear_1", self.PROJECTOR, 4 * d, True)
+        yield from linear("model.multi_modal_projector.linear_2", text["D"], self.PROJECTOR, True)
+
+
+class Qwen35:
+    TOKENIZER = "tests/data/oracle/qwen35vl-hf/model"
+    VISION = {"D": 768, "F": 3072, "L": 12, "H": 12, "patch": 16, "frames": 2, "positions": 48 * 48}
+
+    def config(self):
+        """The language model's configuration is the one that the benchmarks have."""
+        config = json.loads(Path("src/bench/configs/qwen3.5-0.8b.json").read_text())
+        vision = self.VISION
+        return {
+            **config,
+            "model_type": "qwen3_5",
+            "vision_config": {
+                "model_type": "qwen3_5",
+                "depth": vision["L"],
+                "hidden_size": vision["D"],
+                "intermediate_size": vision["F"],
+                "num_heads": vision["H"],
+                "in_channels": 3,
+                "patch_size": vision["patch"],
+                "temporal_patch_size": vision["frames"],
+                "spatial_merge_size": 2,
+                "num_position_embeddings": vision["positions"],
+                "out_hidden_size": config["text_config"]["hidden_size"],
+                "hidden_act": "gelu_pytorch_tanh",
+                "deepstack_visual_indexes": [],
+            },
+        }
+
+    def tensors(self):
+        """Names, shapes, and whether each is a norm's weight (less 1, as these models have theirs)."""
+        text = self.config()["text_config"]
+        d, f, e, h, g = (text[key] for key in ("hidden_size", "intermediate_size", "head_dim", "num_attention_heads", "num_key_value_heads"))
+        heads, key, value = text["linear_num_value_heads"], text["linear_key_head_dim"], text["linear_value_head_dim"]
+        values, channels = heads * value, 2 * text["linear_num_key_heads"] * key + heads * value
+        model = "model.language_model."
+        yield from linear(model + "embed_tokens", text["vocab_size"], d)
+        yield model + "norm.weight", (d,), False
+        for i in range(text["num_hidden_layers"]):
+            at = f"{model}layers.{i}."
+            yield at + "input_layernorm.weight", (d,), False
+            yield at + "post_attention_layernorm.weight", (d,), False
+            if (i + 1) % text["full_attention_interval"] == 0:
+                for part, n, k in [("q_proj", 2 * h * e, d), ("k_proj", g * e, d), ("v_proj", g * e, d), ("o_proj", d, h * e)]:
+                    yield from linear(f"{at}self_attn.{part}", n, k)
+                yield at + "self_attn.q_norm.weight", (e,), False
+                yield at + "self_attn.k_norm.weight", (e,), False
+            else:
+                for part, n in [("in_proj_qkv", channels), ("in_proj_z", values), ("in_proj_a", heads), ("in_proj_b", heads)]:
+                    yield from linear(f"{at}linear_attn.{part}", n, d)
+                yield at + "linear_attn.conv1d.weight", (channels, 1, text["linear_conv_kernel_dim"]), False
+                yield at + "linear_attn.A_log", (heads,), False
+                yield at + "linear_attn.dt_bias", (heads,), False
+                yield from norm(at + "linear_attn.norm", value)
+                yield from linear(at + "linear_attn.out_proj", d, values)
+            for part, n, k in [("gate_proj", f, d), ("up_proj", f, d), ("down_proj", d, f)]:
+                yield from linear(f"{at}mlp.{part}", n, k)
+        vision = self.VISION
+        width, f = vision["D"], vision["F"]
+        tower = "model.visual."
+        yield tower + "patch_embed.proj.weight", (width, 3, vision["frames"], vision["patch"], vision["patch"]), False
+        yield tower + "patch_embed.proj.bias", (width,), False
+        yield from linear(tower + "pos_embed", vision["positions"], width)
+        for i in range(vision["L"]):
+            at = f"{tower}blocks.{i}."
+            for part, n, k in [("attn.qkv", 3 * width, width), ("attn.proj", width, width), ("mlp.linear_fc1", f, width), ("mlp.linear_fc2", width, f)]:
+                yield from linear(at + part, n, k, True)
+            yield from norm(at + "norm1", width, True)
+            yield from norm(at + "norm2", width, True)
+        yield from norm(tower + "merger.norm", width, True)
+        yield from linear(tower + "merger.linear_fc1", 4 * width, 4 * width, True)
+        yield from linear(tower + "merger.linear_fc2", d, 4 * width, True)
+
+
+SHAPES = {"lfm2.5-vl-450m": Lfm2Vl(), "qwen3.5-0.8b": Qwen35()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--tokenizer", type=Path, default=Path("tests/data/oracle/lfm2vl-hf/model"))
+    parser.add_argument("--shape", choices=SHAPES, default="lfm2.5-vl-450m")
+    parser.add_argument("--tokenizer", type=Path)
     given = parser.parse_args()
+    shape = SHAPES[given.shape]
     given.out.mkdir(parents=True, exist_ok=True)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(given.tokenizer / name, given.out / name)
-    (given.out / "config.json").write_text(json.dumps(CONFIG, indent=2) + "\n")
+        shutil.copy((given.tokenizer or Path(shape.TOKENIZER)) / name, given.out / name)
+    (given.out / "config.json").write_text(json.dumps(shape.config(), indent=2) + "\n")
     random = np.random.default_rng(1)
-    header, at, listed = {}, 0, list(tensors())
-    for name, shape, _ in listed:
-        size = 2 * int(np.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [at, at + size]}
+    header, at, listed = {}, 0, list(shape.tensors())
+    for name, dimensions, _ in listed:
+        size = 2 * int(np.prod(dimensions))
+        header[name] = {"dtype": "BF16", "shape": list(dimensions), "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(given.out / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for name, shape, norm in listed:
-            scale = 0.02 if len(shape) == 1 else 1.0 / np.sqrt(shape[-1] if len(shape) == 2 else 3)
-            values = random.standard_normal(shape, dtype=np.float32) * np.float32(scale) + np.float32(norm)
+        for _, dimensions, is_norm in listed:
+            inputs = dimensions[-1] if len(dimensions) == 2 else np.prod(dimensions[1:])
+            scale = 0.02 if len(dimensions) == 1 else 1.0 / np.sqrt(inputs)
+            values = random.standard_normal(dimensions, dtype=np.float32) * np.float32(scale) + np.float32(is_norm)
             file.write((values.view(np.uint32) >> 16).astype(np.uint16).tobytes())
 
 

@@ -3,6 +3,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MillraceError } from '../errors.ts';
+import { PROJECTOR } from '../hub.ts';
 import type { WasmModelFile } from '../millrace.js';
 import { DiskBlob } from './disk.ts';
 
@@ -33,14 +34,19 @@ export function missingWebGpu(): MillraceError | null {
 /** What a file of this machine is to the engine; any other model as it is. */
 export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {
   if (typeof model !== 'string' || !model.startsWith('file:')) return model;
+  const { hash } = new URL(model);
+  const projector = hash.startsWith(PROJECTOR)
+    ? fileURLToPath(new URL(decodeURIComponent(hash.slice(8)), model))
+    : null;
   const path = fileURLToPath(model);
   let folder: boolean;
   try {
     folder = statSync(path).isDirectory();
+    if (projector) statSync(projector);
   } catch (error) {
     throw new MillraceError(
       'NOT_FOUND',
-      `there is no file or folder ${path}: give a path against ${process.cwd()}, an absolute one, or a URL`,
+      `there is no file or folder ${(error as { path?: string }).path ?? path}: give a path against ${process.cwd()}, an absolute one, or a URL`,
       { cause: error },
     );
   }
@@ -50,6 +56,7 @@ export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFil
     name: relative(base, one).split(sep).join('/'),
     data: await DiskBlob.of(one),
   }));
+  if (projector) files.push(DiskBlob.of(projector).then((data) => ({ name: basename(projector), data })));
   return { files: await Promise.all(files) };
 }
 

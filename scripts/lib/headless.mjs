@@ -1,6 +1,6 @@
 // A headless browser with a page from our own server, for scripts that run the engine as a user's page would.
 import { basename, dirname, join, resolve } from 'node:path';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { chosenBuild, build, BUILDS } from '../build.mjs';
 import { serve } from '../serve.mjs';
 import { setupBrowser } from '../setup.mjs';
@@ -27,6 +27,15 @@ export function localModel(model) {
   return model;
 }
 
+/** The file that reads pictures for a .gguf file, where one lies beside it: of several as src/source/spec.rs chooses. */
+function projectorBeside(path) {
+  const rank = (name) => ['q8_0', '[^b]f16', 'bf16'].findIndex((type) => new RegExp(type, 'i').test(name)) >>> 0;
+  const is = (name) => /mmproj.*\.gguf$/i.test(name);
+  if (!path.endsWith('.gguf') || is(basename(path))) return null;
+  const there = readdirSync(dirname(resolve(path))).filter(is);
+  return there.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))[0] ?? null;
+}
+
 /** The blank page's path. */
 const BLANK = '/headless';
 
@@ -39,7 +48,9 @@ export async function openPage({ local = null, headed = false, mounts = {} } = {
   const pkg = process.env.MILLRACE_SKIP_BUILD === '1' ? BUILDS[name].out : await build(name);
   const executablePath = await setupBrowser();
   const folder = local !== null && statSync(local).isDirectory();
-  const only = local === null || folder ? null : `/model/${encodeURIComponent(basename(local))}`;
+  const at = (name) => `/model/${encodeURIComponent(name)}`;
+  const projector = local === null || folder ? null : projectorBeside(local);
+  const only = local === null || folder ? null : [basename(local), projector].filter(Boolean).map(at);
   const server = await serve({
     pkg,
     mounts: local === null ? mounts : { ...mounts, '/model/': folder ? resolve(local) : dirname(resolve(local)) },
@@ -50,7 +61,7 @@ export async function openPage({ local = null, headed = false, mounts = {} } = {
         return true;
       }
       // A file's neighbours are nobody's business.
-      if (only !== null && path.startsWith('/model/') && path !== only) {
+      if (only !== null && path.startsWith('/model/') && !only.includes(path)) {
         response.writeHead(404).end();
         return true;
       }
@@ -68,7 +79,12 @@ export async function openPage({ local = null, headed = false, mounts = {} } = {
   await page.goto(server.url + BLANK);
   return {
     page,
-    model: local === null ? null : folder ? '/model/' : only,
+    model:
+      local === null
+        ? null
+        : folder
+          ? '/model/'
+          : only[0] + (projector ? `#mmproj=${encodeURIComponent(projector)}` : ''),
     async close() {
       await browser.close();
       await server.close();

@@ -11,9 +11,9 @@ use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::kernels::Caps;
 use crate::layout::{BufferSpec, Kv, Layout, Role, Scratch, Sizes, StateShape};
-use crate::model::Model;
+use crate::model::{Model, Reserve, vision};
 use crate::plan::{self, Asked, Lane, Pass, Plans, Selector};
-use crate::source::Files;
+use crate::source::{Files, projector_of};
 use crate::state::CHECKPOINTS;
 use crate::store::size;
 use crate::text::{ChatTemplate, Tokenizer};
@@ -61,6 +61,8 @@ pub struct FitMemory {
     pub kv: u64,
     /// The rest: activations, what the cache takes beside while it grows, copies of texts that prompts may come back to.
     pub activations: u64,
+    /// What reads pictures, which comes with the first of them: its weights, and what it needs for the largest tile.
+    pub encoder: u64,
     /// All of it.
     pub total: u64,
     /// What other models take, or will, with full contexts.
@@ -183,6 +185,31 @@ struct Survey {
     layout: Layout,
     sizes: Sizes,
     kv: Kv,
+    /// Bytes of what reads pictures.
+    encoder: u64,
+}
+
+/// Bytes of what reads pictures for a model, with a pass for its largest tile; `None` where it has nothing that this version can use.
+async fn encoder_bytes(files: &Files, checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, gpu: &Gpu) -> Result<Option<u64>> {
+    let opened;
+    let from = match projector_of(files) {
+        Some(beside) => {
+            opened = Checkpoint::open(&beside).await?;
+            &opened
+        }
+        None if vision::within(checkpoint) => checkpoint,
+        None => return Ok(None),
+    };
+    let mut layout = Layout::default();
+    let mut buffer = |label, bytes| layout.weight(label, bytes);
+    let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize: None, pooling: options.pooling, buffer: &mut buffer };
+    let tower = vision::Tower::open(from, &mut reserve)?;
+    let rows = tower.vision.tower.context;
+    let select = selector(from, options, lane, gpu.caps())?;
+    let sizes = Sizes { rows, capacity: rows.next_multiple_of(64), ..sizes_of(options, rows) };
+    let sizes = Sizes { slots: 1, ..sizes };
+    decode::build_plans(&tower, &mut layout, &select, sizes, Asked::default())?;
+    Ok(Some(layout.specs().iter().map(|spec| bytes_at(spec, sizes, rows)).sum()))
 }
 
 async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
@@ -192,7 +219,7 @@ async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &Lo
     let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
     let concurrency = options.concurrency.unwrap_or(1) as usize;
     let info = Info { plan, self_test, concurrency, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
-    Ok(Survey { info, layout, sizes, kv: select.kv() })
+    Ok(Survey { info, layout, sizes, kv: select.kv(), encoder: 0 })
 }
 
 impl Survey {
@@ -208,7 +235,8 @@ impl Survey {
         let copies = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
         let spare = decode::most_beside(&self.layout, self.sizes, context, self.info.model.pooling.is_none());
         let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]) + spare);
-        let memory = FitMemory { weights, kv, activations, total: weights + kv + activations, beside: room.beside };
+        let encoder = self.encoder;
+        let memory = FitMemory { weights, kv, activations, encoder, total: weights + kv + activations + encoder, beside: room.beside };
         let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
         let largest = buffers.max_by_key(|(_, bytes)| *bytes).map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
         let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: room.memory };
@@ -255,7 +283,14 @@ impl Engine {
         let tokenizer = Tokenizer::open(&checkpoint)?;
         let chat = ChatTemplate::open(&checkpoint, &tokenizer).is_ok();
         let gpu = Gpu::open(&gpu_options(options)).await?;
-        let survey_with = async |options: &LoadOptions| survey(&checkpoint, tokenizer.vocab_size(), chat, options, &gpu).await;
+        let survey_with = async |options: &LoadOptions| {
+            let mut survey = survey(&checkpoint, tokenizer.vocab_size(), chat, options, &gpu).await?;
+            // What this version cannot use is not loaded either.
+            let encoder = encoder_bytes(files, &checkpoint, options, survey.info.lane, &gpu).await.unwrap_or(None);
+            survey.encoder = encoder.unwrap_or(0);
+            survey.info.model.pictures = encoder.is_some();
+            Ok::<_, Error>(survey)
+        };
         let asked = survey_with(options).await?;
         let mut fit = asked.fit(gpu.caps(), room, asked.info.context);
         if !fit.fits {
@@ -291,6 +326,24 @@ mod tests {
         assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations);
         let (info, fit) = block_on(Engine::plan(&files(), &LoadOptions { context: Some(128), ..LoadOptions::default() }, Room::default())).unwrap();
         assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
+    }
+
+    /// What reads pictures is counted where there is something that does: as much as it takes once it is loaded, and what comes beside a model comes on top.
+    #[test]
+    fn what_reads_pictures_is_counted() {
+        let plan = |files: &Files, memory| block_on(Engine::plan(files, &LoadOptions::default(), Room { memory, beside: 0 })).unwrap();
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle");
+        let mut files = open_path(&folder.join("lfm2vl-gguf/model.gguf")).unwrap();
+        let (info, fit) = plan(&files, None);
+        assert!(info.model.pictures && fit.memory.encoder > files["mmproj-model.gguf"].len() / 2, "{fit:?}");
+        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations + fit.memory.encoder);
+        assert!(!plan(&files, Some(fit.memory.total - 1)).1.fits && plan(&files, Some(fit.memory.total)).1.fits);
+        files.shift_remove("mmproj-model.gguf");
+        let (info, without) = plan(&files, None);
+        assert!(!info.model.pictures && without.memory.encoder == 0);
+        assert_eq!(without.memory.total, fit.memory.total - fit.memory.encoder);
+        let hf = open_path(&folder.join("lfm2vl-hf/model")).unwrap();
+        assert!(plan(&hf, None).1.memory.encoder > 0);
     }
 
     /// Each of several answers has room for a whole context.

@@ -192,6 +192,38 @@ fn an_address_is_planned_loaded_and_kept() {
     engine.dispose();
 }
 
+/// What reads pictures for a GGUF model is a second file: it is planned, fetched and kept with the model, and reads a picture.
+#[test]
+fn an_address_with_a_projector() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2vl-gguf");
+    let files = ["model.gguf", "mmproj-model.gguf"].map(|name| (format!("/{name}"), std::fs::read(folder.join(name)).unwrap()));
+    let length = files.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+    let (base, asked) = serve(move |path| match files.iter().find(|(name, _)| name == path) {
+        Some((_, bytes)) => reply("200 OK", bytes, bytes.len()),
+        None => reply("404 Not Found", b"", 0),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let open = |behind: &str| {
+        let remote = Remote::parse(&format!("{base}/model.gguf{behind}")).unwrap();
+        let (store, transport) = (Disk::open(dir.path()).unwrap(), Rc::new(HttpTransport::new()));
+        let origin = Origin::Remote(Stored { remote, store, transport, download: DownloadOptions::default() });
+        block_on(Engine::open(&origin, &LoadOptions::default(), &|_| (), &Cancel::new()))
+    };
+    let error = open("#mmproj=mmproj-none.gguf").err().unwrap();
+    assert!(error.kind() == ErrorKind::NotFound && error.message().contains("mmproj-none.gguf"), "{error}");
+    let (engine, storage) = open("#mmproj=mmproj-model.gguf").unwrap();
+    assert!(engine.info().model.pictures && !storage.cached);
+    assert_eq!(engine.picture_tokens(64, 64).unwrap(), 66);
+    engine.dispose();
+    let before = asked.load(Ordering::SeqCst);
+    // Its address alone names the stored model, with what reads pictures for it.
+    let (engine, storage) = open("").unwrap();
+    assert!(engine.info().model.pictures && storage.cached && asked.load(Ordering::SeqCst) == before);
+    engine.dispose();
+    let entries = block_on(Disk::open(dir.path()).unwrap().list()).unwrap();
+    assert_eq!((entries.len(), entries[0].bytes, entries[0].url.as_str()), (1, length, format!("{base}/model.gguf").as_str()));
+}
+
 #[test]
 fn what_is_no_model_is_not_kept() {
     let (base, _) = serve(|_| reply("200 OK", b"<!DOCTYPE html>", 15));

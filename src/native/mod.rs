@@ -51,7 +51,9 @@ pub fn origin(spec: &ModelSpec) -> Result<Origin> {
 pub async fn open_parts(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Files> {
     let origin = origin(spec)?;
     if let Origin::Remote(Stored { remote, store, transport, .. }) = &origin {
-        if let Some(files) = store.open(&ModelKey::new(remote.url())).await? {
+        let wanted = remote.projector();
+        let has = |files: &Files| wanted.as_ref().is_none_or(|(name, _)| files.contains_key(name));
+        if let Some(files) = store.open(&ModelKey::new(remote.url())).await?.filter(has) {
             return Ok(files);
         }
         if let Some(files) = look_into(remote, transport.clone(), cancel).await? {

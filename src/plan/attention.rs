@@ -104,7 +104,7 @@ impl Builder<'_> {
         if !fused {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
             let grid = Grid::of(self.per_row(1), Extent::Fixed((heads.h + 2 * own) as u32));
-            let (spans, several) = match rope.and_then(|r| r.axes).filter(|_| self.axes) {
+            let (spans, several) = match rope.and_then(|r| r.axes).filter(|_| self.axes && step.is_none()) {
                 Some(Axes { rows, columns, order }) => {
                     let places = self.layout.reserve(Control::Axes, u64::from(self.sizes.rows) * 16);
                     (places.into(), vec![("AXES", order.number()), ("ROW_PAIRS", rows as f64), ("COLUMN_PAIRS", columns as f64)])

@@ -22,6 +22,8 @@ pub enum Remote {
     File {
         /// Its address, without fragment.
         url: String,
+        /// The address of what reads pictures for it, which is a file of its own: `#mmproj=` behind the model's.
+        projector: Option<String>,
     },
     /// A folder: of Hugging Face's, with configuration, tokenizer and safetensors, or of our own shards.
     Folder {
@@ -55,6 +57,33 @@ pub(crate) fn remote_parts(url: &str) -> Vec<(String, String)> {
         Some((parts, (base, _))) => parts.into_iter().map(|part| (part.clone(), format!("{base}/{part}{query}"))).collect(),
         None => vec![(name, url.to_owned())],
     }
+}
+
+/// What stands before the projector in a model's address.
+const PROJECTOR_KEY: &str = "mmproj=";
+
+/// The address of the projector that the fragment of a model's address names, against `model`: a file beside it or an address of its own. Other
+/// fragments say nothing.
+fn projector_in(fragment: Option<&str>, model: &str) -> Result<Option<String>> {
+    let Some(text) = fragment.and_then(|text| text.strip_prefix(PROJECTOR_KEY)) else { return Ok(None) };
+    let text = percent_decode(text)?;
+    let bad = |why: &str| Error::bad_option(format!("model: #{PROJECTOR_KEY}{text} {why}; name a .gguf file beside the model, or its address"));
+    if text.starts_with("blob:") {
+        return Ok(Some(text));
+    }
+    let (path, query) = model.split_at(model.find('?').unwrap_or(model.len()));
+    let beside = || format!("{}{text}{query}", &path[..path.rfind('/').map_or(0, |slash| slash + 1)]);
+    let address = if text.contains("://") { text.clone() } else { beside() };
+    match Remote::parse(&address)? {
+        Remote::File { url, projector: None } if !text.is_empty() => Ok(Some(url)),
+        _ => Err(bad("is not the address of a file")),
+    }
+}
+
+/// What a projector's file is called among those of its model: what it is shows in the name, whatever it has in its address.
+pub(crate) fn projector_name(url: &str) -> String {
+    let name = Remote::file_name(url);
+    if is_projector(&name) { name } else { format!("mmproj-{}.gguf", name.trim_end_matches(".gguf")) }
 }
 
 /// Whether a GGUF file is what reads pictures for the models beside it, by its name.
@@ -153,7 +182,10 @@ impl ModelSpec {
         match text.split_once(':') {
             Some((scheme, rest)) if is_scheme(scheme) => match scheme.to_ascii_lowercase().as_str() {
                 "http" | "https" => Remote::parse(text).map(Self::Remote),
-                "blob" => Ok(Self::Remote(Remote::File { url: text.to_owned() })),
+                "blob" => {
+                    let (url, fragment) = text.split_once('#').map_or((text, None), |(url, fragment)| (url, Some(fragment)));
+                    Ok(Self::Remote(Remote::File { url: url.to_owned(), projector: projector_in(fragment, url)? }))
+                }
                 "file" => Ok(Self::Path(PathBuf::from(percent_decode(rest.strip_prefix("//").unwrap_or(rest))?))),
                 other => Err(Error::bad_option(format!("model: {other}: is not a kind of URL that can be read; use http:, https:, a path or `builtin`"))),
             },
@@ -163,9 +195,19 @@ impl ModelSpec {
 }
 
 impl Remote {
-    /// Understands an absolute `http(s)` URL; addresses of pages on huggingface.co become addresses of files.
+    /// Understands an absolute `http(s)` URL; addresses of pages on huggingface.co become addresses of files. `#mmproj=FILE` behind that of a GGUF file
+    /// names what reads pictures for it.
     pub fn parse(url: &str) -> Result<Self> {
-        let url = url.split('#').next().unwrap_or(url);
+        let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
+        let mut remote = Self::parse_whole(url)?;
+        if let Self::File { url, projector } = &mut remote {
+            *projector = projector_in(fragment, url)?;
+        }
+        Ok(remote)
+    }
+
+    /// The same without fragment.
+    fn parse_whole(url: &str) -> Result<Self> {
         let (address, query) = match url.split_once('?') {
             Some((a, q)) => (a, q),
             None => (url, ""),
@@ -183,7 +225,7 @@ impl Remote {
         let parent = format!("{scheme}://{host}/{}", &path[..path.len() - file.len()]);
         Ok(match folder_weights(file) {
             Some(weights) => Self::Folder { base: parent, query, weights },
-            None if has_extension(file) => Self::File { url: url.to_owned() },
+            None if has_extension(file) => Self::File { url: url.to_owned(), projector: None },
             None => {
                 let slash = if file.is_empty() { "" } else { "/" };
                 Self::Folder { base: format!("{parent}{file}{slash}"), query, weights: Weights::Any }
@@ -195,7 +237,7 @@ impl Remote {
     pub fn url(&self) -> String {
         match self {
             // Any part of a split file stands for all.
-            Self::File { url } => remote_parts(url).swap_remove(0).1,
+            Self::File { url, .. } => remote_parts(url).swap_remove(0).1,
             Self::Folder { base, query, weights } => match weights {
                 Weights::Any => format!("{base}{query}"),
                 Weights::Single => format!("{base}{}{query}", names::WEIGHTS),
@@ -203,6 +245,22 @@ impl Remote {
                 Weights::Shards => format!("{base}{}{query}", names::MANIFEST),
             },
         }
+    }
+
+    /// The name and address of what reads pictures for it, where that is a file of its own.
+    pub fn projector(&self) -> Option<(String, &str)> {
+        match self {
+            Self::File { projector: Some(url), .. } => Some((projector_name(url), url)),
+            _ => None,
+        }
+    }
+
+    /// Of several files that could read pictures the one that is asked for; a model that is stored may have others, of other loads.
+    pub(crate) fn only_asked(&self, mut files: super::Files) -> super::Files {
+        if let Some((asked, _)) = self.projector() {
+            files.retain(|name, _| !is_projector(name) || *name == asked);
+        }
+        files
     }
 
     /// The name of a single file, from its address, in characters that every store accepts.
@@ -269,7 +327,7 @@ fn hugging_face(path: &str, url: &str) -> Result<Remote> {
             }
             Ok(match folder_weights(file) {
                 Some(weights) => Remote::Folder { base, query: String::new(), weights },
-                None => Remote::File { url: format!("{base}{file}") },
+                None => Remote::File { url: format!("{base}{file}"), projector: None },
             })
         }
         _ => Err(bad()),
@@ -302,7 +360,7 @@ mod tests {
     }
 
     fn file(url: &str) -> ModelSpec {
-        ModelSpec::Remote(Remote::File { url: url.into() })
+        ModelSpec::Remote(Remote::File { url: url.into(), projector: None })
     }
 
     #[test]
@@ -360,6 +418,30 @@ mod tests {
         let spec = Remote::parse("https://example.org/m/config.json?sig=1").unwrap();
         assert_eq!(spec, Remote::Folder { base: "https://example.org/m/".into(), query: "?sig=1".into(), weights: Weights::Any });
         assert_eq!(spec.url(), "https://example.org/m/?sig=1");
+    }
+
+    /// What reads pictures is named behind the model, which keeps its address.
+    #[test]
+    fn a_projector_behind_the_address() {
+        let hf = "https://huggingface.co/a/b/resolve/main/";
+        for (text, expected) in [
+            ("https://e.org/m/a.gguf#mmproj=mmproj-a.gguf", Some("https://e.org/m/mmproj-a.gguf")),
+            ("https://e.org/m/a.gguf?sig=1#mmproj=mmproj-a.gguf", Some("https://e.org/m/mmproj-a.gguf?sig=1")),
+            ("https://e.org/m/a.gguf#mmproj=https%3A%2F%2Fother.org%2Feyes.gguf%3Fv%3D2", Some("https://other.org/eyes.gguf?v=2")),
+            ("https://huggingface.co/a/b/blob/main/a.gguf#mmproj=https://huggingface.co/a/b/blob/main/mmproj.gguf", Some(&format!("{hf}mmproj.gguf"))),
+            ("https://e.org/m/a.gguf#x", None),
+            ("https://e.org/m/#mmproj=mmproj-a.gguf", None),
+        ] {
+            let remote = Remote::parse(text).unwrap();
+            assert_eq!(remote.projector().map(|(_, url)| url), expected, "{text}");
+            let plain = Remote::parse(text.split('#').next().unwrap()).unwrap();
+            assert_eq!(remote.url(), plain.url(), "{text}: it is stored under the model's address");
+        }
+        for text in ["https://e.org/a.gguf#mmproj=", "https://e.org/a.gguf#mmproj=folder/", "https://e.org/a.gguf#mmproj=a%zz"] {
+            assert_eq!(Remote::parse(text).unwrap_err().kind(), ErrorKind::BadOption, "{text}");
+        }
+        assert_eq!(projector_name("https://e.org/eyes.gguf?v=2"), "mmproj-eyes.gguf");
+        assert_eq!(projector_name("https://e.org/mmproj-a-Q8_0.gguf"), "mmproj-a-Q8_0.gguf");
     }
 
     #[test]

@@ -380,3 +380,56 @@ impl Outline {
         Some(Input { ids: self.tokens, placed })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A grid of 2 columns and 3 rows between tokens: it takes 6 slots and 3 positions.
+    fn with_grid() -> Input {
+        let mut input = Input::from(vec![1, 2]);
+        input.push_rows(Embedded::in_grid("a".into(), 9, 2, 3).unwrap());
+        input.push_tokens(&[3, 4]);
+        input.push_rows(Embedded::new("b".into(), 9, 2).unwrap());
+        input.push_tokens(&[5]);
+        input
+    }
+
+    const AXES: [[u32; 3]; 13] = [[0; 3], [1; 3], [2, 2, 2], [2, 2, 3], [2, 3, 2], [2, 3, 3], [2, 4, 2], [2, 4, 3], [5; 3], [6; 3], [7; 3], [8; 3], [9; 3]];
+
+    #[test]
+    fn rows_of_a_grid_have_places_and_take_the_longer_side() {
+        let input = with_grid();
+        assert_eq!((input.len(), input.lag(), input.has_grids()), (13, 3, true));
+        // Wherever passes cut it apart.
+        for first in 1..13 {
+            for second in first..13 {
+                let mut found = Vec::new();
+                let mut lag = 0;
+                for range in [0..first, first..second, second..13] {
+                    let part = input.slice(range.clone());
+                    found.extend(part.axes(range.start as u32, lag));
+                    lag += part.lag();
+                }
+                assert_eq!(found, AXES.map(|[time, row, column]| [time, row, column, 0]), "{first}, {second}");
+                assert_eq!(lag, 3);
+            }
+        }
+        assert_eq!(Input::from(vec![1, 2]).axes(7, 3), [[4, 4, 4, 0], [5, 5, 5, 0]]);
+        assert!(Embedded::in_grid("a".into(), 9, 0, 3).is_err() && Embedded::in_grid("a".into(), 9, 1 << 16, 1 << 16).is_err());
+    }
+
+    #[test]
+    fn grids_are_kept_with_their_sides() {
+        let input = with_grid();
+        let text = serde_json::to_string(&input.outline()).unwrap();
+        let kept: Outline = serde_json::from_str(&text).unwrap();
+        assert_eq!(kept.input().unwrap(), input);
+        for other in [text.replace("[2,3]", "[3,2]"), text.replace(",\"grid\":[2,3]", "")] {
+            let other: Outline = serde_json::from_str(&other).unwrap();
+            assert_ne!(other.input().unwrap(), input);
+        }
+        let wrong: Outline = serde_json::from_str(&text.replace("[2,3]", "[2,4]")).unwrap();
+        assert!(wrong.input().is_none());
+    }
+}

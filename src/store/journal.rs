@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ModelKey;
 use crate::base::check_name;
+use crate::source::is_projector;
 use crate::source::transport::Version;
 
 /// The version of both; what another version of Millrace wrote is fetched again.
@@ -47,6 +48,16 @@ impl StoredFile {
     pub fn new(name: impl Into<String>, length: Option<u64>, shard: u64) -> Self {
         let shards = vec![None; length.map_or(0, |length| length.div_ceil(shard)) as usize];
         Self { name: name.into(), length, version: Version::default(), sha256: None, shard, shards, parts: Vec::new() }
+    }
+
+    /// One that a load wanted beside the model and did not get: it takes no room, and the model is whole without it.
+    pub fn left_out(name: impl Into<String>) -> Self {
+        Self::new(name, Some(0), *SHARD_BYTES.start())
+    }
+
+    /// Whether it is [`StoredFile::left_out`].
+    pub fn is_left_out(&self) -> bool {
+        self.length == Some(0) && is_projector(&self.name)
     }
 
     /// Bytes of a shard, as far as they are known.

@@ -157,7 +157,7 @@ impl Store {
     /// The same of what was found; `None` if it has gone since.
     async fn open_whole(&self, place: &str, state: State) -> Result<Option<Files>> {
         let mut files = Files::new();
-        for (number, file) in state.files.into_iter().enumerate() {
+        for (number, file) in state.files.into_iter().enumerate().filter(|(_, file)| !file.is_left_out()) {
             let Some(source) = ShardedSource::open(&*self.medium, place, number, &file).await? else { return Ok(None) };
             files.insert(file.name, Rc::new(source));
         }
@@ -170,12 +170,17 @@ impl Store {
     ///
     /// Fails with `ABORTED` when `cancel` is set while waiting and `STORAGE` if the place cannot be written.
     pub async fn begin(&self, key: &ModelKey, cancel: &Cancel) -> Result<Begin> {
+        self.begin_with(key, None, cancel).await
+    }
+
+    /// The same of a model that is only whole with the file `wanted`.
+    pub(crate) async fn begin_with(&self, key: &ModelKey, wanted: Option<&str>, cancel: &Cancel) -> Result<Begin> {
         cancel.check()?;
         let lock = self.medium.lock(key.id(), cancel).await?;
         cancel.check()?;
         let mut found = self.place(key.id()).await?;
         if let (place, Found::Whole(state)) = found {
-            if let Some(files) = self.open_whole(&place, state).await? {
+            if let Some(files) = self.open_whole(&place, state).await?.filter(|files| has(files, wanted)) {
                 return Ok(Begin::Whole(files));
             }
             found = self.place(key.id()).await?;
@@ -200,7 +205,8 @@ impl Store {
     pub async fn shard_names(&self, key: &ModelKey) -> Result<Option<(String, Vec<(String, Vec<String>)>)>> {
         let (place, Found::Whole(state)) = self.place(key.id()).await? else { return Ok(None) };
         let names = |(number, file): (usize, StoredFile)| (file.name, (0..file.shards.len()).map(|index| shard_name(number, index)).collect());
-        Ok(Some((place, state.files.into_iter().enumerate().map(names).collect())))
+        let files = state.files.into_iter().enumerate().filter(|(_, file)| !file.is_left_out());
+        Ok(Some((place, files.map(names).collect())))
     }
 
     /// Compares what is there of a model with its hashes; what differs is not there any more: the next download fetches it again.
@@ -312,6 +318,11 @@ impl Store {
         }
         Ok(if whole && missing.is_empty() { Found::Whole(state) } else { Found::Part(Part { state, clean, journal, missing }) })
     }
+}
+
+/// Whether the file that is wanted is among these, if any is.
+fn has(files: &Files, wanted: Option<&str>) -> bool {
+    wanted.is_none_or(|name| files.contains_key(name))
 }
 
 /// The other one of a model's two folders.
@@ -475,7 +486,7 @@ pub struct EntryFile {
 
 impl Entry {
     fn new(state: &State, complete: bool, last_used: Option<u64>) -> Self {
-        let files = state.files.iter().map(|f| EntryFile { name: f.name.clone(), bytes: f.bytes(), total: f.length }).collect();
+        let files = state.files.iter().filter(|f| !f.is_left_out()).map(|f| EntryFile { name: f.name.clone(), bytes: f.bytes(), total: f.length }).collect();
         Self { url: state.url.clone(), bytes: state.bytes(), total: state.total(), complete, files, created: state.created, last_used }
     }
 }

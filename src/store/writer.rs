@@ -10,7 +10,7 @@ use super::medium::{Hasher, Lock, Out};
 use super::{BadShard, Found, Medium, ModelKey, PIECE, Part, SHARD, Store, check, clear, other_place, put, shard_name};
 use crate::base::{Cancel, Progress, check_name, epoch_ms};
 use crate::error::{Error, Result};
-use crate::source::Files;
+use crate::source::{Files, is_projector};
 
 /// The writer of one model. Dropped, it leaves what was journaled, to be looked at by the next one.
 pub struct Writer {
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     place: String,
     state: RefCell<State>,
     clean: Cell<bool>,
+    /// Whether it was whole before: what is added to it must not take that away where it does not come.
+    was_whole: bool,
     journal: Mutex<Option<Box<dyn Out>>>,
     lock: RefCell<Option<Lock>>,
 }
@@ -34,6 +36,7 @@ pub(crate) struct Shared {
 impl Writer {
     pub(super) async fn new(medium: Rc<dyn Medium>, key: ModelKey, lock: Lock, (place, found): (String, Found)) -> Result<Self> {
         let id = place.as_str();
+        let was_whole = matches!(found, Found::Whole(_));
         let (state, clean, out) = match found {
             // What tells a model goes on to tell it, up to where it makes sense.
             Found::Part(Part { state, clean, journal: Some(good), missing }) => {
@@ -59,8 +62,8 @@ impl Writer {
                 (state, clean, out)
             }
         };
-        let shared =
-            Shared { medium, key, place, state: RefCell::new(state), clean: Cell::new(clean), journal: Mutex::new(Some(out)), lock: RefCell::new(Some(lock)) };
+        let (state, clean, journal, lock) = (RefCell::new(state), Cell::new(clean), Mutex::new(Some(out)), RefCell::new(Some(lock)));
+        let shared = Shared { medium, key, place, state, clean, was_whole, journal, lock };
         Ok(Self { shared: Rc::new(shared), current: None })
     }
 
@@ -264,6 +267,14 @@ impl Shared {
     }
 
     pub(crate) async fn close(&self) -> Result<()> {
+        if self.was_whole && self.is_whole_without_added() {
+            for file in &mut self.state.borrow_mut().files {
+                if !file.is_whole() {
+                    *file = StoredFile::left_out(std::mem::take(&mut file.name));
+                }
+            }
+            return self.finish().await.map(drop);
+        }
         let nothing = self.state.borrow().bytes() == 0;
         if !nothing && self.clean.get() {
             self.note(&[Line::Clean(true)]).await?;
@@ -274,6 +285,13 @@ impl Shared {
         }
         *self.lock.borrow_mut() = None;
         Ok(())
+    }
+}
+
+impl Shared {
+    /// Whether nothing is missing but what was to be added, of which nothing has come.
+    fn is_whole_without_added(&self) -> bool {
+        self.state.borrow().files.iter().all(|f| f.is_whole() || is_projector(&f.name) && f.bytes() == 0)
     }
 }
 

@@ -222,7 +222,7 @@ mod tests {
     async fn a_body_arrives_whole() {
         let bytes = crate::store::suite::bytes(1, 1_000_000);
         let url = web_sys::Url::create_object_url_with_blob(&blob_of(&bytes).unwrap()).unwrap();
-        let remote = Remote::File { url: url.clone() };
+        let remote = Remote::File { url: url.clone(), projector: None };
         let options = DownloadOptions { shard: 300_000, ..DownloadOptions::default() };
         let (files, storage) = fetch(&remote, &Memory::store(), Rc::new(FetchTransport::default()), options, &|_| (), &Cancel::new()).await.unwrap();
         assert!(!storage.cached);

@@ -14,7 +14,7 @@ use crate::store::Store;
 pub(super) async fn store_of(load: &Load, remote: &Remote, signal: &AbortSignal) -> Store {
     let opened = match remote {
         _ if !load.page.cache => Err(Error::storage("keeping the model is switched off (cache: false)")),
-        Remote::File { url } if url.starts_with("blob:") => {
+        Remote::File { url, .. } if url.starts_with("blob:") => {
             Err(Error::storage("blob: addresses end with the page, so there is nothing to keep the model under"))
         }
         _ => Opfs::models(Some(signal.clone())).await,

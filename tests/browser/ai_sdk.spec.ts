@@ -230,6 +230,46 @@ test('pictures of a prompt are parts of its messages', async () => {
   );
 });
 
+test('pictures in the result of a tool are parts of its message', async () => {
+  const shot = tool({
+    description: 'What the screen shows',
+    inputSchema: z.object({}),
+    execute: async () => 'iVBORw==',
+    toModelOutput: ({ output }) => ({
+      type: 'content',
+      value: [
+        { type: 'text', text: 'The screen:' },
+        { type: 'file', mediaType: 'image/png', data: { type: 'data', data: output as string } },
+        { type: 'file', mediaType: 'image/jpeg', data: { type: 'url', url: new URL('https://example.org/a.jpg') } },
+      ],
+    }),
+  });
+  const { engine, asked } = fake([callOf('shot', '{}'), ['A mill.']]);
+  const options = { model: millrace(engine), prompt: 'What is there?', tools: { shot }, stopWhen: stepCountIs(3) };
+  expect((await generateText(options)).text).toBe('A mill.');
+  const [, , result] = asked[1]!.input as Message[];
+  expect(result).toMatchObject({
+    role: 'tool',
+    name: 'shot',
+    content: [
+      { type: 'text', text: 'The screen:' },
+      { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw==' } },
+      { type: 'image_url', image_url: { url: 'https://example.org/a.jpg' } },
+    ],
+  });
+  const sound = tool({
+    inputSchema: z.object({}),
+    execute: async () => '',
+    toModelOutput: () => ({
+      type: 'content',
+      value: [{ type: 'file', mediaType: 'audio/wav', data: { type: 'data', data: '' } }],
+    }),
+  });
+  const deaf = fake([callOf('shot', '{}'), ['.']]);
+  const heard = generateText({ ...options, model: millrace(deaf.engine), tools: { shot: sound } });
+  await expect(heard).rejects.toThrow(/audio\/wav.*text and pictures are read/);
+});
+
 test('what cannot be honoured is an error that names it', async () => {
   const { engine, asked } = fake([]);
   const model = millrace(engine);

@@ -46,7 +46,7 @@ const PLAN: LoadPlan = {
   },
   download: { total: 807_694_464, stored: 201_326_592, missing: 606_367_872 },
   storage: { kind: 'opfs', available: 9.2e9 },
-  memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, total: 5.2e9, beside: 0 },
+  memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, encoder: 0, total: 5.2e9, beside: 0 },
   largest: { name: 'token_embd.weight', bytes: 215e6 },
   limits: { buffer: 4e9, binding: 2e9, memory: null },
   alternatives: [],

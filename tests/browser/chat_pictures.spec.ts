@@ -7,6 +7,9 @@ import { expect, root, test, type Page } from './support.ts';
 const MODEL = '/data/oracle/lfm2vl-hf/model/';
 const ICON = join(root, 'www', 'icons', 'icon-192.png');
 
+/** Of the icon, as the files of this small model have pictures cut; pictures.spec.ts compares such counts with prompts. */
+const TOKENS = 39;
+
 const attach = (page: Page) => page.getByRole('button', { name: 'Add pictures' });
 const attached = (page: Page) => page.getByRole('list', { name: 'Pictures of the message' }).getByRole('listitem');
 const questions = (page: Page) => page.locator('#messages .user');
@@ -46,6 +49,7 @@ test('pictures are attached, shown, answered, and kept with the conversation', a
   await hand(page, 'paste', ['pasted.png', 'notes.txt']);
   await expect(attached(page)).toHaveCount(3);
   await expect(page.getByRole('img', { name: 'pasted.png' })).toBeVisible();
+  await expect(attached(page).locator('.tokens')).toHaveText(Array.from({ length: 3 }, () => `${TOKENS} tokens`));
   await look(page, 'pictures-attached');
   await accessible(page);
   await page.getByRole('button', { name: 'Remove dropped.png' }).click();

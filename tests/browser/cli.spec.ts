@@ -52,6 +52,38 @@ const native = async (...args: string[]): Promise<Outcome> => {
 const lastLine = ({ stdout }: Outcome) =>
   JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown> & { tokens: number[]; text: string };
 
+test('both show pictures to a model that reads them, from a folder and from a file with its mmproj beside it', async () => {
+  test.setTimeout(600_000);
+  const rest = ['--max-tokens', '6', '--temperature', '0', '--lane', 'exact', '--ignore-eos', '--json'];
+  const icon = 'www/icons/icon-192.png';
+  for (const model of ['lfm2vl-hf/model', 'lfm2vl-gguf/model.gguf']) {
+    const args = ['--model', `tests/data/oracle/${model}`, '--chat', 'What is this?', ...rest];
+    const [without, shown, twice] = await Promise.all([
+      generate(...args),
+      generate(...args, '--image', icon),
+      generate(...args, '--image', icon, '--image', icon),
+    ]);
+    const told = await native(...args, '--image', icon);
+    for (const outcome of [without, shown, twice, told]) expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
+    const count = (outcome: Outcome): number => Number(lastLine(outcome).prompt_tokens);
+    expect(count(shown)).toBeGreaterThan(count(without) + 30);
+    expect(count(twice) - count(shown)).toBe(count(shown) - count(without));
+    expect(count(told)).toBe(count(shown));
+    expect(lastLine(shown).tokens).toEqual(lastLine(told).tokens);
+  }
+  const wrong = [
+    await generate('--prompt', 'a', '--image', icon),
+    await generate('--chat', 'a', '--image', 'no-such.png'),
+    await generate('--chat', 'a', '--image', icon),
+  ];
+  expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2]);
+  expect(wrong.map(({ stderr }) => stderr)).toEqual([
+    expect.stringMatching(/^error\[BAD_OPTION\]: --image goes with --chat/),
+    expect.stringMatching(/^error\[NOT_FOUND\]: no such file, no-such\.png/),
+    expect.stringMatching(/^error\[UNSUPPORTED_MODEL\]: /),
+  ]);
+});
+
 test('both print the text as it arrives and the contract’s object on the last line, with the same tokens', async () => {
   test.setTimeout(600_000);
   const args = ['--chat', 'What is 17 + 25?', '--max-tokens', '16', '--temperature', '0', '--lane', 'exact', '--json'];

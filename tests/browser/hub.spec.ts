@@ -1,5 +1,6 @@
 // Models named as on Hugging Face: which file is taken, what is asked for, what a name that leads nowhere says.
 import { answer, download, expect, MODEL, test, type Page } from './downloads.ts';
+import { bytesOf } from './support.ts';
 import { content, type Faulty } from './faulty.ts';
 
 const REPO = 'owner/tiny-GGUF';
@@ -95,6 +96,115 @@ test('a model that is loaded by its name is kept, and found again without a netw
   expect(faulty.log).toEqual([]);
   // Under another name there is a list to ask for: without it what is stored has to do.
   expect(await answer(tab, { model: REPO, hub })).toMatchObject({ error: null, tokens: greedy, cached: true });
+});
+
+const EYES = content(bytesOf('tests/data/oracle/lfm2vl-gguf/mmproj-model.gguf'));
+const SEEING = content(bytesOf('tests/data/oracle/lfm2vl-gguf/model.gguf'));
+
+/** Loads a model on the CPU and shows it a picture: whether it reads them, and of how many files it is stored. */
+const reads = (page: Page, options: Record<string, unknown>) =>
+  page.evaluate(async (options) => {
+    try {
+      const engine = await Engine.load({ device: 'cpu', lane: 'exact', ...options } as never);
+      const { pictures } = engine.info.model;
+      const image = { width: 40, height: 32, data: new Uint8Array(40 * 32 * 4) };
+      let said: string;
+      try {
+        const content = [{ type: 'image' as const, image }];
+        const { tokens } = await engine.generate([{ role: 'user', content }], { maxTokens: 2, ignoreEos: true });
+        said = String(tokens.length);
+      } catch (error) {
+        said = (error as { code: string }).code;
+      }
+      const { cached } = engine.info.storage;
+      await engine.dispose();
+      const stored = await models.list();
+      return {
+        pictures,
+        said,
+        cached,
+        stored: stored.map(({ url, files }) => [url, ...files.map(({ name }) => name)]),
+      };
+    } catch (error) {
+      const { code, message } = error as { code: string; message: string };
+      return `${code}: ${message}`;
+    }
+  }, options);
+
+test('what reads pictures is found in the repository, kept with its model and removed with it', async ({
+  tab,
+  faulty,
+}) => {
+  const hub = faulty.url;
+  serve(faulty, ['eyes-Q8_0.gguf', 'mmproj-eyes-BF16.gguf', 'mmproj-eyes-F16.gguf', 'mmproj-eyes-Q8_0.gguf']);
+  const base = `${hub}/${REPO}/resolve/main/`;
+  faulty.put(`/${REPO}/resolve/main/eyes-Q8_0.gguf`, SEEING);
+  const behind = (name: string): string => `#mmproj=${encodeURIComponent(base + name)}`;
+  const url = `${base}eyes-Q8_0.gguf`;
+  // A file that is no such thing, whatever its name says, is left out.
+  expect(await planned(tab, { model: REPO, hub, device: 'cpu' })).toBe(url);
+  for (const name of ['BF16', 'F16', 'Q8_0']) faulty.put(`/${REPO}/resolve/main/mmproj-eyes-${name}.gguf`, EYES);
+  await tab.evaluate(() => localStorage.clear());
+  const plan = { hub, device: 'cpu' };
+  expect(await planned(tab, { ...plan, model: REPO })).toBe(url + behind('mmproj-eyes-Q8_0.gguf'));
+  expect(await planned(tab, { ...plan, model: `${REPO}#mmproj=none` })).toBe(url);
+  const named = `${REPO}:Q8_0#mmproj=mmproj-eyes-F16.gguf`;
+  expect(await planned(tab, { ...plan, model: named })).toBe(url + behind('mmproj-eyes-F16.gguf'));
+  expect(await planned(tab, { ...plan, model: [REPO, 'mmproj-eyes-F16.gguf'] })).toBe(
+    url + behind('mmproj-eyes-F16.gguf'),
+  );
+  expect(await planned(tab, { ...plan, model: `${REPO}#mmproj=mmproj-none.gguf` })).toMatch(
+    /^NOT_FOUND: .*no file mmproj-none\.gguf/,
+  );
+  const stored = [[url, 'eyes-Q8_0.gguf', 'mmproj-eyes-Q8_0.gguf']];
+  expect(await reads(tab, { model: REPO, hub })).toEqual({ pictures: true, said: '2', cached: false, stored });
+  // Everything by its name again, and by the address that is listed, without a request.
+  faulty.log.length = 0;
+  for (const model of [REPO, url])
+    expect(await reads(tab, { model, hub: model === REPO ? hub : undefined })).toEqual({
+      pictures: true,
+      said: '2',
+      cached: true,
+      stored,
+    });
+  expect(faulty.log).toEqual([]);
+  const left = await tab.evaluate(async (url) => {
+    await models.remove(url);
+    return [await models.list(), (await models.usage()).used, (await storage.walk()).length] as const;
+  }, url);
+  expect(left.slice(0, 2)).toEqual([[], 0]);
+});
+
+test('what reads pictures has an address of its own; a model that is stored without it gets it alone', async ({
+  tab,
+  faulty,
+}) => {
+  faulty.put('/m/eyes.gguf', SEEING);
+  faulty.put('/other/mmproj.gguf', EYES);
+  const url = `${faulty.url}/m/eyes.gguf`;
+  const without = { pictures: false, said: 'UNSUPPORTED_MODEL', cached: false, stored: [[url, 'eyes.gguf']] };
+  expect(await reads(tab, { model: url })).toEqual(without);
+  faulty.log.length = 0;
+  // In either order, as files are.
+  const model = [`${faulty.url}/other/mmproj.gguf`, url];
+  const stored = [[url, 'eyes.gguf', 'mmproj.gguf']];
+  expect(await reads(tab, { model })).toEqual({ pictures: true, said: '2', cached: false, stored });
+  const sent = faulty.log.filter(({ path }) => path === '/m/eyes.gguf').map(({ headers }) => headers.range);
+  expect(sent).toEqual(['bytes=0-0']);
+  const { downloaded, files } = await tab.evaluate(async (model) => {
+    const { complete } = await models.download(model);
+    return { downloaded: complete, files: (await models.export(model[1]!)).map(({ name }) => name) };
+  }, model);
+  expect([downloaded, files]).toEqual([true, ['eyes.gguf', 'mmproj.gguf']]);
+  for (const [model, said] of [
+    [[url, `${faulty.url}/m/mmproj-none.gguf`], /^NOT_FOUND: .*mmproj-none\.gguf/],
+    [[url, url], /^BAD_OPTION: .*whose name has mmproj in it/],
+    [[`${url}#mmproj=a.gguf`, `${faulty.url}/other/mmproj.gguf`], /^BAD_OPTION: .*two addresses/],
+    [`${url}#mmproj=`, /^BAD_OPTION: .*beside the model, or its address/],
+  ] as const)
+    expect(await reads(tab, { model })).toMatch(said);
+  // What could not be added has taken nothing away.
+  expect(await reads(tab, { model: url })).toMatchObject({ pictures: true, cached: true, stored });
 });
 
 test('a name is downloaded, too', async ({ tab, faulty }) => {

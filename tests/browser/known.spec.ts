@@ -31,11 +31,20 @@ for (const [what, model, device, stored, level, text] of cases) {
 
 test('the list has files by https, this year’s first, then the smallest, each under a name of its own', () => {
   expect(new Set(KNOWN.map(({ name }) => name)).size).toBe(KNOWN.length);
-  expect(KNOWN.slice(0, 3).map(({ name }) => name)).toEqual(['Qwen 3.5 0.8B', 'LFM 2.5 1.2B', 'Gemma 4 E2B']);
-  const sizes = KNOWN.slice(3).map(({ bytes }) => bytes);
+  expect(KNOWN.slice(0, 4).map(({ name }) => name)).toEqual([
+    'LFM 2.5 VL 450M',
+    'Qwen 3.5 0.8B',
+    'LFM 2.5 1.2B',
+    'Gemma 4 E2B',
+  ]);
+  const sizes = KNOWN.slice(4).map(({ bytes }) => bytes);
   expect(sizes).toEqual([...sizes].sort((a, b) => a - b));
   for (const { url, name } of KNOWN) {
-    expect(url).toMatch(/^https:\/\/huggingface\.co\/[\w.-]+\/[\w.-]+\/resolve\/main\/[\w.-]+\.gguf$/);
+    expect(url).toMatch(
+      /^https:\/\/huggingface\.co\/[\w.-]+\/[\w.-]+\/resolve\/main\/[\w.-]+\.gguf(#mmproj=mmproj-[\w.-]+\.gguf)?$/,
+    );
     expect(nameOf(url)).toBe(name);
+    // As it is stored.
+    expect(nameOf(url.split('#')[0]!)).toBe(name);
   }
 });

@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Message, MessagePart, MillraceError } from '../../npm/index.ts';
+import { before } from './downloads.ts';
 import { bytesOf, expect, root, test } from './support.ts';
 
 interface Chats {
@@ -118,6 +119,28 @@ test('conversations with pictures are those of transformers, whatever form the p
         await wrong({ width: 0, height: 5, data: new Uint8Array(0) }),
         await wrong(7),
       ];
+      // A picture in the result of a tool is read as one in a question: there it would not, the words are the same and the answer is another.
+      const shown = pixels({ width: 64, height: 64, seed: 2 });
+      const called = (content: Message['content'] | MessagePart[]): Message[] => [
+        { role: 'user', content: 'Look.' },
+        { role: 'assistant', content: null, tool_calls: [{ id: 'a', function: { name: 'look', arguments: '{}' } }] },
+        { role: 'tool', tool_call_id: 'a', name: 'look', content: content as string },
+      ];
+      const parts = (image: ImageData): MessagePart[] => [
+        { type: 'text', text: 'Seen:' },
+        { type: 'image', image },
+      ];
+      const greedy = { maxTokens: 1, temperature: 0, ignoreEos: true, logprobs: 1 };
+      const seen = async (content: Message['content'] | MessagePart[]) => {
+        const { prompt_tokens, logprobs } = await engine.generate(called(content), greedy);
+        return [prompt_tokens, logprobs![0]!.logprob] as const;
+      };
+      const tool = [
+        await seen('Seen:'),
+        await seen(parts(shown)),
+        await seen(parts(pixels({ width: 64, height: 64, seed: 3 }))),
+        [await engine.imageTokens(64, 64), 0],
+      ];
       const without = await Engine.load({ model: '/models/box.gguf', device: 'cpu', cache: false });
       const text = await without
         .generate([{ role: 'user', content: [{ type: 'image', image: pixels({ width: 9, height: 9, seed: 1 }) }] }])
@@ -125,13 +148,13 @@ test('conversations with pictures are those of transformers, whatever form the p
           () => 'nothing',
           (error: unknown) => `${(error as MillraceError).code}: ${(error as MillraceError).message}`,
         );
-      const parts = await Promise.all(
+      const given = await Promise.all(
         ['model.gguf', 'mmproj-model.gguf'].map(async (name) => ({
           name,
           data: await (await fetch(`/data/oracle/lfm2vl-gguf/${name}`)).blob(),
         })),
       );
-      const both = await Engine.load({ model: parts, lane: 'exact', device: 'cpu', cache: false });
+      const both = await Engine.load({ model: given, lane: 'exact', device: 'cpu', cache: false });
       const gguf = {
         pictures: [both, without].map(({ info }) => info.model.pictures),
         // Of a file that says nothing of sizes: 64 rows at least, and the two tokens around them.
@@ -146,7 +169,7 @@ test('conversations with pictures are those of transformers, whatever form the p
       await both.dispose();
       await engine.dispose();
       await without.dispose();
-      return { results, sizes, noSize, usage: completion.usage!.prompt_tokens, errors, text, gguf };
+      return { results, sizes, noSize, usage: completion.usage!.prompt_tokens, errors, text, gguf, tool };
     },
     { chats, names: FILES },
   );
@@ -171,5 +194,57 @@ test('conversations with pictures are those of transformers, whatever form the p
   expect(missing).toMatch(/^BAD_OPTION: .*picture 0: .*404/);
   expect(empty).toMatch(/^BAD_OPTION: .*pictures must be pixels/);
   expect(other).toMatch(/^BAD_OPTION: .*must have an image/);
+  const [plain, pictured, changed, tokens] = found.tool.map(([count, logprob]) => ({
+    count: count!,
+    logprob: logprob!,
+  }));
+  expect(pictured!.count).toBe(plain!.count + tokens!.count);
+  expect(changed!.count).toBe(pictured!.count);
+  expect(changed!.logprob).not.toBe(pictured!.logprob);
   expect(found.text).toMatch(/^UNSUPPORTED_MODEL: .*does not read pictures/);
+});
+
+test('a picture is decoded once for all turns, whatever it comes as; the oldest make room', async ({ blank, site }) => {
+  before(
+    site,
+    'const decode = self.createImageBitmap; self.createImageBitmap = (...given) => { console.info("decoded"); return decode.apply(self, given); };',
+  );
+  let count = 0;
+  blank.on('console', (message) => void (message.text() === 'decoded' && (count += 1)));
+  const counts = await blank.evaluateHandle(async (names) => {
+    const model = await Promise.all(
+      names.map(async (name) => ({ name, data: await (await fetch(`/data/oracle/lfm2vl-hf/model/${name}`)).blob() })),
+    );
+    const engine = await Engine.load({ model, lane: 'exact', device: 'cpu', cache: false });
+    const encoded = async (width: number, height: number, colour: string): Promise<Blob> => {
+      const canvas = Object.assign(document.createElement('canvas'), { width, height });
+      const context = canvas.getContext('2d')!;
+      context.fillStyle = colour;
+      context.fillRect(0, 0, width, height);
+      return new Promise<Blob>((done) => canvas.toBlob((blob) => done(blob!), 'image/png'));
+    };
+    const ask = (...images: (Blob | string)[]) =>
+      engine.tokenize([{ role: 'user', content: images.map((image) => ({ type: 'image' as const, image })) }]);
+    return { ask, encoded };
+  }, FILES);
+  const small = await counts.evaluateHandle(({ encoded }) => encoded(40, 32, 'red'));
+  const first = await counts.evaluate(async ({ ask }, small) => {
+    const url = URL.createObjectURL(small);
+    const again = new Blob([await small.arrayBuffer()], { type: 'image/png' });
+    return [await ask(small), await ask(small, again), await ask(url)].map(({ length }) => length);
+  }, small);
+  await expect.poll(() => count).toBe(1);
+  expect(first[0]).toBe(first[2]);
+  // 3,000 x 3,000 pixels are 36 MB: of two of them the latest stays, and the small one does not.
+  const large = await counts.evaluateHandle(({ encoded }) =>
+    Promise.all(['green', 'blue'].map((c) => encoded(3000, 3000, c))),
+  );
+  await counts.evaluate(async ({ ask }, [green, blue]) => {
+    await ask(green!);
+    await ask(blue!);
+    await ask(blue!);
+  }, large);
+  await expect.poll(() => count).toBe(3);
+  await counts.evaluate(({ ask }, small) => ask(small), small);
+  await expect.poll(() => count).toBe(4);
 });

@@ -130,6 +130,44 @@ test('values that are no text go as JSON, nothing as null', async () => {
   }
 });
 
+test('pictures that a tool returns are parts of its message', async () => {
+  const blob = new Blob([new Uint8Array([137, 80, 78, 71])], { type: 'image/png' });
+  const pixels = { width: 1, height: 1, data: new Uint8Array(4) };
+  const url = 'https://example.org/mill.jpg';
+  const image = (image: unknown) => ({ type: 'image', image });
+  for (const [value, parts, content] of [
+    [blob, [image(blob)], ''],
+    [image(url), [image(url)], ''],
+    [{ type: 'image', data: 'iVBORw==', mimeType: 'image/webp' }, [image('data:image/webp;base64,iVBORw==')], ''],
+    [pixels, [image(pixels)], ''],
+    [['A mill.', blob], [{ type: 'text', text: 'A mill.' }, image(blob)], 'A mill.'],
+    [
+      { content: [{ type: 'text', text: 'A' }, { type: 'image', data: 'iVBORw==', mimeType: 'image/png' }, 'B'] },
+      [{ type: 'text', text: 'A' }, image('data:image/png;base64,iVBORw=='), { type: 'text', text: 'B' }],
+      'A\nB',
+    ],
+  ] as const) {
+    const { engine, asked } = fake([callOf('time', '{}'), ['.']]);
+    const run = engine.run({ ...OPTIONS, execute: () => value });
+    const events: RunEvent[] = [];
+    for await (const event of run) events.push(event);
+    const message = { role: 'tool', tool_call_id: 'c1', name: 'time', content: parts };
+    expect((await run).messages[1]).toEqual(message);
+    expect((asked[1]!.input as Message[]).at(-1)).toEqual(message);
+    expect(events.find(({ type }) => type === 'tool_result')).toMatchObject({ content, parts, failed: false });
+  }
+  // Files that are no pictures, numbers of a size, lists of texts: as before.
+  for (const [value, content] of [
+    [new Blob(['a'], { type: 'text/plain' }), '{}'],
+    [{ width: 3, height: 4 }, '{"width":3,"height":4}'],
+    [['a', 'b'], '["a","b"]'],
+    [{ type: 'image', name: 'mill' }, '{"type":"image","name":"mill"}'],
+  ] as const) {
+    const { engine } = fake([callOf('time', '{}'), ['.']]);
+    expect((await engine.run({ ...OPTIONS, execute: () => value })).messages[1]!.content).toBe(content);
+  }
+});
+
 test('the limit of rounds ends it, with a result for each call', async () => {
   const { engine, asked } = fake([callOf('time', '{}'), callOf('time', '{}'), callOf('time', '{}')]);
   const { finish_reason, messages, rounds } = await engine.run({ ...OPTIONS, maxRounds: 2 });

@@ -32,7 +32,7 @@ test('the model in the box: two tools, two rounds, the answer made of what they 
       },
     };
     const said = [];
-    const messages: import('../../npm/index.ts').Message[] = [];
+    const messages: (import('../../npm/index.ts').Message | import('../../npm/index.ts').PicturedMessage)[] = [];
     for (const content of ['What is the weather in Paris?', 'Set a timer for 5 minutes.']) {
       messages.push({ role: 'user', content });
       const events: string[] = [];

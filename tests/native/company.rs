@@ -84,7 +84,7 @@ fn serve(engine: &mut Engine, party: &Rc<Party<'_>>) -> Vec<Result<Generation>> 
 }
 
 /// All at once.
-fn together(engine: &mut Engine, requests: &[Request]) -> Vec<Generation> {
+pub fn together(engine: &mut Engine, requests: &[Request]) -> Vec<Generation> {
     let party = Party::new(requests.len());
     requests.iter().enumerate().for_each(|(n, request)| party.ask(n, request.clone(), &Cancel::new(), |_| ()));
     serve(engine, &party).into_iter().map(|one| one.expect("an answer")).collect()

@@ -10,6 +10,7 @@ use millrace::picture::Picture;
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use millrace::state::Input;
+use millrace::store::Memory;
 use pollster::block_on;
 use serde_json::{Value, json};
 
@@ -218,9 +219,9 @@ fn pictures_are_read_once_and_known_by_what_they_show() {
             ..Request::new(Prompt::Messages(messages))
         };
         let first = run(&mut engine, &ask(json!([user("What?")]), vec![shown(1)]));
-        // Its rows are the first token that is there three times.
+        // Its rows are the first token that is there four times.
         let prompt = engine.prompt_tokens(&ask(json!([user("What?")]), vec![shown(1)])).unwrap();
-        let before = prompt.windows(3).position(|three| three[0] == three[1] && three[1] == three[2]).unwrap();
+        let before = prompt.windows(4).position(|ids| ids.iter().all(|id| *id == ids[0])).unwrap();
         let other = run(&mut engine, &ask(json!([user("What?")]), vec![shown(2)]));
         assert!(other.cached_tokens <= before, "{name}: {}", other.cached_tokens);
         assert_ne!(other.logprobs, first.logprobs, "{name}: the picture matters");
@@ -303,4 +304,50 @@ fn pictures_beyond_positions_are_refused() {
         let error = block_on(encoder.encode(&[tile], &Cancel::new())).unwrap_err();
         assert!(error.code() == "BAD_OPTION" && error.message().contains(why), "{why}: {error}");
     }
+}
+
+/// Conversations with pictures and without take their steps together: each is rotated by positions of its own.
+#[test]
+fn pictures_change_no_text_of_company() {
+    let fixture = Fixture::open("qwen35vl-hf");
+    let options = |concurrency| LoadOptions { lane: Lane::Exact, concurrency: Some(concurrency), together: Some(concurrency > 1), ..LoadOptions::default() };
+    let load = |concurrency| block_on(Engine::load(&open_path(&fixture.path("model")).unwrap(), &options(concurrency), &|_| {}, &Cancel::new())).unwrap();
+    let ask = |pictures: &[(u32, u32)], words: &str| {
+        let parts = pictures.iter().map(|_| json!({ "type": "image" })).chain([json!({ "type": "text", "text": words })]).collect::<Vec<_>>();
+        let shown = |(i, (width, height)): (usize, &(u32, u32))| picture(&json!({ "width": width, "height": height, "seed": i }));
+        Request {
+            pictures: pictures.iter().enumerate().map(shown).collect(),
+            ignore_eos: true,
+            max_tokens: Some(16),
+            ..Request::new(Prompt::Messages(json!([{ "role": "user", "content": parts }])))
+        }
+    };
+    let requests = [ask(&[(160, 64)], "What is this?"), ask(&[], "And without?"), ask(&[(64, 128), (96, 96)], "Which?"), ask(&[(97, 64)], "Where?")];
+    let alone: Vec<_> = requests.iter().map(|request| run(&mut load(1), request).tokens).collect();
+    let together: Vec<_> = crate::company::together(&mut load(4), &requests).into_iter().map(|answer| answer.tokens).collect();
+    assert_eq!(together, alone);
+}
+
+/// A conversation with a picture that is kept goes on after it is loaded, and its positions with it.
+#[test]
+fn grids_of_rows_are_saved() {
+    let fixture = Fixture::open("qwen3vl-pictures-hf");
+    let mut engine = fixture.engine(Lane::Exact);
+    let part = json!({ "type": "image" });
+    let first = json!([{ "role": "user", "content": [part, { "type": "text", "text": "What?" }] }]);
+    let ask = |messages: &Value, n: u32| Request {
+        pictures: vec![picture(&json!({ "width": 160, "height": 64, "seed": 5 }))],
+        ignore_eos: true,
+        max_tokens: Some(n),
+        ..Request::new(Prompt::Messages(messages.clone()))
+    };
+    run(&mut engine, &ask(&first, 6));
+    let store = Memory::store();
+    block_on(engine.save(0, &store, "shown", &Cancel::new())).unwrap();
+    let mut another = fixture.engine(Lane::Exact);
+    let restored = block_on(another.restore(&store, "shown")).unwrap();
+    let request = Request { conversation: restored, ..ask(&first, 12) };
+    let after = run(&mut another, &request);
+    assert!(after.cached_tokens > 20, "{}", after.cached_tokens);
+    assert_eq!(after.tokens, run(&mut engine, &Request { reuse: false, ..ask(&first, 12) }).tokens);
 }

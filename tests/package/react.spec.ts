@@ -168,6 +168,41 @@ test('stop keeps what there is, retry asks again, reset begins anew', async ({ b
   ]);
 });
 
+test('a question with pictures: parts for the engine, texts and parts to show', async ({ blank }) => {
+  const seen = await blank.evaluate(async () => {
+    mount({ model: '/a.gguf' });
+    await until(() => chat?.status === 'ready');
+    const image = { type: 'image' as const, image: new Blob(['x'], { type: 'image/png' }) };
+    chat.send([image, { type: 'text', text: 'What is this?' }]);
+    await until(() => chat.result);
+    const [question] = chat.messages;
+    const parts = question!.parts!.map(({ type }) => type);
+    const asked = (noted.asked[0]![0]!.content as unknown as { type: string; image?: Blob }[]).map(
+      ({ type, image }) => `${type} ${image?.type}`,
+    );
+    const wrong = [[], [{ type: 'image' }], 7].map((content) => {
+      try {
+        chat.send(content as never);
+        return 'nothing';
+      } catch (error) {
+        return (error as Error).message;
+      }
+    });
+    return { content: question!.content, parts, asked, keys: Object.keys(noted.asked[0]![0]!), wrong };
+  });
+  expect(seen).toEqual({
+    content: 'What is this?',
+    parts: ['image', 'text'],
+    asked: ['image image/png', 'text undefined'],
+    keys: ['role', 'content'],
+    wrong: [
+      expect.stringContaining('has no parts'),
+      expect.stringContaining('part 0 must have an image'),
+      expect.stringContaining('is no text'),
+    ],
+  });
+});
+
 test('thoughts are kept apart', async ({ blank }) => {
   const messages = await blank.evaluate(async () => {
     noted.thinks = true;

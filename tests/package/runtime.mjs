@@ -23,6 +23,7 @@ try {
     outcome.cached = (await again.generate({ tokens: read }, { ...options, maxTokens: 1 })).cached_tokens;
   }
   outcome.storage = engine.info.storage;
+  outcome.pictures = engine.info.model.pictures;
   outcome.adapter = engine.info.adapter;
   engine.dispose();
 } catch (error) {

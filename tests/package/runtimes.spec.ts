@@ -23,6 +23,7 @@ interface Outcome {
   supported: boolean;
   tokens?: number[];
   cached?: number;
+  pictures?: boolean;
   storage?: { kind: string; cached: boolean };
   adapter?: { name: string; software: boolean; instead?: string };
   error?: { code: string; message: string; ours: boolean };
@@ -143,6 +144,23 @@ for (const name of PROGRAMS)
       const second = await ask({ model, remove: model });
       expect(second).toMatchObject({ tokens: greedy, storage: { cached: true }, bad: [], left: 0 });
       expect(server.sent).toBe(0);
+    });
+
+    test('a model and what reads pictures for it are two paths, or one', async () => {
+      const folder = join(root, 'tests', 'data', 'oracle', 'lfm2vl-gguf');
+      const [model, eyes] = ['model.gguf', 'mmproj-model.gguf'].map((file) => join(folder, file)) as [string, string];
+      const load = { device: 'cpu' };
+      for (const [named, pictures] of [
+        [[model, eyes], true],
+        [`${model}#mmproj=mmproj-model.gguf`, true],
+        [model, false],
+      ] as const)
+        expect(await ask({ model: named, load, prompt: [1, 2] })).toMatchObject({ pictures });
+      const missing = await ask({ model: [model, join(folder, 'mmproj-none.gguf')], load });
+      expect(missing.error).toMatchObject({
+        code: 'NOT_FOUND',
+        message: expect.stringMatching(/no file or folder .*mmproj-none/),
+      });
     });
 
     // What does it is the same in all: with the long tests it is seen in each.

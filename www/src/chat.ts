@@ -56,7 +56,7 @@ const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
     void count();
     void json?.check();
   }
-  pictures.offer(state.phase === 'ready' && loader.engine?.info.model.pictures === true);
+  pictures.offer(state.phase === 'ready' && state.engine.info.model.pictures ? state.engine : null);
   controls();
   showFacts();
 });
@@ -215,7 +215,8 @@ async function answer(): Promise<void> {
       } else if (event.type === 'arguments') shown.args(calls[event.index]!, event.text);
       else if (event.type === 'tool_result') shown.result(event.id, event.content, event.ms);
       else if (event.type === 'message' && (event.message.tool_calls || event.message.role === 'tool')) {
-        said.steps.push(event.message);
+        // The tools of this page show no pictures.
+        said.steps.push(event.message as Message);
         Object.assign(said, { content: '', reasoning: '' });
         calls = [];
       }

@@ -461,3 +461,16 @@ impl Model for Tower {
         Ok(made)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::FAMILIES;
+
+    /// What a page fetches beside a GGUF model is what is read here.
+    #[test]
+    fn pages_fetch_the_projectors_that_are_known() {
+        let known = FAMILIES.iter().map(|family| format!("'{}'", family.gguf)).collect::<Vec<_>>().join(", ");
+        let line = format!("const READ = [{known}];");
+        assert!(include_str!("../../../npm/hub.ts").contains(&line), "npm/hub.ts: {line}");
+    }
+}

@@ -7,7 +7,7 @@ use super::{Download, Report, Target};
 use crate::base::{Event, check_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Manifest, module_folders};
-use crate::source::spec::{names, remote_parts};
+use crate::source::spec::{is_projector, names, remote_parts};
 use crate::source::transport::{Reply, Request};
 use crate::source::{ByteSource, Remote, Weights};
 use crate::store::journal::StoredFile;
@@ -44,12 +44,27 @@ impl Download {
     pub(super) async fn discover(&self, remote: &Remote, report: Report<'_>) -> Result<()> {
         self.recheck(remote, report).await?;
         match remote {
-            Remote::File { url } => {
-                let parts = remote_parts(url).into_iter().map(|(name, url)| Large { name, url, known: None }).collect();
-                self.large(parts, report).await
+            Remote::File { url, .. } => {
+                let projector = remote.projector().map(|(name, url)| (name, url.to_owned()));
+                if projector.is_none() {
+                    self.leave_out_projectors(url).await?;
+                }
+                let all = remote_parts(url).into_iter().chain(projector);
+                self.large(all.map(|(name, url)| Large { name, url, known: None }).collect(), report).await
             }
             Remote::Folder { base, query, weights } => self.folder(&Folder { base, query }, *weights, report).await,
         }
+    }
+
+    /// An earlier download wanted what reads pictures, and has not got all of it: this one does not ask for it.
+    async fn leave_out_projectors(&self, url: &str) -> Result<()> {
+        let own = remote_parts(url);
+        let begun = |f: &&StoredFile| is_projector(&f.name) && !f.is_whole() && own.iter().all(|(name, _)| *name != f.name);
+        let begun: Vec<StoredFile> = self.live.shared.state().files.iter().filter(begun).cloned().collect();
+        for file in begun {
+            self.live.shared.put_file(StoredFile::left_out(file.name)).await?;
+        }
+        Ok(())
     }
 
     /// Where something is there from before: whether the server has other versions of it by now. What is another version begins anew.
@@ -58,7 +73,10 @@ impl Download {
         let asked = |f: &&StoredFile| f.is_whole() && f.sha256.is_none() && !f.version.is_unknown();
         let there: Vec<StoredFile> = self.live.shared.state().files.iter().filter(asked).cloned().collect();
         let url_of = |name: &str| match remote {
-            Remote::File { url } => remote_parts(url).into_iter().find(|(part, _)| part == name).map(|(_, url)| url),
+            Remote::File { url, .. } => {
+                let projector = remote.projector().map(|(name, url)| (name, url.to_owned()));
+                remote_parts(url).into_iter().chain(projector).find(|(part, _)| part == name).map(|(_, url)| url)
+            }
             Remote::Folder { base, query, .. } => Some(Folder { base, query }.url(name)),
         };
         for mut file in there {
@@ -197,9 +215,12 @@ impl Download {
     /// Files of weights: those of which nothing is there are measured.
     async fn large(&self, mut files: Vec<Large>, report: Report<'_>) -> Result<()> {
         if let Some(first) = files.first() {
+            let list = huggingface::list_url(&first.url).map(|(list, _)| list);
             let known = self.ask_hugging_face(&first.url).await;
             for file in &mut files {
-                if let Some((_, path)) = huggingface::list_url(&file.url)
+                // What reads pictures may come from another repository.
+                if let Some((of, path)) = huggingface::list_url(&file.url)
+                    && list.as_ref() == Some(&of)
                     && file.known.is_none()
                 {
                     file.known = known.iter().find(|(of, _)| *of == path).map(|(_, known)| known.clone());
@@ -210,7 +231,7 @@ impl Download {
         for Large { name, url, known } in files {
             check_name(&name)?;
             let shared = &self.live.shared;
-            let there = shared.state().files.iter().position(|f| f.name == name && f.length.is_some());
+            let there = shared.state().files.iter().position(|f| f.name == name && f.length.is_some() && !f.is_left_out());
             let sha256 = known.as_ref().and_then(|k| k.sha256.clone());
             let fits = |f: &StoredFile| known.as_ref().is_none_or(|k| Some(k.length) == f.length) && (sha256.is_none() || f.sha256 == sha256);
             if let Some(number) = there.filter(|number| shared.state().files.get(*number).is_some_and(fits)) {

@@ -24,7 +24,7 @@ use self::live::{Live, LiveSource};
 use self::unfinished::{Held, Unfinished};
 use super::journal::StoredFile;
 use super::medium::Software;
-use super::{Begin, Memory, ModelKey, Storage, Store, Work, full, sha256_of, total};
+use super::{Begin, Memory, ModelKey, Storage, Store, Work, full, has, sha256_of, total};
 use crate::base::{Cancel, Event, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
@@ -81,6 +81,7 @@ pub struct Download {
     reported: Cell<u64>,
     storage: Storage,
     changes: Cell<u32>,
+    remote: Remote,
 }
 
 /// Looks whether the model is there, becomes its writer, and finds out what there is to fetch; small files are fetched already.
@@ -97,8 +98,11 @@ pub async fn prepare(
 ) -> Result<Prepared> {
     cancel.check()?;
     let key = ModelKey::new(remote.url());
+    let projector = remote.projector().map(|(name, _)| name);
+    let wanted = projector.as_deref();
     let reason = store.transient().map(str::to_owned);
     let stored = |files: Files| {
+        let files = remote.only_asked(files);
         let bytes = total(&files);
         progress(Progress { cached: true, reason: reason.clone(), ..Progress::new(Phase::Download, bytes, bytes) });
         Prepared::Stored(files, Storage { kind: store.kind(), cached: true, reason: reason.clone() })
@@ -107,10 +111,10 @@ pub async fn prepare(
     if verified {
         store.verify(&key, progress, cancel).await?;
     }
-    if let Some(files) = store.open(&key).await? {
+    if let Some(files) = store.open(&key).await?.filter(|files| has(files, wanted)) {
         return Ok(stored(files));
     }
-    let writer = match begin(store, &key, &*transport, progress, cancel).await? {
+    let writer = match begin(store, &key, wanted, &*transport, progress, cancel).await? {
         Begin::Whole(files) => return Ok(stored(files)),
         Begin::Write(writer) => writer,
     };
@@ -128,6 +132,7 @@ pub async fn prepare(
         reported: Cell::new(0),
         storage,
         changes: Cell::new(0),
+        remote: remote.clone(),
     };
     let found = async {
         download.go().await?;
@@ -156,8 +161,8 @@ pub async fn prepare(
 }
 
 /// Becomes the writer; while somebody else is, tells how far that one is.
-async fn begin(store: &Store, key: &ModelKey, transport: &dyn Transport, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Begin> {
-    let mut begin = Box::pin(store.begin(key, cancel));
+async fn begin(store: &Store, key: &ModelKey, wanted: Option<&str>, transport: &dyn Transport, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Begin> {
+    let mut begin = Box::pin(store.begin_with(key, wanted, cancel));
     loop {
         match select(begin, transport.sleep(LOOK_EVERY_MS)).await {
             Either::Left((begun, _)) => return begun,
@@ -278,7 +283,7 @@ impl Download {
             self.live.signal.until(|| self.live.started.get().then_some(())).await;
             self.fetch_all(progress).await?;
             self.live.cancel.check()?;
-            self.live.shared.finish().await
+            self.live.shared.finish().await.map(|files| self.remote.only_asked(files))
         };
         match done.await {
             Ok(files) => {

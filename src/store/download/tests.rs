@@ -15,7 +15,7 @@ use crate::source::spec::names;
 use crate::source::transport::{Body, Reply, Request, Transport};
 use crate::source::{Files, Remote};
 use crate::store::suite::bytes;
-use crate::store::{Memory, Storage, Store};
+use crate::store::{Memory, ModelKey, Storage, Store};
 
 /// What is wrong with one answer.
 #[derive(Clone, Debug)]
@@ -460,6 +460,88 @@ fn a_folder_that_reads_pictures() {
         files[0].1 = config.as_bytes().to_vec();
         let (files, _) = get(&Memory::store(), &table(&[files, more.to_vec()].concat()), "").unwrap();
         assert!(names::PICTURES.iter().all(|name| files.contains_key(*name) == sees), "{config}");
+    }
+}
+
+const WITH_EYES: &str = "a.gguf#mmproj=mmproj-a.gguf";
+
+fn with_eyes() -> Rc<Table> {
+    table(&[("a.gguf", bytes(1, 25_000)), ("mmproj-a.gguf", bytes(2, 15_000)), ("mmproj-b.gguf", bytes(3, 5_000))])
+}
+
+/// What reads pictures is a part of the model: under its address, fetched with it, removed with it.
+#[test]
+fn a_projector_is_kept_with_its_model() {
+    for ranges in [true, false] {
+        let (store, table) = (Memory::store(), with_eyes());
+        table.ranges.set(ranges);
+        let (files, _) = get(&store, &table, WITH_EYES).unwrap();
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["a.gguf", "mmproj-a.gguf"]);
+        assert_eq!((content(&files, "a.gguf"), content(&files, "mmproj-a.gguf")), (bytes(1, 25_000), bytes(2, 15_000)), "ranges: {ranges}");
+        let entries = block_on(store.list()).unwrap();
+        assert_eq!(entries.len(), 1);
+        assert_eq!((entries[0].url.as_str(), entries[0].bytes, entries[0].complete), ("https://e.org/m/a.gguf", 40_000, true));
+        let asked = table.asked.borrow().len();
+        assert!(get(&store, &table, WITH_EYES).unwrap().1.cached && get(&store, &table, "a.gguf").unwrap().0.len() == 2);
+        assert_eq!(table.asked.borrow().len(), asked, "no request for what is stored");
+        block_on(store.remove(&ModelKey::new(format!("{BASE}a.gguf")))).unwrap();
+        assert!(block_on(store.list()).unwrap().is_empty());
+    }
+}
+
+/// A model that is stored without it gets it alone; one of several is the one that was asked for.
+#[test]
+fn a_projector_comes_later() {
+    let (store, table) = (Memory::store(), with_eyes());
+    get(&store, &table, "a.gguf").unwrap();
+    let sent = table.sent.get();
+    assert_eq!(get(&store, &table, WITH_EYES).unwrap().0.len(), 2);
+    // A byte of the model says that it is the same one; the projector's first tells its length.
+    assert!((15_000..=15_002).contains(&(table.sent.get() - sent)), "{} bytes were sent", table.sent.get() - sent);
+    for (eyes, name) in [("a.gguf#mmproj=mmproj-b.gguf", "mmproj-b.gguf"), (WITH_EYES, "mmproj-a.gguf")] {
+        assert_eq!(get(&store, &table, eyes).unwrap().0.keys().collect::<Vec<_>>(), ["a.gguf", name]);
+    }
+    assert_eq!(block_on(store.list()).unwrap()[0].bytes, 45_000);
+}
+
+/// What cannot be added takes nothing away.
+#[test]
+fn a_projector_that_does_not_come() {
+    let (store, table) = (Memory::store(), with_eyes());
+    get(&store, &table, "a.gguf").unwrap();
+    let error = get(&store, &table, "a.gguf#mmproj=mmproj-none.gguf").err().unwrap();
+    assert!(error.kind() == ErrorKind::NotFound && error.message().contains("mmproj-none.gguf"), "{error}");
+    let asked = table.asked.borrow().len();
+    let (files, storage) = get(&store, &table, "a.gguf").unwrap();
+    assert!(storage.cached && files.len() == 1 && table.asked.borrow().len() == asked, "it is whole as it was");
+    // Its second request for the projector fails before a byte of it: what is noted of it is nothing.
+    table.faults.replace([vec![Fault::Fine; 2], vec![Fault::Status(403, None); 20]].concat().into());
+    assert!(get(&store, &table, WITH_EYES).is_err());
+    table.faults.take();
+    let entry = block_on(store.list()).unwrap().remove(0);
+    assert!(entry.complete && entry.bytes == 25_000 && entry.files.len() == 1, "{entry:?}");
+    assert_eq!(block_on(store.shard_names(&ModelKey::new(format!("{BASE}a.gguf")))).unwrap().unwrap().1.len(), 1);
+    assert_eq!(get(&store, &table, WITH_EYES).unwrap().0.len(), 2, "and the next time it comes");
+}
+
+/// An interrupted one goes on; who does not want it any more has the model without it.
+#[test]
+fn a_projector_that_came_in_part() {
+    for wanted in [true, false] {
+        let (store, first) = (Memory::store(), with_eyes());
+        get(&store, &first, "a.gguf").unwrap();
+        first.faults.replace([Fault::Fine, Fault::Fine, Fault::Fine, Fault::Abort(2)].into());
+        assert_eq!(get_with(&store, &first, WITH_EYES, options(1)).err().unwrap().kind(), ErrorKind::Aborted);
+        let there = block_on(store.list()).unwrap().remove(0).bytes;
+        assert!(there > 25_000 && there < 40_000, "{there}");
+        let second = with_eyes();
+        let files = get(&store, &second, if wanted { WITH_EYES } else { "a.gguf" }).unwrap().0;
+        assert_eq!(files.len(), if wanted { 2 } else { 1 });
+        let most = if wanted { 40_000 - there + 3 } else { 1 };
+        assert!(second.sent.get() <= most, "{} bytes were sent", second.sent.get());
+        if wanted {
+            assert_eq!(content(&files, "mmproj-a.gguf"), bytes(2, 15_000));
+        }
     }
 }
 

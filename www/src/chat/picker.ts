@@ -5,7 +5,7 @@ import { closeOutside } from '../shared/dialog.ts';
 import { get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
 import { type Device, lookAtDevice, verdict } from '../shared/fit.ts';
-import { KNOWN, nameOf } from '../shared/known.ts';
+import { KNOWN, nameOf, storedAs } from '../shared/known.ts';
 import { BOX } from '../shared/model_name.ts';
 import { fromFiles, fromUrl, type Model } from './loader.ts';
 
@@ -74,7 +74,7 @@ function fill(device: Device | null, stored: readonly StoredModel[]): void {
     },
   ];
   for (const model of stored) {
-    if (model.url === box || KNOWN.some(({ url }) => url === model.url)) continue;
+    if (model.url === box || KNOWN.some(({ url }) => storedAs(url) === model.url)) continue;
     const part = model.total ? `${Math.floor((100 * model.bytes) / model.total)} % here` : 'in part here';
     rows.push({
       url: model.url,
@@ -86,7 +86,7 @@ function fill(device: Device | null, stored: readonly StoredModel[]): void {
     });
   }
   for (const known of KNOWN) {
-    const kept = here.get(known.url);
+    const kept = here.get(storedAs(known.url));
     const judged = device ? verdict(known, device, kept?.bytes) : { level: '', text: '…' };
     const badge = kept?.complete
       ? 'downloaded'

@@ -1,4 +1,5 @@
 // Pictures that the next question shows: chosen, dropped or pasted. Only there while a model is loaded that reads pictures.
+import type { Engine } from 'millrace';
 import { get, make } from '../shared/dom.ts';
 
 /** A picture of a question, as it is kept. */
@@ -17,6 +18,8 @@ const strip = get<HTMLUListElement>('attached');
 /** What could not be attached, for everybody to see and hear. */
 const note = get('attach-note');
 let attached: Shown[] = [];
+/** What counts their tokens, while a model is loaded that reads them. */
+let reader: Engine | null = null;
 
 export function setUp(): void {
   button.addEventListener('click', () => input.click());
@@ -34,10 +37,13 @@ export function setUp(): void {
   });
 }
 
-/** Whether the loaded model reads pictures. Those that are attached stay for the next one that does. */
-export function offer(reads: boolean): void {
-  button.hidden = !reads;
-  strip.hidden = !reads || attached.length === 0;
+/** The engine whose model reads pictures, if it does. Those that are attached stay for the next one that does. */
+export function offer(engine: Engine | null): void {
+  if (engine === reader) return;
+  reader = engine;
+  button.hidden = engine === null;
+  // Another model cuts them otherwise.
+  paint();
 }
 
 export const isPicture = (file: File): boolean => file.type.startsWith('image/');
@@ -80,10 +86,23 @@ function paint(): void {
         paint();
         get('prompt').focus();
       });
-      return make('li', '', thumbnail(picture), remove);
+      const image = thumbnail(picture);
+      const tokens = make('span', 'tokens');
+      image.addEventListener('load', () => void count(image, tokens), { once: true });
+      return make('li', '', image, tokens, remove);
     }),
   );
   strip.hidden = button.hidden || attached.length === 0;
+}
+
+/** Says how much of the prompt a picture takes. */
+async function count({ naturalWidth, naturalHeight }: HTMLImageElement, shown: HTMLElement): Promise<void> {
+  try {
+    const tokens = await reader?.imageTokens(naturalWidth, naturalHeight);
+    if (tokens !== undefined) shown.textContent = `${tokens.toLocaleString('en')} tokens`;
+  } catch {
+    shown.textContent = 'cannot be read';
+  }
 }
 
 /** A small view of a picture. */

@@ -136,7 +136,7 @@ function plan({ plan, model }: LoadState & { phase: 'plan' }): void {
     ['Storage', kept],
     [
       'GPU memory',
-      `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache of ${plan.context.toLocaleString('en')} tokens ${bytes(memory.kv)}, rest ${bytes(memory.activations)}`,
+      `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache of ${plan.context.toLocaleString('en')} tokens ${bytes(memory.kv)}, ${memory.encoder > 0 ? `for pictures ${bytes(memory.encoder)}, ` : ''}rest ${bytes(memory.activations)}`,
     ],
   ]);
   const verdict = get('plan-verdict');

@@ -21,6 +21,15 @@ const at = (repository: string, file: string): string => `https://huggingface.co
 
 export const KNOWN: readonly KnownModel[] = [
   {
+    name: 'LFM 2.5 VL 450M',
+    about: 'of this year; reads pictures',
+    type: 'Q4_0',
+    // With what reads pictures, 103 MB.
+    bytes: 322e6,
+    beside: 200e6,
+    url: `${at('LiquidAI/LFM2.5-VL-450M-GGUF', 'LFM2.5-VL-450M-Q4_0.gguf')}#mmproj=mmproj-LFM2.5-VL-450m-Q8_0.gguf`,
+  },
+  {
     name: 'Qwen 3.5 0.8B',
     about: 'of this year; many languages, tools, long texts',
     type: 'Q4_K_M',
@@ -186,7 +195,12 @@ export const EMBEDDERS: readonly KnownModel[] = [
   },
 ];
 
+/** What a model is stored under: its address without what reads pictures for it, which is stored with it. */
+export const storedAs = (url: string): string => url.split('#', 1)[0]!;
+
+/** The well-known model of an address, as it was chosen or as it is stored. */
+const known = (url: string): KnownModel | undefined =>
+  [...KNOWN, ...EMBEDDERS].find((model) => storedAs(model.url) === storedAs(url));
+
 /** The name of the model of an address. */
-export function nameOf(url: string): string {
-  return [...KNOWN, ...EMBEDDERS].find((model) => model.url === url)?.name ?? modelName(url);
-}
+export const nameOf = (url: string): string => known(url)?.name ?? modelName(url);
