@@ -9,9 +9,12 @@ use millrace::engine::{Engine, LoadOptions, Patches, Prompt, Request, Spelled, V
 use millrace::picture::Picture;
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
+use millrace::source::{Files, MemorySource};
 use millrace::state::Input;
 use millrace::store::Memory;
 use pollster::block_on;
+use safetensors::SafeTensors;
+use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
 use crate::decode_loop::run;
@@ -293,6 +296,44 @@ fn pictures_whose_rows_see_each_other_are_refused_by_name() {
     assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("see those behind them"), "{error}");
     // What it writes of words alone is not concerned.
     assert_eq!(run(&mut engine, &Request { max_tokens: Some(1), ..Request::new(Prompt::Text("The mill".into())) }).tokens.len(), 1);
+}
+
+/// Files without limits have none, as if these were beyond all numbers; where files say that there are limits, all have to be there.
+#[test]
+fn limits_that_are_not_there_limit_nothing() {
+    let fixture = Fixture::open("gemma4vl-hf");
+    let path = fixture.path("model");
+    let read = |name: &str| std::fs::read(path.join(name)).unwrap();
+    let (bytes, config) = (read("model.safetensors"), String::from_utf8(read("config.json")).unwrap());
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    // The largest of bf16.
+    let (low, high) = (0xff7f_u16.to_le_bytes(), 0x7f7f_u16.to_le_bytes());
+    let files = |limits: bool, said: bool| {
+        let kept = tensors.tensors().into_iter().filter_map(|(name, view)| match () {
+            () if !name.ends_with("_min") && !name.ends_with("_max") => Some((name, view)),
+            () if limits => {
+                let limit = if name.ends_with("_min") { &low } else { &high };
+                Some((name, TensorView::new(view.dtype(), view.shape().to_vec(), limit).unwrap()))
+            }
+            () => None,
+        });
+        let weights = safetensors::serialize(kept.collect::<Vec<_>>(), None).unwrap();
+        let config = config.replace(r#""use_clipped_linears": true"#, &format!(r#""use_clipped_linears": {said}"#));
+        let mut files = open_path(&path).unwrap();
+        for (name, bytes) in [("model.safetensors", weights), ("config.json", config.into_bytes())] {
+            files.insert(name.into(), Rc::new(MemorySource::new(name, bytes)));
+        }
+        files
+    };
+    let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
+    let load = |files: &Files| block_on(VisionEncoder::load(files, &options, None, &|_| {}, &Cancel::new()));
+    let tile = patches(&fixture.pictures()[0], false);
+    let rows = |files: Files| block_on(load(&files).unwrap().encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap().remove(0);
+    let without = rows(files(false, false));
+    assert_eq!(without, rows(files(true, true)));
+    assert!(apart(&without, &numbers(&fixture.pictures()[0]["projected"])) > 0.01, "limits matter");
+    let error = load(&files(false, true)).err().unwrap();
+    assert!(error.code() == "BAD_MODEL" && error.message().contains("_proj.input_min"), "{error}");
 }
 
 /// A picture longer than there are positions for.
