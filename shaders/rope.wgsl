@@ -13,9 +13,9 @@ override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 override QSTRIDE: u32;      // f32 a row of qkv
 override SLOTS: u32 = 1u;   // sequences that have a cache in the buffers
 override SPANS: u32 = 0u;   // not 0: rows are of several texts, each rotated from its own beginning on
-override AXES: u32 = 0u;    // not 0: positions have three axes, time, rows and columns; pairs take them 1: in turn, 2: one after the other
+override AXES: u32 = 0u;    // not 0: positions have three axes, time, rows and columns; pairs take them 1: in turn, 2: one after the other, 3: in halves
 override ROW_PAIRS: u32 = 0u;     // pairs that the row rotates
-override COLUMN_PAIRS: u32 = 0u;  // those that the column does; the others' is time
+override COLUMN_PAIRS: u32 = 0u;  // those that the column does; the others' is time; of halves the first one's is the column, the second one's the row
 
 @group(0) @binding(1) var<storage, read_write> qkv: array<f32>;  // [T][QSTRIDE]: H*E queries, G*E keys, G*E values
 @group(0) @binding(2) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
@@ -57,8 +57,13 @@ fn turned_by(position: u32, pair: u32) -> u32 {
         column = pair + COLUMN_PAIRS >= ROT / 2u;
         row = !column && pair + COLUMN_PAIRS + ROW_PAIRS >= ROT / 2u;
     }
+    if (AXES == 3u) {
+        column = pair < ROT / 4u;
+        row = !column;
+    }
     return select(select(place_of.x, place_of.y, row), place_of.z, column);
 }
+fn halves() -> u32 { return select(1u, 2u, AXES == 3u); }
 {% include "common/rotate.wgsl" %}
 fn late(at: u32) -> f32 {
     if (LATE == 0u) { return 1.0; }
@@ -92,8 +97,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         let half = ROT / 2u;
         let grown = growth(position);
         for (var i = li; i < half; i += THREADS) {
-            let first = base + select(i, 2u * i, INTERLEAVED != 0u);
-            let second = first + select(half, 1u, INTERLEAVED != 0u);
+            let distance = max(half / halves(), 1u);
+            let first = base + select(i / distance * 2u * distance + i % distance, 2u * i, INTERLEAVED != 0u);
+            let second = first + select(distance, 1u, INTERLEAVED != 0u);
             let r = rot[turned_by(position, i) * half + i];
             let a = element(base, first - base, norm);
             let b = element(base, second - base, norm);

@@ -4,6 +4,7 @@ override INTERLEAVED: u32;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + ROT/2)
 @group(0) @binding(6) var<storage, read> rot: array<vec2<f32>>;  // [C][ROT/2]: (cos, sin)
 {% include "common/qk_norm.wgsl" %}
 fn turned_by(position: u32, pair: u32) -> u32 { return position; }
+fn halves() -> u32 { return 1u; }
 {% include "common/rotate.wgsl" %}
 // The weights of a norm that are multiplied after the rotation, from `at` on.
 fn late4(i: u32, at: u32) -> vec4<f32> {

@@ -72,3 +72,26 @@ pub fn activate(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         })
         .collect()
 }
+
+pub fn clamp(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (T, N, zeros behind them, where they begin, which of the limits)
+    [(1_u32, 32_u32, 0_u32, 0_u32, 0_u32), (3, 24, 8, 0, 2), (2, 300, 20, 7, 1), (5, 12, 0, 24, 2)]
+        .into_iter()
+        .map(|(t, n, zeros, column, at)| {
+            let (stride, to) = (n + 3, column + n + zeros + 5);
+            let overrides = [("N", n), ("XSTRIDE", stride), ("YSTRIDE", to), ("COLUMN", column), ("ROOM", n + zeros), ("AT", at)];
+            Case {
+                name: format!("T={t} N={n} from {column} on, with {zeros} zeros"),
+                overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),
+                grid: [(n + zeros).div_ceil(256), t, 1],
+                buffers: vec![
+                    ("state", State { rows: t, ..State::default() }.words()),
+                    ("x", words(&random.f32s((t * stride) as usize, 3.0))),
+                    ("limits", words(&[-1.5, -0.25, 0.5, f32::MAX])),
+                    ("y", words(&vec![-9.0; (t * to) as usize])),
+                ],
+                outputs: vec![("y", Compare::Exact)],
+            }
+        })
+        .collect()
+}

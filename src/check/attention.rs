@@ -63,6 +63,9 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         // Positions that have three axes, which pairs take in turn, or one after the other.
         (2, 1, 64, 44, 0, 3, 9, 16),
         (3, 1, 40, 40, 0, 3, 9, 16),
+        // In halves.
+        (2, 2, 12, 12, 0, 3, 9, 16),
+        (1, 1, 72, 64, 0, 3, 9, 16),
     ];
     let cases = shapes.into_iter().enumerate().map(|(i, (h, g, e, rot, interleaved, t, pos, cap))| {
         let (slots, slot) = slots(i);
@@ -75,6 +78,7 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let axes = match i {
             12 => Some(1.0),
             13 => Some(2.0),
+            14 | 15 => Some(3.0),
             _ => None,
         };
         let spans = if axes.is_some() { (0..t).flat_map(|t| [9, 9 + t as u32 % 2, 11 - t as u32, 0]).collect() } else { texts(pos, t) };

@@ -90,6 +90,7 @@ const CASES: &[(&str, Cases)] = &[
     ("pool", embed::pool),
     ("quantize", activate::quantize),
     ("activate", activate::activate),
+    ("clamp", activate::clamp),
     ("qk_norm", norm::qk),
     ("rope", attention::rope),
     ("attention", attention::decode),

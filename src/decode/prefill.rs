@@ -154,7 +154,7 @@ impl Session {
         let count = input.len() as u32;
         self.put(Control::Prefill, bytes_of(&next.state(count)))?;
         self.put_last(next.state(count))?;
-        self.put(Control::Tokens, cast_slice(input.ids()))?;
+        self.put(Control::Tokens, cast_slice(&input.ids_with(self.model().config().row_token)))?;
         self.put_rows(input)?;
         if self.layout().find(&Control::Axes.into()).is_some() {
             self.put(Control::Axes, cast_slice(&input.axes(next.at, next.lag)))?;

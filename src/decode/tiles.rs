@@ -17,10 +17,10 @@ pub struct Tile {
     pub patches: Vec<f32>,
     /// A row of positions for each, f32 `[patches, D]`.
     pub positions: Vec<f32>,
-    /// The patches' numbers in the order in which neighbours become one row.
+    /// The patches' numbers in the order in which neighbours become one row; those that become a mean follow each other already.
     pub order: Vec<u32>,
-    /// Patches of a row of the picture: where rotations have axes, each patch is at its row and its column.
-    pub wide: u32,
+    /// Where rotations have axes: each patch's row and column.
+    pub places: Vec<[u32; 2]>,
 }
 
 /// What sizes a tower's passes have.
@@ -46,10 +46,10 @@ impl Session {
     pub async fn see(&mut self, tiles: &[Tile], sizes: TileSizes, cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
         let TileSizes { pixels, width, joined, row, deep } = sizes;
         for (i, tile) in tiles.iter().enumerate() {
-            let Tile { patches, positions, order, .. } = tile;
+            let Tile { patches, positions, order, places } = tile;
             let n = order.len();
-            let fits = n > 0 && n.is_multiple_of(joined) && patches.len() == n * pixels && positions.len() == n * width;
-            if !fits || tile.wide == 0 || order.iter().any(|at| *at as usize >= n) {
+            let fits = n > 0 && n.is_multiple_of(joined) && patches.len() == n * pixels && positions.len() == n * width && places.len() == n;
+            if !fits || order.iter().any(|at| *at as usize >= n) {
                 return Err(Error::bad_option(format!("tile {i} does not have {n} patches of {pixels} numbers with positions of {width}, {joined} to a row")));
             }
             if n > self.context() as usize {
@@ -93,9 +93,14 @@ impl Session {
         self.put(Control::Spans, cast_slice(&vec![[0, n as u32]; n]))?;
         self.put(Control::Patches, cast_slice(&padded(&tile.patches, pixels)))?;
         self.put(Control::PatchPositions, cast_slice(&padded(&tile.positions, width)))?;
-        self.put(Control::PatchOrder, cast_slice(&tile.order))?;
+        if self.layout().find(&Control::PatchOrder.into()).is_some() {
+            self.put(Control::PatchOrder, cast_slice(&tile.order))?;
+        } else {
+            let taken: Vec<[u32; 2]> = (0..n / joined).map(|row| [row, row + 1].map(|row| (row * joined) as u32)).collect();
+            self.put(Control::Taken, cast_slice(&taken))?;
+        }
         if self.layout().find(&Control::Axes.into()).is_some() {
-            let axes: Vec<[u32; 4]> = (0..n as u32).map(|i| [0, i / tile.wide, i % tile.wide, 0]).collect();
+            let axes: Vec<[u32; 4]> = tile.places.iter().map(|[row, column]| [0, *row, *column, 0]).collect();
             self.put(Control::Axes, cast_slice(&axes))?;
         }
         let mut encoder = self.gpu.encoder("tile");

@@ -63,6 +63,12 @@ impl Sight {
             None if within(checkpoint) => (checkpoint, files.clone()),
             None => return Ok(None),
         };
+        if config.is_some_and(|config| config.rows_see_ahead) {
+            return Err(Error::unsupported(
+                "rows of this model's pictures see those behind them, as those of Gemma 4 12B, 26B and 31B do, which this version cannot; \
+                 of Gemma 4 load E2B or E4B for pictures",
+            ));
+        }
         let vision = read_vision(from)?;
         if let Some(width) = config.map(|config| config.width).filter(|width| *width != vision.width) {
             return Err(Error::bad_model(format!(

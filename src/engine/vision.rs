@@ -14,7 +14,7 @@ use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::layout::Layout;
 use crate::model::Reserve;
-use crate::model::vision::{Tower, VisionConfig};
+use crate::model::vision::{Joining, Table, Tower, VisionConfig};
 use crate::plan::Lane;
 use crate::source::Files;
 use crate::state::Embedded;
@@ -126,13 +126,17 @@ impl VisionEncoder {
     }
 
     fn tile(&self, patches: &Patches) -> Result<Tile> {
-        let VisionConfig { merge, positions: [rows, columns], .. } = self.vision;
+        let VisionConfig { merge, positions: [rows, columns], ref tower, .. } = self.vision;
+        let width = tower.width;
         let (wide, high) = (patches.wide as usize, patches.high as usize);
         if wide == 0 || high == 0 || !wide.is_multiple_of(merge) || !high.is_multiple_of(merge) {
             return Err(Error::bad_option(format!("{wide} x {high} patches; both have to be multiples of {merge}")));
         }
         let wrong = |e: millrace_picture::Error| Error::bad_option(e.to_string());
-        let positions = resize_table(&self.table, rows, columns, self.vision.tower.width, high, wide, self.vision.table).map_err(wrong)?;
+        let positions = match self.vision.table {
+            Table::Resized(how) => resize_table(&self.table, rows, columns, width, high, wide, how).map_err(wrong)?,
+            Table::Added => self.sums(wide, high)?,
+        };
         let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32)).map_err(wrong)?;
         // A still picture is equal frames of a film.
         let channel = self.vision.patch.pow(2);
@@ -140,6 +144,34 @@ impl VisionEncoder {
             1 => patches.values.clone(),
             frames => patches.values.chunks(channel).flat_map(|values| (0..frames).flat_map(move |_| values)).copied().collect(),
         };
-        Ok(Tile { patches: values, positions, order: order.into_iter().map(|at| at as u32).collect(), wide: patches.wide })
+        let place = |at: usize| [(at / wide) as u32, (at % wide) as u32];
+        Ok(match self.vision.joining {
+            Joining::Wide => {
+                let places = (0..wide * high).map(place).collect();
+                Tile { patches: values, positions, order: order.into_iter().map(|at| at as u32).collect(), places }
+            }
+            // Attention has no order but that of positions: patches that become one row can stand beside each other from the first layer on.
+            Joining::Mean => {
+                let pixels = self.vision.pixels();
+                if values.len() != order.len() * pixels {
+                    return Err(Error::bad_option(format!("{} numbers for {wide} x {high} patches of {pixels}", values.len())));
+                }
+                let in_order = |values: &[f32], each: usize| order.iter().flat_map(|at| &values[at * each..][..each]).copied().collect();
+                let (patches, positions) = (in_order(&values, pixels), in_order(&positions, width));
+                Tile { patches, positions, order: (0..order.len() as u32).collect(), places: order.into_iter().map(place).collect() }
+            }
+        })
+    }
+
+    /// The sums of columns' and rows' positions, patch by patch.
+    fn sums(&self, wide: usize, high: usize) -> Result<Vec<f32>> {
+        let columns = self.vision.columns();
+        if wide.max(high) > columns {
+            return Err(Error::bad_option(format!("{wide} x {high} patches; what reads pictures has positions for {columns} of a row or a column")));
+        }
+        let width = self.vision.tower.width;
+        let (of_columns, of_rows) = self.table.split_at(columns * width);
+        let row = |row: &[f32]| of_columns.chunks_exact(width).take(wide).flat_map(|column| column.iter().zip(row).map(|(x, y)| x + y)).collect::<Vec<_>>();
+        Ok(of_rows.chunks_exact(width).take(high).flat_map(row).collect())
     }
 }

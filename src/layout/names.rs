@@ -115,6 +115,9 @@ pub enum Scratch {
     Input(Form),
     /// What attention gives to the output product.
     Attention(Form),
+    /// What a product reads within its limits, f32 `[T, KB * 32]`, and what it gives before it is held between them, f32 `[T, stride(N)]`.
+    Limited,
+    Unlimited,
     /// What a feed-forward network's first half gives to its second.
     Activation(Form),
     /// What the chosen experts' first halves give to their second.

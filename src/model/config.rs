@@ -67,6 +67,10 @@ pub struct ModelConfig {
     pub logit_cap: f64,
     /// Layers, the first ones, behind which a picture's rows have something added.
     pub deep_rows: usize,
+    /// The token whose numbers for layers rows that stand in place of tokens have, where tokens have such.
+    pub row_token: Option<u32>,
+    /// Whether rows of one picture see those behind them in layers with a window.
+    pub rows_see_ahead: bool,
     /// Layers behind the others that guess further tokens, which are left out.
     pub further_layers: usize,
     /// Whether what attention gives has gates, which are rows of its product.
@@ -349,6 +353,8 @@ impl ModelConfig {
             logit_scale: 1.0,
             logit_cap: 0.0,
             deep_rows: 0,
+            row_token: None,
+            rows_see_ahead: false,
             further_layers: 0,
             attention_gate: false,
             conv_taps: 0,

@@ -25,6 +25,13 @@ impl NormWeights {
     pub(super) fn of_layer(weight: BufferId, bias: BufferId) -> Self {
         Self { weight, bias: Some(bias), with_post: false, scaled: false, plain: false }
     }
+
+    /// Of an RMSNorm of so many numbers that has no weights: ones.
+    pub(super) fn ones(t: &mut Tensors<'_, '_>, label: &str, n: usize) -> Result<Self> {
+        let weight = t.vector(label.into(), vec![(None, n)], 0.0, 1.0, 0)?;
+        t.fill(0, 1.0);
+        Ok(Self { weight, bias: None, with_post: false, scaled: false, plain: false })
+    }
 }
 
 enum FeedForward {

@@ -82,6 +82,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         logit_scale: 1.0,
         logit_cap: 0.0,
         deep_rows: 0,
+        row_token: None,
+        rows_see_ahead: false,
         further_layers: 0,
         attention_gate: false,
         conv_taps: 0,

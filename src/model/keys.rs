@@ -379,6 +379,15 @@ impl<'a> Keys<'a> {
         n.map(Some).ok_or_else(|| Error::bad_model(format!("{key} is no whole number")))
     }
 
+    /// The id of the token that fills texts up.
+    pub fn padding_token(&self) -> Result<Option<u32>> {
+        let id = match self.source {
+            Source::Gguf(metadata) => metadata.opt::<u64>("tokenizer.ggml.padding_token_id")?,
+            Source::Hf(_) => self.count("pad_token_id")?.map(|id| id as u64),
+        };
+        id.map(|id| u32::try_from(id).map_err(|_| Error::bad_model(format!("the padding token's id is {id}")))).transpose()
+    }
+
     /// A whole number of config.json that may be 0.
     pub fn count(&self, hf: &str) -> Result<Option<usize>> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no whole number"));

@@ -118,7 +118,7 @@ impl Reserving<'_, '_, '_> {
     }
 
     /// The weights of the norms of queries and keys, where there are such.
-    fn qk_norm(&mut self) -> Result<Option<BufferId>> {
+    pub fn qk_norm(&mut self) -> Result<Option<BufferId>> {
         let (c, t, i) = (self.c, &mut *self.t, self.i);
         let Heads { h, g, e } = c.heads_of(i);
         let (q, k) = match c.qk_norm {
@@ -301,6 +301,7 @@ impl Mixer {
                     gated: c.attention_gate,
                     factor: c.attention_scale,
                     sinks: *sinks,
+                    as_f32: false,
                 };
                 Some((o, b.attention(&name("attention"), rows, shape, o)?)) // (T, H E)
             }

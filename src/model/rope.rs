@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::config::ModelConfig;
 use super::keys::{Keys, MOST, positive};
 use crate::error::{Error, Result};
-use crate::plan::{Axes, Growth};
+use crate::plan::{Axes, AxesOrder, Growth};
 
 /// How a model rotates queries and keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -270,7 +270,8 @@ impl Rope {
         if first.len() < 3 || first.iter().any(|n| *n > half) || first.iter().sum::<u64>() != half || further.iter().any(|n| *n != 0) {
             return Err(Error::bad_model(format!("configuration: {pairs:?} rotated pairs for time, rows and columns, but a head has {half}")));
         }
-        self.axes = Some(Axes { rows: first[1] as usize, columns: first[2] as usize, in_turn });
+        let order = if in_turn { AxesOrder::InTurn } else { AxesOrder::Apart };
+        self.axes = Some(Axes { rows: first[1] as usize, columns: first[2] as usize, order });
         Ok(())
     }
 

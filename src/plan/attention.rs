@@ -45,7 +45,7 @@ impl Builder<'_> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
     pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks } = shape;
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks, as_f32 } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -105,9 +105,9 @@ impl Builder<'_> {
             let chosen = self.select.choose("rope", &[("kv", kv)])?;
             let grid = Grid::of(self.per_row(1), Extent::Fixed((heads.h + 2 * own) as u32));
             let (spans, several) = match rope.and_then(|r| r.axes).filter(|_| self.axes && step.is_none()) {
-                Some(Axes { rows, columns, in_turn }) => {
+                Some(Axes { rows, columns, order }) => {
                     let places = self.layout.reserve(Control::Axes, u64::from(self.sizes.rows) * 16);
-                    (places.into(), vec![("AXES", if in_turn { 1.0 } else { 2.0 }), ("ROW_PAIRS", rows as f64), ("COLUMN_PAIRS", columns as f64)])
+                    (places.into(), vec![("AXES", order.number()), ("ROW_PAIRS", rows as f64), ("COLUMN_PAIRS", columns as f64)])
                 }
                 None => (spans, several.clone()),
             };
@@ -133,13 +133,16 @@ impl Builder<'_> {
                 key_bytes * u64::from(cached.positions),
             );
             let y = self.made(room);
-            if self.on_matrices(consumer) {
+            if as_f32 || self.on_matrices(consumer) {
                 return Ok(Act::F32(y));
             }
             return match self.room(Scratch::Attention, consumer) {
                 out @ Room::Q8(..) => self.quantize(&format!("{name}.quantize"), y, kb, out),
                 _ => Ok(Act::F32(y)),
             };
+        }
+        if as_f32 {
+            return Err(Error::internal(format!("{name}: outputs of a step as f32")));
         }
         let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
         let most_keys = cached.positions.min(window.unwrap_or(u32::MAX));

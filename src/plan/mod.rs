@@ -7,6 +7,7 @@ mod builder;
 mod experts;
 mod grouped;
 mod hazards;
+mod limited;
 mod occupancy;
 mod operations;
 mod per_layer;
@@ -26,9 +27,10 @@ pub use adapter::{Adapted, Adapters};
 pub(crate) use attention::width_axis;
 pub use builder::Builder;
 pub use hazards::{Hazard, hazards};
+pub use limited::Limited;
 use operations::Room;
 pub use operations::{
-    Act, Activation, Attention, Axes, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer,
+    Act, Activation, Attention, Axes, AxesOrder, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer,
     QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
 };
 pub use print::{PlanRow, rows};

@@ -100,6 +100,7 @@ impl Step {
             "embed" => share(number("D") / 4.0, threads),
             "logit_stats" | "tally" | "pick" | "penalize" | "logprobs" => share(number("V"), groups * threads),
             "constrain" => share(number("V"), threads * (number("V") / threads).ceil()),
+            "clamp" => share(number("ROOM"), threads),
             "activate" | "quantize" => number("KB") * 8.0 / (fixed(self.grid.0) * threads),
             // `advance`: one workgroup that looks at all candidates.
             _ => 1.0,

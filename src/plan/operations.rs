@@ -119,8 +119,30 @@ pub struct Axes {
     pub rows: usize,
     /// Those that the column does; the others' is time.
     pub columns: usize,
-    /// Pairs take them in turn, and not one axis after the other.
-    pub in_turn: bool,
+    /// How they take turns.
+    pub order: AxesOrder,
+}
+
+/// How pairs of a head take turns with the axes of a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AxesOrder {
+    /// Time, row, column, and again.
+    InTurn,
+    /// One axis after the other.
+    Apart,
+    /// Each half of what is rotated has pairs of its own: the first those of the column, the second those of the row.
+    Halves,
+}
+
+impl AxesOrder {
+    /// The value of the kernels' AXES.
+    pub(super) const fn number(self) -> f64 {
+        match self {
+            Self::InTurn => 1.0,
+            Self::Apart => 2.0,
+            Self::Halves => 3.0,
+        }
+    }
 }
 
 /// Queries are scaled by `1 + factor ln(1 + floor(position / every))`.
@@ -162,6 +184,8 @@ pub struct Attention {
     pub factor: f64,
     /// `[H]`: a score of each head that no value belongs to.
     pub sinks: Option<BufferId>,
+    /// Whether its outputs are wanted as f32, whatever form the output product reads: something comes between them. Of passes over prompts alone.
+    pub as_f32: bool,
 }
 
 /// RMSNorms of queries and keys.

@@ -3,6 +3,7 @@
 use super::adapter::Input;
 use super::builder::{Operand, Operands};
 use super::{Act, Builder, Chosen, Extent, Grid, Lane, Mlp, Norm, Overrides, Pass, Room, Value};
+use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::Variant;
 use crate::layout::{BufferId, Scratch};
@@ -267,10 +268,15 @@ impl Builder<'_> {
     /// `factors`.
     pub(super) fn activate(&mut self, name: &str, gate_up: Value, mlp: Mlp, factors: Option<Factors>, consumer: &Matrix) -> Result<Act> {
         let out = self.room(Scratch::Activation, consumer);
+        self.activate_as(name, gate_up, mlp, factors, (consumer.k, out))
+    }
+
+    /// The same of rows of `k`, in that form.
+    pub(super) fn activate_as(&mut self, name: &str, gate_up: Value, mlp: Mlp, factors: Option<Factors>, (k, out): (usize, Room)) -> Result<Act> {
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
-        let kb = consumer.kb();
-        let row = mlp.products() * consumer.k;
-        let mut overrides = vec![("F", consumer.k as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
+        let kb = k.div_ceil(BLOCK);
+        let row = mlp.products() * k;
+        let mut overrides = vec![("F", k as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
         overrides.extend(mlp.overrides());
         let (factors, at): (Operand, Operand) = match factors {
             None => (self.zeros.into(), self.zeros.into()),

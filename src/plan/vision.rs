@@ -79,4 +79,12 @@ impl Builder<'_> {
         let y = self.scratch(number.map_or(Scratch::Pooled, Scratch::Deep), row);
         self.linear_to(down, x, y, row)
     }
+
+    /// What one product makes of the normed residual stream: f32 `[T, stride(N)]`.
+    pub fn project_normed(&mut self, norm: &Norm, matrix: &Matrix) -> Result<Value> {
+        let x = self.norm(norm, matrix, false)?;
+        let row = stride(matrix.n);
+        let y = self.scratch(Scratch::Pooled, row);
+        self.linear_to(matrix, x, y, row)
+    }
 }

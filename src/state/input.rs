@@ -1,5 +1,6 @@
 //! What a model reads, position by position: tokens, and rows that stand in place of tokens' embeddings.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +22,7 @@ pub struct Embedded {
 
 impl Embedded {
     /// `rows` rows, of which the values come later ([`Embedded::fill`]). `hash` tells what they are made of from all else, and how they are made; `token` is
-    /// the id that stands in their places wherever ids alone matter: penalties, drafts, tables of numbers by token.
+    /// the id that stands in their places wherever ids alone matter: penalties, drafts. Where models have numbers by token, theirs are the padding token's.
     ///
     /// # Errors
     /// `BAD_OPTION` where there are no rows.
@@ -147,6 +148,14 @@ impl Input {
     /// An id for every position.
     pub fn ids(&self) -> &[u32] {
         &self.ids
+    }
+
+    /// The same, with another one where rows stand in place of tokens.
+    pub fn ids_with(&self, of_rows: Option<u32>) -> Cow<'_, [u32]> {
+        let Some(id) = of_rows.filter(|_| self.has_rows()) else { return Cow::Borrowed(&self.ids) };
+        let mut ids = self.ids.clone();
+        self.placed.iter().for_each(|placed| ids[placed.at..placed.end()].fill(id));
+        Cow::Owned(ids)
     }
 
     /// Whether any position has a row in place of a token.

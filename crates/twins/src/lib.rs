@@ -6,6 +6,7 @@ mod activate;
 mod advance;
 pub mod attention;
 mod attention_prefill;
+mod clamp;
 mod constrain;
 mod conv;
 mod delta;
@@ -87,6 +88,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("pool", pool::run),
     ("quantize", quantize::run),
     ("activate", activate::run),
+    ("clamp", clamp::run),
     ("qk_norm", qk_norm::run),
     ("rope", rope::run),
     ("attention", attention::run),

@@ -20,14 +20,17 @@ pub fn run(call: &Call) {
         kc.enter(state.slot_of(t));
         vc.enter(state.slot_of(t));
         let begins = if call.u32("SPANS") == 0 { 0 } else { call.view::<[u32; 2]>("spans")[t][0] as usize };
-        let angles = angles(call, t, state.rotated_at(t) - begins, &table);
-        let position = state.rotated_at(t) - begins;
+        let position = if call.u32("AXES") == 0 { state.rotated_at(t) - begins } else { call.view::<[u32; 4]>("spans")[t][0] as usize };
+        let angles = angles(call, t, position, &table);
         for head in 0..(h + 2 * g).min(call.grid[1] as usize) {
             let base = t * stride + head * e;
             let mut x = qkv[base..base + e].to_vec();
             norm(call, &mut x, &nw, head);
             if head < h + g {
-                rotate(&mut x, &angles, interleaved);
+                // Halves that have pairs of their own are rotated each alone.
+                let halves = if call.u32("AXES") == 3 { 2 } else { 1 };
+                let each = (angles.len() / halves).max(1);
+                x.chunks_mut(2 * each).zip(angles.chunks(each)).for_each(|(x, angles)| rotate(x, angles, interleaved));
                 after(call, &mut x, &nw, (head < h).then_some(position));
             }
             if head < h {
@@ -49,6 +52,8 @@ fn angles(call: &Call, t: usize, position: usize, table: &[[f32; 2]]) -> Vec<[f3
         1 if pair % 3 == 2 && pair < 3 * columns => 2,
         2 if pair + columns >= half => 2,
         2 if pair + columns + rows >= half => 1,
+        3 if 2 * pair < half => 2,
+        3 => 1,
         _ => 0,
     };
     let place = if call.u32("AXES") == 0 { [position as u32; 4] } else { call.view::<[u32; 4]>("spans")[t] };

@@ -31,6 +31,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     keys.must_be("attention_bias", &json!(false))?;
     // Only pictures are seen in both directions.
     keys.must_be("use_bidirectional_attention", &json!("vision"))?;
+    let both_ways = keys.has("use_bidirectional_attention");
     (c.norms, c.qk_norm, c.value_norm, c.layer_scales) = (Norms::Around, QkNorm::Each, true, true);
     (c.score_scale, c.embed_scale) = (1.0, (c.width as f64).sqrt());
     c.logit_cap = keys.number("final_logit_softcapping", "final_logit_softcapping")?.unwrap_or(0.0);
@@ -53,6 +54,12 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         c.layers[i].rope = usize::from(kind);
     }
     c.per_layer = Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
+    // GGUF files do not say it: models with numbers of tokens for layers are those whose rows do not.
+    c.rows_see_ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
+    c.row_token = if c.per_layer.is_some() { Some(keys.padding_token()?.unwrap_or(0)) } else { None };
+    if let Some(id) = c.row_token.filter(|id| *id as usize >= c.vocab) {
+        return Err(Error::bad_model(format!("configuration: the padding token {id}, whose numbers for layers pictures have, is none of {}", c.vocab)));
+    }
     let vocab = keys.size("", "vocab_size_per_layer_input")?;
     if c.per_layer.is_some() && vocab.is_some_and(|v| v != c.vocab) {
         return Err(Error::unsupported("config.json: vocab_size_per_layer_input; this version runs Gemma 4 with as many as vocab_size"));

@@ -3,7 +3,7 @@
 use millrace_picture::{Lfm2Vl, Place, TableResize};
 use serde_json::{Map, json};
 
-use super::{Family, Parts, VisionConfig, Words, asked_of, rows_of, siglip, square};
+use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rows_of, siglip, square};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::activation;
@@ -16,7 +16,14 @@ pub const LFM2_VL: Family = Family {
     hf: &["Lfm2VlForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: "v.post_ln", projector_norm: "mm.input_norm", up: "mm.1", down: "mm.2" },
+    parts: Parts {
+        positions: "v.position_embd",
+        patches: "v.patch_embd",
+        norm: Some("v.post_ln"),
+        projector_norm: Some("mm.input_norm"),
+        up: "mm.1",
+        down: "mm.2",
+    },
 };
 
 const NAMES: TensorNames = TensorNames {
@@ -61,16 +68,18 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         patch,
         positions: square(rows)?,
         merge,
-        hidden: hidden.map_or_else(|| rows_of(checkpoint, "mm.1.weight"), Ok)?,
+        joining: Joining::Wide,
+        hidden: Some(hidden.map_or_else(|| rows_of(checkpoint, "mm.1.weight"), Ok)?),
         width,
         activation,
         norm,
         by_channel: keys.is_gguf(),
         frames: 1,
         apart: false,
-        table: TableResize::Antialiased,
+        table: Table::Resized(TableResize::Antialiased),
         deep: Vec::new(),
         grid: false,
+        limited: None,
         pictures: pictures(checkpoint, [patch, merge], channels)?,
         words: Words { start: "<|image_start|>", row: "<image>", end: "<|image_end|>", tile },
     })

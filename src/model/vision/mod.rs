@@ -1,7 +1,9 @@
 //! What reads pictures for a language model: a tower of layers over the patches of a picture, and a projector, which makes rows as wide as the language
 //! model of what the tower gives. They stand in a prompt in place of tokens. One file a family, as with language models.
 
+mod gemma4;
 mod lfm2_vl;
+mod limited;
 mod qwen3_vl;
 
 use std::fmt::Write as _;
@@ -21,6 +23,7 @@ use crate::format::{Checkpoint, Metadata};
 use crate::layout::BufferId;
 use crate::plan::{Activation, Builder, Heads, Mlp, Norm, Stage, Value as Made};
 use crate::weights::{Matrix, VectorSource};
+use limited::LimitedLayer;
 
 /// Sizes and constants of a tower and its projector.
 #[derive(Debug, Clone)]
@@ -33,8 +36,10 @@ pub struct VisionConfig {
     pub positions: [usize; 2],
     /// Patches of a side that become one row of a prompt.
     pub merge: usize,
-    /// Width of what stands between the projector's products.
-    pub hidden: usize,
+    /// How they do.
+    pub joining: Joining,
+    /// Width of what stands between the projector's products; `None` where it is one.
+    pub hidden: Option<usize>,
     /// Width of the language model that the rows are for.
     pub width: usize,
     /// What is between the projector's products.
@@ -47,12 +52,14 @@ pub struct VisionConfig {
     pub frames: usize,
     /// Whether the frames' weights are two tensors.
     pub apart: bool,
-    /// How the table of positions is fitted to a picture's grid.
-    pub table: TableResize,
+    /// How a picture's positions are made of the table.
+    pub table: Table,
     /// Layers behind which features have a projector of their own; the language model adds what they make to a picture's rows, behind its first layers.
     pub deep: Vec<usize>,
     /// Whether a picture's rows are a grid on the axes of the language model's positions.
     pub grid: bool,
+    /// Whether all products of layers read and give numbers between limits; with `false` those that files have limits of. `None`: no product does.
+    pub limited: Option<bool>,
     /// How it wants pictures.
     pub pictures: millrace_picture::Family,
     /// The tokens that stand for them.
@@ -65,10 +72,38 @@ impl VisionConfig {
         3 * self.patch * self.patch * self.frames
     }
 
+    /// Columns of the table of positions that pictures have.
+    pub fn columns(&self) -> usize {
+        let [_, columns] = self.positions;
+        match self.table {
+            Table::Resized(_) => columns,
+            // The longest picture has one row of squares.
+            Table::Added => columns.min(self.tower.context as usize / self.merge),
+        }
+    }
+
     /// Numbers of a row of a prompt: what takes the embedding's place, and what is added behind layers.
     pub fn row(&self) -> usize {
         self.width * (1 + self.deep.len())
     }
+}
+
+/// How patches of a square become one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joining {
+    /// Side by side.
+    Wide,
+    /// Their mean.
+    Mean,
+}
+
+/// How the positions of a picture's patches are made of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// It is fitted to the picture's grid.
+    Resized(TableResize),
+    /// Its first row is of columns, its second one of rows; each patch has the sum of both.
+    Added,
 }
 
 /// The tokens around a picture's rows, by name.
@@ -101,7 +136,8 @@ struct Family {
     hf: &'static [&'static str],
     read: fn(&Keys<'_>, &Checkpoint) -> Result<VisionConfig>,
     names: &'static TensorNames,
-    /// The tensors of its table of positions, of its product of patches, of the norm behind its layers and of its projector: a norm and two products.
+    /// The tensors of its table of positions, of its product of patches, of the norm behind its layers and of its projector: a norm and two products, or the
+    /// last of them. A projector's norm without a name has no weights.
     parts: Parts,
 }
 
@@ -109,30 +145,59 @@ struct Family {
 struct Parts {
     positions: &'static str,
     patches: &'static str,
-    norm: &'static str,
-    projector_norm: &'static str,
+    norm: Option<&'static str>,
+    projector_norm: Option<&'static str>,
     up: &'static str,
     down: &'static str,
 }
 
-const FAMILIES: &[&Family] = &[&lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
+const FAMILIES: &[&Family] = &[&gemma4::GEMMA4, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
 
 /// A tower that has reserved its weights and can lay out its pass.
 pub struct Tower {
     /// Sizes and constants.
     pub vision: VisionConfig,
     patches: Vec<Matrix>, // (D, P), of which the products are added
-    layers: Vec<Layer>,
-    norm: NormWeights,                   // (D)
-    projector_norm: Option<NormWeights>, // (merge^2 D)
-    up: Matrix,                          // (hidden, merge^2 D)
-    down: Matrix,                        // (width, hidden)
+    layers: Layers,
+    norm: Option<NormWeights>,           // (D)
+    projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean
+    up: Option<Matrix>,                  // (hidden, merge^2 D)
+    down: Matrix,                        // (width, hidden), or (width, D)
     deep: Vec<Deep>,
     /// The tensor of its table of positions, `[rows, columns, D]`.
     table: String,
     left_out: Vec<LeftOut>,
     vectors: Vec<(BufferId, VectorSource)>,
     gguf: bool,
+}
+
+enum Layers {
+    Usual(Vec<Layer>),
+    Limited(Vec<LimitedLayer>),
+}
+
+impl Layers {
+    fn reserve(t: &mut Tensors<'_, '_>, vision: &VisionConfig) -> Result<Self> {
+        let (c, all) = (&vision.tower, 0..vision.tower.layers.len());
+        Ok(match vision.limited {
+            Some(needed) => Self::Limited(all.map(|i| LimitedLayer::reserve(t, c, i, needed)).collect::<Result<_>>()?),
+            None => Self::Usual(all.map(|i| Layer::reserve(t, c, i)).collect::<Result<_>>()?),
+        })
+    }
+
+    fn matrices(&self) -> Vec<&Matrix> {
+        match self {
+            Self::Usual(layers) => layers.iter().flat_map(Layer::matrices).collect(),
+            Self::Limited(layers) => layers.iter().flat_map(LimitedLayer::matrices).collect(),
+        }
+    }
+
+    fn plan(&self, b: &mut Builder<'_>, c: &ModelConfig, i: usize) -> Result<()> {
+        match self {
+            Self::Usual(layers) => layers[i].plan(b, c, i, None),
+            Self::Limited(layers) => layers[i].plan(b, c),
+        }
+    }
 }
 
 /// The projector of what a layer in the midst of the tower has made.
@@ -177,7 +242,7 @@ pub fn within(checkpoint: &Checkpoint) -> bool {
 
 /// Whether tensors whose names begin so are of a tower or a projector that this version knows.
 pub fn is_tower(beginning: &str) -> bool {
-    let parts = ["model.vision_tower.", "model.multi_modal_projector.", "model.visual.", "visual."];
+    let parts = ["model.vision_tower.", "model.embed_vision.", "model.multi_modal_projector.", "model.visual.", "visual."];
     parts.contains(&beginning)
 }
 
@@ -211,7 +276,10 @@ impl Tower {
     fn reserve(vision: VisionConfig, family: &Family, mut t: Tensors<'_, '_>) -> Result<Self> {
         let (c, parts) = (&vision.tower, family.parts);
         let d = c.width;
-        let joined = vision.merge * vision.merge * d;
+        let joined = match vision.joining {
+            Joining::Wide => vision.merge * vision.merge * d,
+            Joining::Mean => d,
+        };
         t.layers = c.layers.len();
         let [rows, columns] = vision.positions;
         let table = t.flat((parts.positions, None), "weight", &[rows * columns, d]);
@@ -221,24 +289,38 @@ impl Tower {
             let further = Rows::all(t.flat((parts.patches, None), "weight.1", &[d, vision.pixels()]));
             patches.push(t.matrix(format!("{}.1", parts.patches), vec![further], vision.pixels(), 1, None)?);
         }
-        let layers = (0..c.layers.len()).map(|i| Layer::reserve(&mut t, c, i)).collect::<Result<_>>()?;
-        let norm = super::decoder::norm(&mut t, c, (parts.norm, None), 1.0)?;
+        let layers = Layers::reserve(&mut t, &vision)?;
+        let norm = parts.norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
         let of_joined = vision.norm.map(|eps| ModelConfig { width: joined, eps, ..c.clone() });
-        let projector_norm = of_joined.map(|c| super::decoder::norm(&mut t, &c, (parts.projector_norm, None), 1.0)).transpose()?;
-        let up = linear(&mut t, (parts.up, None), joined, vision.hidden)?;
-        let down = linear(&mut t, (parts.down, None), vision.hidden, vision.width)?;
+        let of_projector = |c: ModelConfig| match parts.projector_norm {
+            Some(part) => super::decoder::norm(&mut t, &c, (part, None), 1.0),
+            None => NormWeights::ones(&mut t, "projector_norm", joined),
+        };
+        let projector_norm = of_joined.map(of_projector).transpose()?;
+        let up = vision.hidden.map(|hidden| linear(&mut t, (parts.up, None), joined, hidden)).transpose()?;
+        let down = linear(&mut t, (parts.down, None), vision.hidden.unwrap_or(joined), vision.width)?;
         let deep = vision.deep.iter().enumerate().map(|(i, layer)| Deep::reserve(&mut t, &vision, i, *layer)).collect::<Result<_>>()?;
         let left_out = t.check_all_used(c)?;
         let (gguf, table) = (t.names.gguf(), table.name);
         Ok(Self { patches, layers, norm, projector_norm, up, down, deep, table, left_out, gguf, vectors: t.vectors, vision })
     }
 
-    /// The table of positions, f32 `[rows, columns, D]`.
+    /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
     pub async fn positions(&self, checkpoint: &Checkpoint) -> Result<Vec<f32>> {
-        let info = checkpoint.tensor(&self.table)?;
-        let raw = checkpoint.read(info, 0, info.bytes as usize).await?;
-        let mut values = Vec::new();
-        dequantize(info.dtype, &raw, &mut values).map_err(|e| e.at(&self.table))?;
+        let (info, [rows, columns], d) = (checkpoint.tensor(&self.table)?, self.vision.positions, self.vision.tower.width);
+        if info.elements() != (rows * columns * d) as u64 {
+            return Err(Error::bad_model(format!("tensor {} is not of {rows} x {columns} positions of {d} numbers", self.table)));
+        }
+        let kept = self.vision.columns();
+        // All at once, where all is kept.
+        let (reads, each) = if kept == columns { (1, info.bytes) } else { (rows as u64, info.bytes / rows as u64) };
+        let mut values = Vec::with_capacity(rows * kept * d);
+        for read in 0..reads {
+            let raw = checkpoint.read(info, read * each, if reads == 1 { each as usize } else { each as usize / columns * kept }).await?;
+            let mut of_read = Vec::new();
+            dequantize(info.dtype, &raw, &mut of_read).map_err(|e| e.at(&self.table))?;
+            values.append(&mut of_read);
+        }
         Ok(values)
     }
 }
@@ -293,13 +375,18 @@ fn siglip(architecture: &'static str, sizes: [usize; 4], eps: f64, gelu: Activat
     tower.layers.fill(LayerKind { rope: NO_ROPE, ..LayerKind::USUAL });
     tower.norm = NormKind::Layer;
     tower.biases = Biases { qkv: true, output: true, ff: true, experts: false };
+    tower.mlp = Mlp { gated: false, ..Mlp::gated(gelu) };
+    reads_pictures(&mut tower, patches);
+    Ok(tower)
+}
+
+/// Has a model read up to so many patches, whole and nothing else.
+fn reads_pictures(tower: &mut ModelConfig, patches: u32) {
     tower.encoder = Encoder { both_ways: true, one_cache: true, ..Encoder::default() };
     // It reads and does not write.
     tower.pooling = Some(Pooling::Mean);
     (tower.vocab, tower.drawn, tower.context) = (1, 1, patches);
     tower.tied = Some(true);
-    tower.mlp = Mlp { gated: false, ..Mlp::gated(gelu) };
-    Ok(tower)
 }
 
 /// A product with a bias where the checkpoint has one.
@@ -320,9 +407,9 @@ impl Model for Tower {
     }
 
     fn matrices(&self) -> Vec<&Matrix> {
-        let mut all: Vec<_> = self.patches.iter().chain([&self.up, &self.down]).collect();
+        let mut all: Vec<_> = self.patches.iter().chain(&self.up).chain([&self.down]).collect();
         all.extend(self.deep.iter().flat_map(|deep| [&deep.up, &deep.down]));
-        all.extend(self.layers.iter().flat_map(Layer::matrices));
+        all.extend(self.layers.matrices());
         all
     }
 
@@ -342,23 +429,30 @@ impl Model for Tower {
         let (c, merge) = (&self.vision.tower, self.vision.merge);
         b.texts(true);
         b.patches(&self.patches)?;
-        for (i, layer) in self.layers.iter().enumerate() {
+        for i in 0..c.layers.len() {
             b.stage(Stage::Layer(i));
-            layer.plan(b, c, i, None)?;
+            self.layers.plan(b, c, i)?;
             if let Some(at) = self.deep.iter().position(|deep| deep.layer == i) {
                 b.join(merge * merge, Some(at))?;
             }
         }
-        b.renorm(&norm_of(c, "post_norm".into(), &self.norm))
+        self.norm.as_ref().map_or(Ok(()), |norm| b.renorm(&norm_of(c, "post_norm".into(), norm)))
     }
 
     fn head(&self, b: &mut Builder<'_>) -> Result<Made> {
         let merge = self.vision.merge;
-        b.join(merge * merge, None)?;
+        match self.vision.joining {
+            Joining::Wide => b.join(merge * merge, None)?,
+            Joining::Mean => drop(b.pool(None, true)?),
+        }
         let norm = self.projector_norm.as_ref().zip(self.vision.norm);
         let norm = norm.map(|(weights, eps)| Norm { eps, ..norm_of(&self.vision.tower, "projector_norm".into(), weights) });
         let mlp = Mlp { gated: false, ..Mlp::gated(self.vision.activation) };
-        let made = b.project(norm.as_ref(), &self.up, mlp, (&self.down, None))?;
+        let Some(up) = &self.up else {
+            let norm = norm.ok_or_else(|| Error::internal("one product without a norm"))?;
+            return b.project_normed(&norm, &self.down);
+        };
+        let made = b.project(norm.as_ref(), up, mlp, (&self.down, None))?;
         for (i, deep) in self.deep.iter().enumerate() {
             b.rejoin(i)?;
             let norm = norm_of(&self.vision.tower, format!("deep.{i}.norm"), &deep.norm);

@@ -4,21 +4,28 @@
 use millrace_picture::{QwenVl, TableResize};
 use serde_json::{Map, Value, json};
 
-use super::{Family, Parts, VisionConfig, Words, asked_of, rows_of, siglip, square};
+use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rows_of, siglip, square};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::{Stored, activation};
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
 use crate::model::rope::{Rope, Scaling};
-use crate::plan::{Activation, Axes};
+use crate::plan::{Activation, Axes, AxesOrder};
 
 pub const QWEN3_VL: Family = Family {
     gguf: "qwen3vl_merger",
     hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: "v.post_ln", projector_norm: "mm.input_norm", up: "mm.0", down: "mm.2" },
+    parts: Parts {
+        positions: "v.position_embd",
+        patches: "v.patch_embd",
+        norm: Some("v.post_ln"),
+        projector_norm: Some("mm.input_norm"),
+        up: "mm.0",
+        down: "mm.2",
+    },
 };
 
 const NAMES: TensorNames = TensorNames {
@@ -65,7 +72,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         return Err(Error::bad_model(format!("heads of {e} in what reads pictures: rows and columns rotate a quarter of each")));
     }
     tower.stored = Stored { qkv: true, ..Stored::default() };
-    let axes = Some(Axes { rows: e / 4, columns: e / 4, in_turn: false });
+    let axes = Some(Axes { rows: e / 4, columns: e / 4, order: AxesOrder::Apart });
     tower.ropes = vec![Rope { base: BASE, dims: e, interleaved: false, scaling: Scaling::EachAxis { pairs: e / 4 }, factor: 1.0, growth: None, axes }];
     tower.layers.iter_mut().for_each(|layer| layer.rope = 0);
     let (deep, rows, width) = match &checkpoint.metadata {
@@ -76,7 +83,8 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         patch,
         positions: square(rows)?,
         merge,
-        hidden: merge * merge * tower.width,
+        joining: Joining::Wide,
+        hidden: Some(merge * merge * tower.width),
         width,
         activation: Activation::Gelu,
         norm: None,
@@ -84,9 +92,10 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         // llama.cpp's files have a tensor for each of two frames.
         frames: if keys.is_gguf() { 1 } else { keys.size("", "temporal_patch_size")?.unwrap_or(2) },
         apart: keys.is_gguf(),
-        table: TableResize::AlignedCorners,
+        table: Table::Resized(TableResize::AlignedCorners),
         deep,
         grid: true,
+        limited: None,
         pictures: pictures(keys, checkpoint, [patch, merge])?,
         words: Words { start: "<|vision_start|>", row: "<|image_pad|>", end: "<|vision_end|>", tile: |_| String::new() },
         tower,

@@ -1,0 +1,182 @@
+//! Gemma 4 E2B and E4B: patches of any grid with positions that rotate, columns one half of a head and rows the other, tables for both beside that, products
+//! between limits, and one product that makes a row of the mean of nine patches.
+
+use millrace_picture::Gemma4;
+use serde_json::{Map, Value, json};
+
+use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, reads_pictures};
+use crate::error::{Error, Result};
+use crate::format::{Checkpoint, Metadata};
+use crate::model::config::{LayerKind, ModelConfig, Norms, QkNorm, activation};
+use crate::model::keys::Keys;
+use crate::model::names::TensorNames;
+use crate::model::rope::{Rope, Scaling};
+use crate::plan::{Activation, Axes, AxesOrder, Heads, Mlp};
+
+pub const GEMMA4: Family = Family {
+    gguf: "gemma4v",
+    hf: &["Gemma4ForConditionalGeneration"],
+    read,
+    names: &NAMES,
+    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: None, projector_norm: None, up: "", down: "mm.input_projection" },
+};
+
+const NAMES: TensorNames = TensorNames {
+    prefixes: &[("", "model.vision_tower.")],
+    layers: "encoder.layers",
+    outside: &[
+        ("v.position_embd", "patch_embedder.position_embedding_table="),
+        ("v.patch_embd", "patch_embedder.input_proj"),
+        ("mm.input_projection", "/model.embed_vision.embedding_projection"),
+    ],
+    layer: &[
+        ("attn_q", "self_attn.q_proj.linear"),
+        ("attn_k", "self_attn.k_proj.linear"),
+        ("attn_v", "self_attn.v_proj.linear"),
+        ("attn_output", "self_attn.o_proj.linear"),
+        ("post_attention_norm", "post_attention_layernorm"),
+        ("ffn_norm", "pre_feedforward_layernorm"),
+        ("ffn_gate", "mlp.gate_proj.linear"),
+        ("ffn_up", "mlp.up_proj.linear"),
+        ("ffn_down", "mlp.down_proj.linear"),
+        ("post_ffw_norm", "post_feedforward_layernorm"),
+        ("attn_q.limits", "self_attn.q_proj"),
+        ("attn_k.limits", "self_attn.k_proj"),
+        ("attn_v.limits", "self_attn.v_proj"),
+        ("attn_output.limits", "self_attn.o_proj"),
+        ("ffn_gate.limits", "mlp.gate_proj"),
+        ("ffn_up.limits", "mlp.up_proj"),
+        ("ffn_down.limits", "mlp.down_proj"),
+    ],
+    gguf: &[
+        ("attn_norm", "ln1"),
+        ("attn_output", "attn_out"),
+        ("post_attention_norm", "attn_post_norm"),
+        ("ffn_norm", "ln2"),
+        ("post_ffw_norm", "ffn_post_norm"),
+        ("attn_q.limits", "attn_q"),
+        ("attn_k.limits", "attn_k"),
+        ("attn_v.limits", "attn_v"),
+        ("attn_output.limits", "attn_out"),
+        ("ffn_gate.limits", "ffn_gate"),
+        ("ffn_up.limits", "ffn_up"),
+        ("ffn_down.limits", "ffn_down"),
+    ],
+    // The language model, and what reads sounds.
+    ignored: &["model.language_model.", "lm_head.", "model.audio_tower.", "model.embed_audio.", "a.", "mm.a."],
+};
+
+/// Base of the rotations.
+const BASE: f64 = 100.0;
+/// Epsilon of the projector's norm, which no file says.
+const PROJECTOR_EPS: f64 = 1e-6;
+
+fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
+    if keys.flag("", "standardize")?.unwrap_or(false) || keys.any_tensor("v.std_bias") {
+        return Err(Error::unsupported(
+            "what reads pictures standardises its rows (standardize, v.std_bias), as Gemma 4 26B and 31B do; this version reads pictures with E2B and E4B",
+        ));
+    }
+    let (d, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
+    let (g, e) = (keys.size("", "num_key_value_heads")?.unwrap_or(h), keys.size("", "head_dim")?.unwrap_or(d / h));
+    let (ff, layers) = (keys.need("feed_forward_length", "intermediate_size")?, keys.layers()?);
+    let (patch, merge) = (keys.need("patch_size", "patch_size")?, keys.size("projector.scale_factor", "pooling_kernel_size")?.unwrap_or(3));
+    let pictures = pictures(checkpoint, [patch, merge])?;
+    let patches = u32::try_from(u64::from(pictures.max_soft_tokens) * (merge as u64).pow(2)).unwrap_or(u32::MAX);
+
+    let mut tower = ModelConfig::plain("gemma4v", d, ff, Heads { h, g, e }, layers);
+    tower.eps = keys.positive("attention.layer_norm_epsilon", "rms_norm_eps")?.unwrap_or(1e-6);
+    // llama.cpp takes another formula where its files say none; what the models were trained with is this one.
+    let gelu = keys.text("", "hidden_activation")?.map_or(Ok(Activation::GeluTanh), activation)?;
+    tower.mlp = Mlp::gated(gelu);
+    (tower.norms, tower.qk_norm, tower.value_norm, tower.score_scale) = (Norms::Around, QkNorm::Each, true, 1.0);
+    let axes = Some(Axes { rows: e / 4, columns: e / 4, order: AxesOrder::Halves });
+    tower.ropes = vec![Rope { base: BASE, dims: e, interleaved: false, scaling: Scaling::EachAxis { pairs: e / 4 }, factor: 1.0, growth: None, axes }];
+    tower.layers.fill(LayerKind { rope: 0, ..LayerKind::USUAL });
+    reads_pictures(&mut tower, patches);
+
+    let Of { positions, width, limited } = match &checkpoint.metadata {
+        Metadata::Gguf(_) => of_gguf(keys, checkpoint, d)?,
+        Metadata::Hf(m) => of_hf(keys, &m.config)?,
+    };
+    Ok(VisionConfig {
+        patch,
+        positions: [2, positions],
+        merge,
+        joining: Joining::Mean,
+        hidden: None,
+        width,
+        activation: gelu,
+        // Of the mean times the width's root: the epsilon says so.
+        norm: Some(PROJECTOR_EPS / d as f64),
+        by_channel: keys.is_gguf(),
+        frames: 1,
+        apart: false,
+        table: Table::Added,
+        deep: Vec::new(),
+        grid: false,
+        limited: Some(limited),
+        pictures: millrace_picture::Family::Gemma4(pictures),
+        words: Words { start: "<|image>", row: "<|image|>", end: "<image|>", tile: |_| String::new() },
+        tower,
+    })
+}
+
+/// What the two forms of files say each its own way.
+struct Of {
+    /// Columns, and rows, that there are positions for.
+    positions: usize,
+    /// The language model's width.
+    width: usize,
+    /// Whether every product has to have limits; otherwise those have that are there.
+    limited: bool,
+}
+
+fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint, d: usize) -> Result<Of> {
+    // A number of the format's alone: pictures are of any size.
+    keys.ignore_gguf(&["image_size", "projector_type", "attention.head_count_kv", "image_min_pixels", "image_max_pixels"]);
+    if [keys.channels("image_mean")?, keys.channels("image_std")?] != [[0.0; 3], [1.0; 3]] {
+        return Err(Error::unsupported("clip.vision.image_mean and image_std; this version reads pictures with means of 0 and deviations of 1"));
+    }
+    let table = "v.position_embd.weight";
+    let shape = checkpoint.tensors.get(table).map(|t| t.shape.as_slice());
+    let positions = match shape {
+        Some([2, n, width]) if *width == d as u64 => usize::try_from(*n).ok(),
+        _ => None,
+    };
+    let positions = positions.filter(|n| *n > 0).ok_or_else(|| Error::bad_model(format!("tensor {table} is no pair of tables of {d} numbers a position")))?;
+    Ok(Of { positions, width: keys.need("projection_dim", "")?, limited: false })
+}
+
+fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
+    // Some writers say what is always so.
+    let usual = |(key, value): (&String, &Value)| match key.as_str() {
+        "rope_type" => ["default", "axial"].iter().any(|kind| value == kind),
+        "rope_theta" => value.as_f64() == Some(BASE),
+        _ => false,
+    };
+    if !keys.object("rope_parameters")?.is_none_or(|parameters| parameters.iter().all(usual)) {
+        return Err(Error::unsupported("config.json: rope_parameters of vision_config are other than axial ones of base 100"));
+    }
+    keys.must_be("attention_bias", &json!(false))?;
+    // How many rows pictures become is the processor's to say.
+    keys.ignore(&["max_position_embeddings", "default_output_length", "global_head_dim"]);
+    let text = config.get("text_config").and_then(|text| text.get("hidden_size")).and_then(Value::as_u64);
+    Ok(Of {
+        positions: keys.need("", "position_embedding_size")?,
+        width: text.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| Error::bad_model("config.json: text_config.hidden_size is missing"))?,
+        limited: keys.flag("", "use_clipped_linears")?.unwrap_or(false),
+    })
+}
+
+/// How it wants pictures: as the processor's file says, or as by default.
+fn pictures(checkpoint: &Checkpoint, [patch, merge]: [usize; 2]) -> Result<Gemma4> {
+    let asked = asked_of(checkpoint);
+    let read = Gemma4::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(|e| Error::bad_model(format!("processor_config.json: {e}")))?;
+    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let (patch_size, pooling_kernel_size) = (whole(patch), whole(merge));
+    if asked.is_some() && (read.patch_size, read.pooling_kernel_size) != (patch_size, pooling_kernel_size) {
+        return Err(Error::bad_model("processor_config.json and config.json have other sizes of patches"));
+    }
+    Ok(Gemma4 { patch_size, pooling_kernel_size, ..read })
+}
