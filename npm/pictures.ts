@@ -72,14 +72,9 @@ function shownPart(value: unknown): MessagePart | null {
 
 /** Whether it is of one of the browser's classes that show pictures. */
 const isElement = (value: object): boolean =>
-  [
-    'ImageBitmap',
-    'HTMLCanvasElement',
-    'OffscreenCanvas',
-    'HTMLImageElement',
-    'HTMLVideoElement',
-    'VideoFrame',
-  ].includes(Object.prototype.toString.call(value).slice(8, -1));
+  /^\[object (ImageBitmap|HTML(Canvas|Image|Video)Element|OffscreenCanvas|VideoFrame)\]$/.test(
+    Object.prototype.toString.call(value),
+  );
 
 /** Makes of a picture what can be sent: of an element that shows one what it shows now. */
 export async function sendable(source: PictureSource, base: (address: string) => string): Promise<SentPicture> {

@@ -1,5 +1,6 @@
 // The chat page: composer, conversation, keyboard. Loading is in chat/loader.ts and chat/stage.ts.
 import {
+  type Engine,
   type GenerateResult,
   type Message,
   MillraceError,
@@ -9,11 +10,11 @@ import {
 } from 'millrace';
 import * as conversations from './chat/conversations.ts';
 import type { Conversation, Figures } from './chat/conversations.ts';
-import { firstModel, fromFiles, Loader, type Model } from './chat/loader.ts';
-import * as pictures from './chat/pictures.ts';
+import { firstModel, fromFiles, Loader, type LoadState, type Model } from './chat/loader.ts';
 import * as settings from './chat/settings.ts';
 import * as sidebar from './chat/sidebar.ts';
 import * as stage from './chat/stage.ts';
+import { isPicture, type Shown } from './chat/thumbnail.ts';
 import * as transcript from './chat/transcript.ts';
 import { get } from './shared/dom.ts';
 import { setUpDrop } from './shared/drop.ts';
@@ -49,6 +50,21 @@ let switching: Promise<void> | null = null;
 /** Bytes that this site stores; null until the browser has counted them. */
 let stored: number | null = null;
 
+/** What attaches pictures to questions, once it is needed. */
+let pictures: typeof import('./chat/pictures.ts') | null = null;
+
+/** The engine whose model reads pictures, if it does. */
+const readerOf = (state: LoadState): Engine | null =>
+  state.phase === 'ready' && state.engine.info.model.pictures ? state.engine : null;
+
+async function attaching(): Promise<typeof import('./chat/pictures.ts')> {
+  const it = await import('./chat/pictures.ts');
+  if (pictures === null) it.setUp();
+  pictures = it;
+  it.offer(readerOf(loader.state));
+  return it;
+}
+
 const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
   stage.show(state);
   settings.showTemperature(defaultTemperature());
@@ -56,7 +72,8 @@ const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
     void count();
     void json?.check();
   }
-  pictures.offer(state.phase === 'ready' && state.engine.info.model.pictures ? state.engine : null);
+  if (pictures !== null) pictures.offer(readerOf(state));
+  else if (readerOf(state) !== null) void attaching().catch(() => {});
   controls();
   showFacts();
 });
@@ -64,9 +81,8 @@ const loader = new Loader(firstModel(), settings.loadOptions, (state) => {
 settings.setUp(() => load(loader.state.model));
 stage.setUp(loader, openPicker);
 get('open-models').addEventListener('click', openPicker);
-pictures.setUp();
 setUpDrop((files) => {
-  if (files.every(pictures.isPicture)) return void pictures.add(files);
+  if (files.every(isPicture)) return void attaching().then((it) => it.add(files));
   get<HTMLDialogElement>('models').close();
   load(fromFiles(files));
 });
@@ -157,10 +173,10 @@ function defaultTemperature(): number {
 }
 
 /** `again`: the pictures of a question that is asked differently. */
-function ask(text: string, again: readonly pictures.Shown[] = []): void {
+function ask(text: string, again: readonly Shown[] = []): void {
   if (afterSwitching(() => ask(text, again))) return;
   const content = text.trim();
-  if ((content === '' && again.length === 0 && !pictures.any()) || answering || json?.ready() === false) return;
+  if ((content === '' && again.length === 0 && !pictures?.any()) || answering || json?.ready() === false) return;
   // A question to nobody would be lost: what is to be decided first is on the page.
   if (loader.state.phase === 'plan' || loader.state.phase === 'failed') {
     get(loader.state.phase === 'plan' ? 'plan-go' : 'problem-retry').focus();
@@ -174,7 +190,7 @@ function ask(text: string, again: readonly pictures.Shown[] = []): void {
     conversation.title = conversations.titleOf(content || 'A picture');
     history.replaceState(null, '', `#${conversation.id}`);
   }
-  const shown = [...again, ...pictures.take()];
+  const shown = [...again, ...(pictures?.take() ?? [])];
   transcript.addQuestion(content, conversation.messages.length, shown);
   conversation.messages.push({ role: 'user', content, ...(shown.length > 0 ? { pictures: shown } : {}) });
   ended = answer();
@@ -302,7 +318,7 @@ function messagesOf({ messages }: Conversation): (Message | PicturedMessage)[] {
 }
 
 /** A question that shows pictures. A model that reads none is told of them by name. */
-function picturedMessage(content: string, shown: readonly pictures.Shown[]): Message | PicturedMessage {
+function picturedMessage(content: string, shown: readonly Shown[]): Message | PicturedMessage {
   if (!loader.engine?.info.model.pictures)
     return { role: 'user', content: [...shown.map(({ name }) => `(picture: ${name})`), content].join('\n') };
   return {

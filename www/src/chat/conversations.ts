@@ -1,7 +1,7 @@
 // The conversations that this browser keeps, in IndexedDB. Where there is none (private windows, blocked storage) they last as long as the page.
 import type { CompiledGrammar, GenerateResult, Message } from 'millrace';
 import { download } from '../shared/dom.ts';
-import type { Shown } from './pictures.ts';
+import type { Shown } from './thumbnail.ts';
 import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
 
 /** A message as it is shown and kept. */

@@ -1,13 +1,7 @@
 // Pictures that the next question shows: chosen, dropped or pasted. Only there while a model is loaded that reads pictures.
 import type { Engine } from 'millrace';
 import { get, make } from '../shared/dom.ts';
-
-/** A picture of a question, as it is kept. */
-export interface Shown {
-  /** Of the file; what a screen reader says. */
-  name: string;
-  data: Blob;
-}
+import { isPicture, type Shown, thumbnail } from './thumbnail.ts';
 
 /** The most pictures of one question. */
 const MOST = 8;
@@ -45,8 +39,6 @@ export function offer(engine: Engine | null): void {
   // Another model cuts them otherwise.
   paint();
 }
-
-export const isPicture = (file: File): boolean => file.type.startsWith('image/');
 
 /** Shows pictures with the next question; other files are left out. */
 export function add(files: readonly File[]): void {
@@ -103,15 +95,4 @@ async function count({ naturalWidth, naturalHeight }: HTMLImageElement, shown: H
   } catch {
     shown.textContent = 'cannot be read';
   }
-}
-
-/** A small view of a picture. */
-export function thumbnail({ name, data }: Shown): HTMLImageElement {
-  const image = make('img', 'thumbnail');
-  image.alt = name;
-  image.src = URL.createObjectURL(data);
-  const free = (): void => URL.revokeObjectURL(image.src);
-  image.addEventListener('load', free, { once: true });
-  image.addEventListener('error', free, { once: true });
-  return image;
 }

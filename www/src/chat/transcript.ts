@@ -4,7 +4,7 @@ import { rate, seconds } from '../shared/format.ts';
 import type { Explanation } from '../shared/explain.ts';
 import type { Figures, Said } from './conversations.ts';
 import type { MarkdownView } from './markdown.ts';
-import { type Shown, thumbnail } from './pictures.ts';
+import { type Shown, thumbnail } from './thumbnail.ts';
 
 const list = document.querySelector<HTMLOListElement>('#messages')!;
 const scroller = document.querySelector<HTMLElement>('#conversation')!;

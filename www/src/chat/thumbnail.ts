@@ -1,0 +1,22 @@
+// A picture of a question, and what shows it. What attaches pictures is loaded once a model reads them.
+import { make } from '../shared/dom.ts';
+
+/** A picture of a question, as it is kept. */
+export interface Shown {
+  /** Of the file; what a screen reader says. */
+  name: string;
+  data: Blob;
+}
+
+export const isPicture = (file: File): boolean => file.type.startsWith('image/');
+
+/** A small view of a picture. */
+export function thumbnail({ name, data }: Shown): HTMLImageElement {
+  const image = make('img', 'thumbnail');
+  image.alt = name;
+  image.src = URL.createObjectURL(data);
+  const free = (): void => URL.revokeObjectURL(image.src);
+  image.addEventListener('load', free, { once: true });
+  image.addEventListener('error', free, { once: true });
+  return image;
+}
