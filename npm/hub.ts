@@ -1,5 +1,6 @@
 // Models named as on Hugging Face, `OWNER/REPO`, as transformers.js and llama.cpp take them: which file of the repository that is.
 import { bad } from './check.ts';
+import { log } from './configure.ts';
 import { MillraceError } from './errors.ts';
 import { keyOf } from './kept.ts';
 import type { CustomFetch, StoredModel } from './types.ts';
@@ -117,7 +118,10 @@ async function projectorOf(
   const best = there.find((path) => addressIn(base, folder(path)) === folder(url)) ?? there[0];
   if (best === undefined) return '';
   const kind = await projectorKind(addressIn(base, best), options);
-  return kind === undefined ? undefined : READ.includes(kind) ? behind(addressIn(base, best)) : '';
+  if (kind !== undefined && READ.includes(kind)) return behind(addressIn(base, best));
+  const why = kind === undefined ? 'could not be looked at' : `is of ${kind || 'no kind'}, which is not read here`;
+  log('warn', `${best} of ${repo} ${why}: the model is loaded without it and reads no pictures`);
+  return kind === undefined ? undefined : '';
 }
 
 /** What a file that reads pictures says it is, from its first bytes: empty where it does not say, undefined where they did not come. */

@@ -36,7 +36,7 @@ export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFil
   if (typeof model !== 'string' || !model.startsWith('file:')) return model;
   const { hash } = new URL(model);
   const projector = hash.startsWith(PROJECTOR)
-    ? fileURLToPath(new URL(decodeURIComponent(hash.slice(8)), model))
+    ? fileURLToPath(new URL(decodeURIComponent(hash.slice(PROJECTOR.length)), model))
     : null;
   const path = fileURLToPath(model);
   let folder: boolean;

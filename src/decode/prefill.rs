@@ -1,5 +1,7 @@
 //! Reading given tokens: in passes of many rows, or one by a decode step.
 
+use std::borrow::Cow;
+
 use bytemuck::{bytes_of, cast_slice};
 
 use super::session::{Encoded, Session, context_full};
@@ -118,7 +120,7 @@ impl Session {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
         }
         let config = self.model().config();
-        input.values(config.width * (1 + config.deep_rows)).map(drop)
+        input.values(config.width * (1 + config.deepstack)).map(drop)
     }
 
     /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.
@@ -172,14 +174,17 @@ impl Session {
     fn put_rows(&self, input: &Input) -> Result<()> {
         let Some(embedded) = self.layout().find(&Control::Embedded.into()) else { return Ok(()) };
         let (width, rows) = (self.model().config().width, self.sizes().rows as usize);
-        let tables = 1 + self.model().config().deep_rows;
+        let tables = 1 + self.model().config().deepstack;
         let mut places = vec![NO_ROW; tables * rows];
         for (at, values) in input.values(width * tables)? {
+            let n = values.len() / (width * tables);
             for table in 0..tables {
-                let of_table: Vec<f32> = values.chunks_exact(width * tables).flat_map(|row| &row[table * width..(table + 1) * width]).copied().collect();
                 let first = table * rows + at;
-                let numbers: Vec<u32> = (first..first + of_table.len() / width).map(|row| row as u32).collect();
-                places[first..first + numbers.len()].copy_from_slice(&numbers);
+                (first..first + n).for_each(|row| places[row] = row as u32);
+                let of_table: Cow<'_, [f32]> = match tables {
+                    1 => values.into(),
+                    _ => values.chunks_exact(width).skip(table).step_by(tables).flatten().copied().collect(),
+                };
                 self.write_at(embedded, (first * stride(width) * 4) as u64, cast_slice(&padded(&of_table, width)))?;
             }
         }

@@ -147,7 +147,7 @@ pub(super) fn build_plan(
 ) -> Result<Plan> {
     let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters);
     if asked.rows {
-        b = b.with_rows(model.config().deep_rows);
+        b = b.with_rows(model.config().deepstack);
     }
     if pass.is_step_of_rows() {
         b.draft()?;

@@ -1,5 +1,7 @@
 //! Pictures, a pass a tile: patches go in, rows that stand in a prompt in place of tokens come out.
 
+use std::rc::Rc;
+
 use bytemuck::{bytes_of, cast_slice};
 
 use super::session::Session;
@@ -16,7 +18,7 @@ pub struct Tile {
     /// f32 `[patches, P]`.
     pub patches: Vec<f32>,
     /// A row of positions for each, f32 `[patches, D]`.
-    pub positions: Vec<f32>,
+    pub positions: Rc<[f32]>,
     /// The patches' numbers in the order in which neighbours become one row; those that become a mean follow each other already.
     pub order: Vec<u32>,
     /// Where rotations have axes: each patch's row and column.
@@ -35,16 +37,16 @@ pub struct TileSizes {
     /// Numbers of a row, without those of further projectors.
     pub row: usize,
     /// Projectors of the tower's midst, which each give a row as many numbers more.
-    pub deep: usize,
+    pub deepstack: usize,
 }
 
 impl Session {
-    /// What the tower that this session has makes of each tile: f32 `[patches / joined, (1 + deep) row]`.
+    /// What the tower that this session has makes of each tile: f32 `[patches / joined, (1 + deepstack) row]`.
     ///
     /// # Errors
     /// `BAD_OPTION` for a tile that does not fit these sizes or has more patches than a pass has rows, `ABORTED` between two tiles.
     pub async fn see(&mut self, tiles: &[Tile], sizes: TileSizes, cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
-        let TileSizes { pixels, width, joined, row, deep } = sizes;
+        let TileSizes { pixels, width, joined, row, deepstack } = sizes;
         for (i, tile) in tiles.iter().enumerate() {
             let Tile { patches, positions, order, places } = tile;
             let n = order.len();
@@ -63,7 +65,7 @@ impl Session {
         }
         self.must_have(Pass::Prefill)?;
         let slot = self.states.vacate()? as u32;
-        let bytes = |tile: &Tile| ((1 + deep) * (tile.order.len() / joined) * stride(row) * 4) as u64;
+        let bytes = |tile: &Tile| ((1 + deepstack) * (tile.order.len() / joined) * stride(row) * 4) as u64;
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let most = tiles.iter().map(bytes).max().unwrap_or(4);
         let place = || self.gpu.buffer("rows", most, usage);
@@ -85,7 +87,7 @@ impl Session {
         Ok(found)
     }
 
-    fn record_tile(&self, slot: u32, tile: &Tile, TileSizes { pixels, width, joined, deep, .. }: TileSizes, to: &Buffer, bytes: u64) -> Result<Pending> {
+    fn record_tile(&self, slot: u32, tile: &Tile, TileSizes { pixels, width, joined, deepstack, .. }: TileSizes, to: &Buffer, bytes: u64) -> Result<Pending> {
         let n = tile.order.len();
         let state = |rows: usize| State { rows: rows as u32, slot, ..State::default() };
         self.put(Control::Prefill, bytes_of(&state(n)))?;
@@ -107,8 +109,8 @@ impl Session {
         let steps = || self.steps(Pass::Prefill).iter();
         self.record_steps(&mut encoder, steps().filter(|step| step.stage < Stage::Head), n as u32);
         self.record_steps(&mut encoder, steps().filter(|step| step.stage == Stage::Head), (n / joined) as u32);
-        let each = bytes / (1 + deep as u64);
-        for (i, from) in [Scratch::Pooled].into_iter().chain((0..deep).map(Scratch::Deep)).enumerate() {
+        let each = bytes / (1 + deepstack as u64);
+        for (i, from) in [Scratch::Pooled].into_iter().chain((0..deepstack).map(Scratch::Deepstack)).enumerate() {
             encoder.copy_buffer_to_buffer(self.buffer(from)?.raw(), 0, to.raw(), i as u64 * each, each);
         }
         let submission = self.gpu.submit(encoder);
@@ -117,10 +119,10 @@ impl Session {
 
     async fn rows_of(&self, (place, bytes, pending): (usize, u64, Pending), places: &[Buffer; 2], sizes: TileSizes) -> Result<Vec<f32>> {
         let bytes = self.gpu.take(&places[place], bytes, pending).await?;
-        let TileSizes { row, deep, .. } = sizes;
+        let TileSizes { row, deepstack, .. } = sizes;
         let padded: Vec<&[f32]> = cast_slice::<u8, f32>(&bytes).chunks_exact(stride(row)).collect();
-        let rows = padded.len() / (1 + deep);
-        Ok((0..rows).flat_map(|i| (0..=deep).map(move |table| i + table * rows)).flat_map(|at| &padded[at][..row]).copied().collect())
+        let rows = padded.len() / (1 + deepstack);
+        Ok((0..rows).flat_map(|i| (0..=deepstack).map(move |table| i + table * rows)).flat_map(|at| &padded[at][..row]).copied().collect())
     }
 }
 

@@ -3,18 +3,19 @@
 use serde::Serialize;
 
 use super::load::{context_of, describe, gpu_options, reserve, selector, sizes_of};
-use super::vision::quantized;
+use super::pictures::Found;
+use super::vision::open_tower;
 use super::{Engine, Info, LoadOptions, SelfTestInfo};
 use crate::base::options::Options as _;
 use crate::decode;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::kernels::Caps;
 use crate::layout::{BufferSpec, Kv, Layout, Role, Scratch, Sizes, StateShape};
-use crate::model::{Model, Reserve, vision};
+use crate::model::Model;
 use crate::plan::{self, Asked, Lane, Pass, Plans, Selector};
-use crate::source::{Files, projector_of};
+use crate::source::Files;
 use crate::state::CHECKPOINTS;
 use crate::store::size;
 use crate::text::{ChatTemplate, Tokenizer};
@@ -190,37 +191,37 @@ struct Survey {
     encoder: u64,
 }
 
-/// Bytes of what reads pictures for a model, with a pass for its largest tile; `None` where it has nothing that this version can use.
-async fn encoder_bytes(files: &Files, checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, gpu: &Gpu) -> Result<Option<u64>> {
-    let opened;
-    let from = match projector_of(files) {
-        Some(beside) => {
-            opened = Checkpoint::open(&beside).await?;
-            &opened
-        }
-        None if vision::within(checkpoint) => checkpoint,
-        None => return Ok(None),
-    };
-    let mut layout = Layout::default();
-    let mut buffer = |label, bytes| layout.weight(label, bytes);
-    let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize: quantized(options), pooling: options.pooling, buffer: &mut buffer };
-    let tower = vision::Tower::open(from, &mut reserve)?;
+/// Bytes of what reads pictures in a checkpoint, with a pass for its largest tile.
+fn encoder_bytes(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, gpu: &Gpu) -> Result<u64> {
+    let (tower, mut layout) = open_tower(checkpoint, options, gpu.caps())?;
     let rows = tower.vision.tower.context;
-    let select = selector(from, options, lane, gpu.caps())?;
-    let sizes = Sizes { rows, capacity: rows.next_multiple_of(64), ..sizes_of(options, rows) };
-    let sizes = Sizes { slots: 1, ..sizes };
+    let select = selector(checkpoint, options, lane, gpu.caps())?;
+    let sizes = Sizes { rows, capacity: rows.next_multiple_of(64), slots: 1, ..sizes_of(options, rows) };
     decode::build_plans(&tower, &mut layout, &select, sizes, Asked::default())?;
-    Ok(Some(layout.specs().iter().map(|spec| bytes_at(spec, sizes, rows)).sum()))
+    Ok(layout.specs().iter().map(|spec| bytes_at(spec, sizes, rows)).sum())
 }
 
-async fn survey(checkpoint: &Checkpoint, tokens: usize, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
-    let Drawn { model, select, layout, sizes, context, plans } = draw(checkpoint, Some(tokens), options, true, gpu).await?;
+/// What a model of these files is and takes.
+async fn survey((files, checkpoint): (&Files, &Checkpoint), tokenizer: &Tokenizer, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
+    let Drawn { model, select, layout, sizes, context, plans } = draw(checkpoint, Some(tokenizer.vocab_size()), options, true, gpu).await?;
     let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
     let about = describe(checkpoint, model.as_ref(), chat)?;
     let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
     let concurrency = options.concurrency.unwrap_or(1) as usize;
-    let info = Info { plan, self_test, concurrency, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
-    Ok(Survey { info, layout, sizes, kv: select.kv(), encoder: 0 })
+    let mut info = Info { plan, self_test, concurrency, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
+    let bytes = async {
+        match Found::of(files, checkpoint, Some(model.config()), tokenizer).await? {
+            Some(found) => encoder_bytes(found.checkpoint(checkpoint), options, select.lane(), gpu).map(Some),
+            None => Ok(None),
+        }
+    };
+    let encoder = match bytes.await {
+        // A model whose pictures this version cannot read loads all the same, and reads none.
+        Err(e) if matches!(e.kind(), ErrorKind::UnsupportedModel | ErrorKind::BadModel) => None,
+        bytes => bytes?,
+    };
+    info.model.pictures = encoder.is_some();
+    Ok(Survey { info, layout, sizes, kv: select.kv(), encoder: encoder.unwrap_or(0) })
 }
 
 impl Survey {
@@ -284,14 +285,7 @@ impl Engine {
         let tokenizer = Tokenizer::open(&checkpoint)?;
         let chat = ChatTemplate::open(&checkpoint, &tokenizer).is_ok();
         let gpu = Gpu::open(&gpu_options(options)).await?;
-        let survey_with = async |options: &LoadOptions| {
-            let mut survey = survey(&checkpoint, tokenizer.vocab_size(), chat, options, &gpu).await?;
-            // What this version cannot use is not loaded either.
-            let encoder = encoder_bytes(files, &checkpoint, options, survey.info.lane, &gpu).await.unwrap_or(None);
-            survey.encoder = encoder.unwrap_or(0);
-            survey.info.model.pictures = encoder.is_some();
-            Ok::<_, Error>(survey)
-        };
+        let survey_with = async |options: &LoadOptions| survey((files, &checkpoint), &tokenizer, chat, options, &gpu).await;
         let asked = survey_with(options).await?;
         let mut fit = asked.fit(gpu.caps(), room, asked.info.context);
         if !fit.fits {
@@ -343,8 +337,13 @@ mod tests {
         let (info, without) = plan(&files, None);
         assert!(!info.model.pictures && without.memory.encoder == 0);
         assert_eq!(without.memory.total, fit.memory.total - fit.memory.encoder);
-        let hf = open_path(&folder.join("lfm2vl-hf/model")).unwrap();
-        assert!(plan(&hf, None).1.memory.encoder > 0);
+        for name in ["lfm2vl-hf", "qwen35vl-hf", "gemma4vl-hf"] {
+            let (info, fit) = plan(&open_path(&folder.join(name).join("model")).unwrap(), None);
+            assert!(info.model.pictures && fit.memory.encoder > 0, "{name}");
+        }
+        // What cannot be used is not loaded.
+        let (info, fit) = plan(&open_path(&folder.join("gemma4vlboth-hf/model")).unwrap(), None);
+        assert!(!info.model.pictures && fit.memory.encoder == 0);
     }
 
     /// Each of several answers has room for a whole context.
@@ -395,8 +394,8 @@ mod tests {
     fn the_cache_of_a_layer_must_fit_a_binding() {
         let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
         let (checkpoint, gpu) = (block_on(Checkpoint::open(&files())).unwrap(), block_on(Gpu::open(&gpu_options(&options))).unwrap());
-        let tokens = Tokenizer::open(&checkpoint).unwrap().vocab_size();
-        let survey = block_on(survey(&checkpoint, tokens, true, &options, &gpu)).unwrap();
+        let tokenizer = Tokenizer::open(&checkpoint).unwrap();
+        let survey = block_on(survey((&files(), &checkpoint), &tokenizer, true, &options, &gpu)).unwrap();
         let (of_512, of_128) = (largest_cache(&survey.layout, survey.sizes, 512), largest_cache(&survey.layout, survey.sizes, 128));
         let caps = |limit| Caps { binding_limit: limit, ..gpu.caps().clone() };
         assert!(survey.fit(&caps(of_512), Room::default(), 512).fits);

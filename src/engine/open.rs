@@ -136,9 +136,7 @@ impl Engine {
         let key = ModelKey::new(remote.url());
         let mut stored = store.entry(&key).await?.map_or(0, |entry| entry.bytes);
         let prepared;
-        let wanted = remote.projector();
-        let has = |files: &Files| wanted.as_ref().is_none_or(|(name, _)| files.contains_key(name));
-        let files = match store.open(&key).await?.filter(has).map(|files| remote.only_asked(files)) {
+        let files = match store.open(&key).await?.and_then(|files| remote.asked_of(files)) {
             Some(files) => {
                 stored = total(&files);
                 files

@@ -47,22 +47,31 @@ pub(super) struct Sight {
     encoder: String,
 }
 
-impl Sight {
-    /// How the model of these files, where that is known of that configuration, reads pictures; `None` where it has nothing that does.
+/// What reads pictures for a model, by the headers of its files alone.
+pub(super) struct Found {
+    files: Files,
+    /// Where it has a file of its own.
+    beside: Option<Checkpoint>,
+    vision: VisionConfig,
+    /// The token that stands for each row of a picture.
+    row: u32,
+}
+
+impl Found {
+    /// What reads pictures for the model of these files, whose configuration is that where it is known; `None` where nothing does.
     ///
     /// # Errors
     /// `UNSUPPORTED_MODEL` where this version does not know what reads them, `BAD_MODEL` where that is for another model.
     pub async fn of(files: &Files, checkpoint: &Checkpoint, config: Option<&ModelConfig>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
-        let beside = projector_of(files);
-        let opened;
-        let (from, files) = match &beside {
-            Some(beside) => {
-                opened = Checkpoint::open(beside).await?;
-                (&opened, beside.clone())
+        let (files, beside) = match projector_of(files) {
+            Some(files) => {
+                let beside = Checkpoint::open(&files).await?;
+                (files, Some(beside))
             }
-            None if within(checkpoint) => (checkpoint, files.clone()),
+            None if within(checkpoint) => (files.clone(), None),
             None => return Ok(None),
         };
+        let from = beside.as_ref().unwrap_or(checkpoint);
         if config.is_some_and(|config| config.rows_see_ahead) {
             return Err(Error::unsupported(
                 "rows of this model's pictures see those behind them, as those of Gemma 4 12B, 26B and 31B do, which this version cannot; \
@@ -76,15 +85,29 @@ impl Sight {
                 vision.width
             )));
         }
-        if let Some(deep) = config.map(|config| config.deep_rows).filter(|deep| *deep != vision.deep.len()) {
-            let made = vision.deep.len();
+        if let Some(deepstack) = config.map(|config| config.deepstack).filter(|deepstack| *deepstack != vision.deepstack.len()) {
+            let made = vision.deepstack.len();
             return Err(Error::bad_model(format!(
-                "what reads pictures gives features to {made} layers, but {deep} of the model's take some: its file is another's"
+                "what reads pictures gives features to {made} layers, but {deepstack} of the model's take some: its file is another's"
             )));
         }
         let stands = vision.words.row;
         let row = tokenizer.token_id(stands).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {stands}, which stands for pictures")))?;
-        let encoder = from.fingerprint().await?;
+        Ok(Some(Self { files, beside, vision, row }))
+    }
+
+    /// Where it is: the model's checkpoint where it has none of its own.
+    pub fn checkpoint<'a>(&'a self, model: &'a Checkpoint) -> &'a Checkpoint {
+        self.beside.as_ref().unwrap_or(model)
+    }
+}
+
+impl Sight {
+    /// How the model of these files reads pictures. As [`Found::of`], which it asks.
+    pub async fn of(files: &Files, checkpoint: &Checkpoint, config: Option<&ModelConfig>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
+        let Some(found) = Found::of(files, checkpoint, config, tokenizer).await? else { return Ok(None) };
+        let encoder = found.checkpoint(checkpoint).fingerprint().await?;
+        let Found { files, vision, row, .. } = found;
         Ok(Some(Self { files, vision, row, encoder }))
     }
 

@@ -12,6 +12,7 @@ use crate::decode::{PrefillRow, Session, Tile, TileSizes};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
+use crate::kernels::Caps;
 use crate::layout::Layout;
 use crate::model::Reserve;
 use crate::model::vision::{Joining, Table, Tower, VisionConfig};
@@ -34,8 +35,17 @@ pub struct Patches {
 const USUAL_PATCHES: u32 = 1024;
 
 /// How a tower's weights are quantized while loading: where the language model's are, to 8 bits, which see as well as 16.
-pub(super) fn quantized(options: &LoadOptions) -> Option<Recipe> {
+fn quantized(options: &LoadOptions) -> Option<Recipe> {
     options.quantize.filter(|recipe| *recipe != Recipe::F16).map(|_| Recipe::Q8_0)
+}
+
+/// A tower with a layout that has its weights.
+pub(super) fn open_tower(checkpoint: &Checkpoint, options: &LoadOptions, caps: &Caps) -> Result<(Tower, Layout)> {
+    let mut layout = Layout::default();
+    let mut buffer = |label, bytes| layout.weight(label, bytes);
+    let mut reserve = Reserve { max_binding: caps.max_binding, quantize: quantized(options), pooling: options.pooling, buffer: &mut buffer };
+    let tower = Tower::open(checkpoint, &mut reserve)?;
+    Ok((tower, layout))
 }
 
 /// The rows of a prompt that patches of a grid become.
@@ -50,6 +60,8 @@ pub struct VisionEncoder {
     vision: VisionConfig,
     /// Positions, f32 `[rows, columns, D]`.
     table: Vec<f32>,
+    /// What was last made of it: for how many patches of a row and rows, and a row of positions for each. All tiles of a picture are alike.
+    fitted: Option<([usize; 2], Rc<[f32]>)>,
 }
 
 impl VisionEncoder {
@@ -66,11 +78,7 @@ impl VisionEncoder {
             None => (open_device(options, cancel).await?.gpu, options.lane),
         };
         cancel.check()?;
-        let mut layout = Layout::default();
-        let mut buffer = |label, bytes| layout.weight(label, bytes);
-        let quantize = quantized(options);
-        let mut reserve = Reserve { max_binding: gpu.caps().max_binding, quantize, pooling: options.pooling, buffer: &mut buffer };
-        let tower = Tower::open(&checkpoint, &mut reserve)?;
+        let (tower, layout) = open_tower(&checkpoint, options, gpu.caps())?;
         let table = tower.positions(&checkpoint).await?;
         let vision = tower.vision.clone();
         let context = vision.tower.context;
@@ -88,7 +96,7 @@ impl VisionEncoder {
         progress(Progress::new(Phase::Compile, 1, 1));
         super::load::upload(&checkpoint, &session, progress, cancel).await?;
         session.gpu().check()?;
-        Ok(Self { session, vision, table })
+        Ok(Self { session, vision, table, fitted: None })
     }
 
     /// Whether it is on that device.
@@ -111,10 +119,11 @@ impl VisionEncoder {
     /// # Errors
     /// `BAD_OPTION` for patches that are no whole rows, `ABORTED` between two tiles.
     pub async fn encode(&mut self, tiles: &[Patches], cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
-        let vision = &self.vision;
         let tiles: Vec<Tile> = tiles.iter().map(|patches| self.tile(patches)).collect::<Result<_>>()?;
+        let vision = &self.vision;
         let merge = vision.merge;
-        let sizes = TileSizes { pixels: vision.pixels(), width: vision.tower.width, joined: merge * merge, row: vision.width, deep: vision.deep.len() };
+        let sizes =
+            TileSizes { pixels: vision.pixels(), width: vision.tower.width, joined: merge * merge, row: vision.width, deepstack: vision.deepstack.len() };
         self.session.see(&tiles, sizes, cancel).await
     }
 
@@ -125,25 +134,21 @@ impl VisionEncoder {
         self.session.profile_prefill(rows, rows).await
     }
 
-    fn tile(&self, patches: &Patches) -> Result<Tile> {
-        let VisionConfig { merge, positions: [rows, columns], ref tower, .. } = self.vision;
+    fn tile(&mut self, patches: &Patches) -> Result<Tile> {
+        let VisionConfig { merge, ref tower, .. } = self.vision;
         let width = tower.width;
         let (wide, high) = (patches.wide as usize, patches.high as usize);
         if wide == 0 || high == 0 || !wide.is_multiple_of(merge) || !high.is_multiple_of(merge) {
             return Err(Error::bad_option(format!("{wide} x {high} patches; both have to be multiples of {merge}")));
         }
-        let wrong = |e: millrace_picture::Error| Error::bad_option(e.to_string());
-        let positions = match self.vision.table {
-            Table::Resized(how) => resize_table(&self.table, rows, columns, width, high, wide, how).map_err(wrong)?,
-            Table::Added => self.sums(wide, high)?,
-        };
-        let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32)).map_err(wrong)?;
+        let positions = self.positions(wide, high)?;
+        let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32)).map_err(|e| Error::bad_option(e.to_string()))?;
         // A still picture is equal frames of a film.
         let channel = self.vision.patch.pow(2);
-        let values = match self.vision.frames {
-            1 => patches.values.clone(),
-            frames => patches.values.chunks(channel).flat_map(|values| (0..frames).flat_map(move |_| values)).copied().collect(),
-        };
+        let mut values = Vec::with_capacity(patches.values.len() * self.vision.frames);
+        for channel in patches.values.chunks(channel) {
+            (0..self.vision.frames).for_each(|_| values.extend_from_slice(channel));
+        }
         let place = |at: usize| [(at / wide) as u32, (at % wide) as u32];
         Ok(match self.vision.joining {
             Joining::Wide => {
@@ -156,11 +161,26 @@ impl VisionEncoder {
                 if values.len() != order.len() * pixels {
                     return Err(Error::bad_option(format!("{} numbers for {wide} x {high} patches of {pixels}", values.len())));
                 }
-                let in_order = |values: &[f32], each: usize| order.iter().flat_map(|at| &values[at * each..][..each]).copied().collect();
-                let (patches, positions) = (in_order(&values, pixels), in_order(&positions, width));
+                let in_order = |values: &[f32], each: usize| order.iter().flat_map(|at| &values[at * each..][..each]).copied().collect::<Vec<_>>();
+                let (patches, positions) = (in_order(&values, pixels), in_order(&positions, width).into());
                 Tile { patches, positions, order: (0..order.len() as u32).collect(), places: order.into_iter().map(place).collect() }
             }
         })
+    }
+
+    /// A row of positions for each patch of a grid, row by row.
+    fn positions(&mut self, wide: usize, high: usize) -> Result<Rc<[f32]>> {
+        if let Some((_, fitted)) = self.fitted.as_ref().filter(|(grid, _)| *grid == [wide, high]) {
+            return Ok(fitted.clone());
+        }
+        let VisionConfig { positions: [rows, columns], ref tower, table, .. } = self.vision;
+        let made = match table {
+            Table::Resized(how) => resize_table(&self.table, rows, columns, tower.width, high, wide, how).map_err(|e| Error::bad_option(e.to_string()))?,
+            Table::Added => self.sums(wide, high)?,
+        };
+        let made: Rc<[f32]> = made.into();
+        self.fitted = Some(([wide, high], made.clone()));
+        Ok(made)
     }
 
     /// The sums of columns' and rows' positions, patch by patch.

@@ -142,7 +142,7 @@ pub enum Scratch {
     Scores,
     /// Features of a tower's midst, rows as wide as they are joined, and what their projector makes of them: by number.
     Joined(usize),
-    Deep(usize),
+    Deepstack(usize),
     /// They before penalties and bias.
     RawLogits,
     /// The largest logit of each slice.

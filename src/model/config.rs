@@ -66,7 +66,7 @@ pub struct ModelConfig {
     /// Logits l become `cap tanh(l / cap)`; 0: they stay.
     pub logit_cap: f64,
     /// Layers, the first ones, behind which a picture's rows have something added.
-    pub deep_rows: usize,
+    pub deepstack: usize,
     /// The token whose numbers for layers rows that stand in place of tokens have, where tokens have such.
     pub row_token: Option<u32>,
     /// Whether rows of one picture see those behind them in layers with a window.
@@ -352,7 +352,7 @@ impl ModelConfig {
             embed_scale: 1.0,
             logit_scale: 1.0,
             logit_cap: 0.0,
-            deep_rows: 0,
+            deepstack: 0,
             row_token: None,
             rows_see_ahead: false,
             further_layers: 0,

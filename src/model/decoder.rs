@@ -529,7 +529,7 @@ impl Model for Decoder {
                 numbers = numbers.zip(last).map(|((_, each), last)| (last, each));
             }
             l.plan(b, c, i, numbers)?;
-            if i < c.deep_rows {
+            if i < c.deepstack {
                 b.place_rows(i + 1)?;
             }
         }

@@ -81,7 +81,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         embed_scale: 1.0,
         logit_scale: 1.0,
         logit_cap: 0.0,
-        deep_rows: 0,
+        deepstack: 0,
         row_token: None,
         rows_see_ahead: false,
         further_layers: 0,

@@ -13,12 +13,12 @@ const NAMES: TensorNames = TensorNames { prefixes: &[("", "model.language_model.
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "qwen3vl")?;
     c.ropes[0].read_axes(keys, true)?;
-    c.deep_rows = match keys.outer("vision_config") {
+    c.deepstack = match keys.outer("vision_config") {
         Some(tower) => tower.get("deepstack_visual_indexes").and_then(|layers| layers.as_array()).map_or(0, Vec::len),
         None => keys.count_of_gguf("n_deepstack_layers")?.unwrap_or(0),
     };
-    if c.deep_rows > c.layers.len() {
-        return Err(Error::bad_model(format!("configuration: features of pictures for {} layers of {}", c.deep_rows, c.layers.len())));
+    if c.deepstack > c.layers.len() {
+        return Err(Error::bad_model(format!("configuration: features of pictures for {} layers of {}", c.deepstack, c.layers.len())));
     }
     qwen3::attention(keys, c)
 }

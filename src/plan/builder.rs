@@ -104,8 +104,8 @@ impl<'a> Builder<'a> {
 
     /// A prompt may have rows in place of tokens, and further ones that are added behind so many layers.
     #[must_use]
-    pub fn with_rows(self, deep: usize) -> Self {
-        Self { rows: 1 + deep as u32, axes: true, ..self }
+    pub fn with_rows(self, deepstack: usize) -> Self {
+        Self { rows: 1 + deepstack as u32, axes: true, ..self }
     }
 
     /// Whether it is the step of one row.

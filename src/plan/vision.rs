@@ -73,10 +73,10 @@ impl Builder<'_> {
 
     /// What a network of two products makes of the residual stream, normed where it is: f32 `[T, stride(N)]`, in a buffer of that number.
     pub fn project(&mut self, norm: Option<&Norm>, up: &Matrix, mlp: Mlp, (down, number): (&Matrix, Option<usize>)) -> Result<Value> {
-        let name = number.map_or("projector".into(), |number| format!("deep.{number}"));
+        let name = number.map_or("projector".into(), |number| format!("deepstack.{number}"));
         let x = self.mlp(&name, norm, up, mlp, down)?;
         let row = stride(down.n);
-        let y = self.scratch(number.map_or(Scratch::Pooled, Scratch::Deep), row);
+        let y = self.scratch(number.map_or(Scratch::Pooled, Scratch::Deepstack), row);
         self.linear_to(down, x, y, row)
     }
 

@@ -255,12 +255,13 @@ impl Remote {
         }
     }
 
-    /// Of several files that could read pictures the one that is asked for; a model that is stored may have others, of other loads.
-    pub(crate) fn only_asked(&self, mut files: super::Files) -> super::Files {
+    /// Of what is stored of a model what is asked for: of several files that could read pictures, of other loads, one. `None` where that one is not there.
+    pub(crate) fn asked_of(&self, mut files: super::Files) -> Option<super::Files> {
         if let Some((asked, _)) = self.projector() {
             files.retain(|name, _| !is_projector(name) || *name == asked);
+            return files.contains_key(&asked).then_some(files);
         }
-        files
+        Some(files)
     }
 
     /// The name of a single file, from its address, in characters that every store accepts.

@@ -27,10 +27,14 @@ impl Embedded {
     /// # Errors
     /// `BAD_OPTION` where there are no rows.
     pub fn new(hash: String, token: u32, rows: u32) -> Result<Rc<Self>> {
+        Self::made(hash, token, rows, None)
+    }
+
+    fn made(hash: String, token: u32, rows: u32, grid: Option<[u32; 2]>) -> Result<Rc<Self>> {
         if rows == 0 {
             return Err(Error::bad_option("no rows in place of tokens; leave them out"));
         }
-        Ok(Rc::new(Self { hash, token, rows, grid: None, values: OnceCell::new() }))
+        Ok(Rc::new(Self { hash, token, rows, grid, values: OnceCell::new() }))
     }
 
     /// The same of a grid of `columns` x `rows`, row by row, for models whose positions have three axes: all have the same time, each its row and its
@@ -40,8 +44,7 @@ impl Embedded {
     /// `BAD_OPTION` where there are no rows.
     pub fn in_grid(hash: String, token: u32, columns: u32, rows: u32) -> Result<Rc<Self>> {
         let n = columns.checked_mul(rows).ok_or_else(|| Error::bad_option(format!("a grid of {columns} x {rows} in place of tokens is too large")))?;
-        let of = Self::new(hash, token, n)?;
-        Ok(Rc::new(Self { grid: Some([columns, rows]), ..Rc::into_inner(of).ok_or_else(|| Error::internal("rows that are shared already"))? }))
+        Self::made(hash, token, n, Some([columns, rows]))
     }
 
     /// Positions that they take: as many as there are rows, but for grids.
@@ -282,7 +285,7 @@ impl Input {
         self.placed.iter().any(|placed| placed.of.grid.is_some())
     }
 
-    /// By how many its positions are fewer than the slots of the cache that it takes: of grids that end in it.
+    /// By how many its positions are fewer than the slots of the cache that it takes: of grids that end in it. transformers' `rope_deltas` is its negative.
     pub(crate) fn lag(&self) -> u32 {
         self.placed.iter().filter(|placed| placed.from + placed.n == placed.of.rows as usize).map(|placed| placed.of.rows - placed.of.positions()).sum()
     }
@@ -296,12 +299,12 @@ impl Input {
                 Span::Rows(of, rows) => {
                     // That of the first of all its rows, which can be in an earlier pass.
                     let first = slot - rows.start as u32 - lag;
-                    let last = rows.end == of.rows as usize;
+                    let ends = rows.end == of.rows as usize;
                     all.extend(rows.map(|row| row as u32).map(|row| match of.grid {
                         Some([columns, _]) => [first, first + row / columns, first + row % columns, 0],
                         None => [first + row, first + row, first + row, 0],
                     }));
-                    lag += if last { of.rows - of.positions() } else { 0 };
+                    lag += if ends { of.rows - of.positions() } else { 0 };
                 }
                 Span::Tokens(ids) => all.extend((slot - lag..).take(ids.len()).map(|x| [x, x, x, 0])),
             }

@@ -286,9 +286,7 @@ impl Shared {
         *self.lock.borrow_mut() = None;
         Ok(())
     }
-}
 
-impl Shared {
     /// Whether nothing is missing but what was to be added, of which nothing has come.
     fn is_whole_without_added(&self) -> bool {
         self.state.borrow().files.iter().all(|f| f.is_whole() || is_projector(&f.name) && f.bytes() == 0)

@@ -141,8 +141,11 @@ test('what reads pictures is found in the repository, kept with its model and re
   faulty.put(`/${REPO}/resolve/main/eyes-Q8_0.gguf`, SEEING);
   const behind = (name: string): string => `#mmproj=${encodeURIComponent(base + name)}`;
   const url = `${base}eyes-Q8_0.gguf`;
-  // A file that is no such thing, whatever its name says, is left out.
+  const warnings: string[] = [];
+  tab.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()));
+  // A file that is no such thing, whatever its name says, is left out, and that is told.
   expect(await planned(tab, { model: REPO, hub, device: 'cpu' })).toBe(url);
+  expect(warnings.join()).toMatch(/mmproj-eyes-Q8_0\.gguf of .* the model is loaded without it and reads no pictures/);
   for (const name of ['BF16', 'F16', 'Q8_0']) faulty.put(`/${REPO}/resolve/main/mmproj-eyes-${name}.gguf`, EYES);
   await tab.evaluate(() => localStorage.clear());
   const plan = { hub, device: 'cpu' };

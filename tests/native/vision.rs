@@ -405,7 +405,7 @@ fn what_a_picture_takes() {
     let files = open_path(&folder).unwrap();
     let mut encoder = block_on(VisionEncoder::load(&files, &options, None, &|_| {}, &Cancel::new())).unwrap();
     for side in [16, 32, 64] {
-        let values = (0..side * side * 768).map(|i| (i * 7919 % 2003) as f32 / 1001.5 - 1.0).collect();
+        let values = (0..side * side * 768).map(|i| (u64::from(i) * 7919 % 2003) as f32 / 1001.5 - 1.0).collect();
         let tile = Patches { wide: side, high: side, values };
         let mut wall = Vec::new();
         for _ in 0..11 {

@@ -14,7 +14,7 @@ import { setUpDrop } from './shared/drop.ts';
 import { explain, type Explanation } from './shared/explain.ts';
 import { lookAtDevice, verdict } from './shared/fit.ts';
 import { bytes, day } from './shared/format.ts';
-import { nameOf } from './shared/known.ts';
+import { nameOf } from './shared/embedders.ts';
 import './shared/offline.ts';
 
 const EXAMPLE_NAME = 'Handbook of the Alder Mill.md';

@@ -4,14 +4,13 @@
 use millrace_picture::Gemma4;
 use serde_json::{Map, Value, json};
 
-use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, reads_pictures};
+use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, reads_pictures, rotated, rotated_as_usual, width_of_text};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::model::config::{LayerKind, ModelConfig, Norms, QkNorm, activation};
+use crate::model::config::{ModelConfig, Norms, QkNorm, activation};
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
-use crate::model::rope::{Rope, Scaling};
-use crate::plan::{Activation, Axes, AxesOrder, Heads, Mlp};
+use crate::plan::{Activation, AxesOrder, Heads, Mlp};
 
 pub const GEMMA4: Family = Family {
     gguf: "gemma4v",
@@ -90,9 +89,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     let gelu = keys.text("", "hidden_activation")?.map_or(Ok(Activation::GeluTanh), activation)?;
     tower.mlp = Mlp::gated(gelu);
     (tower.norms, tower.qk_norm, tower.value_norm, tower.score_scale) = (Norms::Around, QkNorm::Each, true, 1.0);
-    let axes = Some(Axes { rows: e / 4, columns: e / 4, order: AxesOrder::Halves });
-    tower.ropes = vec![Rope { base: BASE, dims: e, interleaved: false, scaling: Scaling::EachAxis { pairs: e / 4 }, factor: 1.0, growth: None, axes }];
-    tower.layers.fill(LayerKind { rope: 0, ..LayerKind::USUAL });
+    rotated(&mut tower, BASE, AxesOrder::Halves)?;
     reads_pictures(&mut tower, patches);
 
     let Of { positions, width, limited } = match &checkpoint.metadata {
@@ -113,7 +110,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         frames: 1,
         apart: false,
         table: Table::Added,
-        deep: Vec::new(),
+        deepstack: Vec::new(),
         grid: false,
         limited: Some(limited),
         pictures: millrace_picture::Family::Gemma4(pictures),
@@ -149,22 +146,13 @@ fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint, d: usize) -> Result<Of> {
 }
 
 fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
-    // Some writers say what is always so.
-    let usual = |(key, value): (&String, &Value)| match key.as_str() {
-        "rope_type" => ["default", "axial"].iter().any(|kind| value == kind),
-        "rope_theta" => value.as_f64() == Some(BASE),
-        _ => false,
-    };
-    if !keys.object("rope_parameters")?.is_none_or(|parameters| parameters.iter().all(usual)) {
-        return Err(Error::unsupported("config.json: rope_parameters of vision_config are other than axial ones of base 100"));
-    }
+    rotated_as_usual(keys, BASE)?;
     keys.must_be("attention_bias", &json!(false))?;
     // How many rows pictures become is the processor's to say.
     keys.ignore(&["max_position_embeddings", "default_output_length", "global_head_dim"]);
-    let text = config.get("text_config").and_then(|text| text.get("hidden_size")).and_then(Value::as_u64);
     Ok(Of {
         positions: keys.need("", "position_embedding_size")?,
-        width: text.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| Error::bad_model("config.json: text_config.hidden_size is missing"))?,
+        width: width_of_text(config)?,
         limited: keys.flag("", "use_clipped_linears")?.unwrap_or(false),
     })
 }

@@ -3,7 +3,7 @@
 use millrace_picture::{Lfm2Vl, Place, TableResize};
 use serde_json::{Map, json};
 
-use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rows_of, siglip, square};
+use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rows_of, siglip, square, width_of_text};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::activation;
@@ -77,7 +77,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         frames: 1,
         apart: false,
         table: Table::Resized(TableResize::Antialiased),
-        deep: Vec::new(),
+        deepstack: Vec::new(),
         grid: false,
         limited: None,
         pictures: pictures(checkpoint, [patch, merge], channels)?,
@@ -144,13 +144,12 @@ fn of_hf(keys: &Keys<'_>, config: &serde_json::Map<String, serde_json::Value>) -
     keys.ignore(&["image_size", "layer_norm_eps"]);
     let number = |key: &str| config.get(key).and_then(serde_json::Value::as_u64).and_then(|n| usize::try_from(n).ok());
     let missing = |key: &str| Error::bad_model(format!("config.json: {key} is missing"));
-    let text = config.get("text_config").and_then(|text| text.get("hidden_size")).and_then(serde_json::Value::as_u64);
     // Where it says that there is none, weights of one that are there all the same count for nothing.
     let normed = config.get("projector_use_layernorm").and_then(serde_json::Value::as_bool).unwrap_or(true);
     Ok(Projector {
         merge: number("downsample_factor").unwrap_or(2),
         hidden: Some(number("projector_hidden_size").ok_or_else(|| missing("projector_hidden_size"))?),
-        width: text.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| missing("text_config.hidden_size"))?,
+        width: width_of_text(config)?,
         activation: config.get("projector_hidden_act").and_then(|a| a.as_str()).map_or(Ok(Activation::Gelu), activation)?,
         norm: normed.then_some(PROJECTOR_EPS),
         channels: None,

@@ -15,13 +15,14 @@ use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind};
 use super::decoder::{Layer, NormWeights, norm_of};
 use super::keys::Keys;
 use super::names::TensorNames;
+use super::rope::{Rope, Scaling};
 use super::tensors::{LeftOut, Listed, Place, Rows, Tensors};
 use super::{Model, Pooling, Reserve};
 use crate::blocks::dequantize;
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::layout::BufferId;
-use crate::plan::{Activation, Builder, Heads, Mlp, Norm, Stage, Value as Made};
+use crate::plan::{Activation, Axes, AxesOrder, Builder, Heads, Mlp, Norm, Stage, Value as Made};
 use crate::weights::{Matrix, VectorSource};
 use limited::LimitedLayer;
 
@@ -55,7 +56,7 @@ pub struct VisionConfig {
     /// How a picture's positions are made of the table.
     pub table: Table,
     /// Layers behind which features have a projector of their own; the language model adds what they make to a picture's rows, behind its first layers.
-    pub deep: Vec<usize>,
+    pub deepstack: Vec<usize>,
     /// Whether a picture's rows are a grid on the axes of the language model's positions.
     pub grid: bool,
     /// Whether all products of layers read and give numbers between limits; with `false` those that files have limits of. `None`: no product does.
@@ -84,7 +85,7 @@ impl VisionConfig {
 
     /// Numbers of a row of a prompt: what takes the embedding's place, and what is added behind layers.
     pub fn row(&self) -> usize {
-        self.width * (1 + self.deep.len())
+        self.width * (1 + self.deepstack.len())
     }
 }
 
@@ -163,7 +164,7 @@ pub struct Tower {
     projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean
     up: Option<Matrix>,                  // (hidden, merge^2 D)
     down: Matrix,                        // (width, hidden), or (width, D)
-    deep: Vec<Deep>,
+    deepstack: Vec<Deepstack>,
     /// The tensor of its table of positions, `[rows, columns, D]`.
     table: String,
     left_out: Vec<LeftOut>,
@@ -201,7 +202,7 @@ impl Layers {
 }
 
 /// The projector of what a layer in the midst of the tower has made.
-struct Deep {
+struct Deepstack {
     layer: usize,
     norm: NormWeights, // (merge^2 D)
     up: Matrix,        // (merge^2 D, merge^2 D)
@@ -299,10 +300,10 @@ impl Tower {
         let projector_norm = of_joined.map(of_projector).transpose()?;
         let up = vision.hidden.map(|hidden| linear(&mut t, (parts.up, None), joined, hidden)).transpose()?;
         let down = linear(&mut t, (parts.down, None), vision.hidden.unwrap_or(joined), vision.width)?;
-        let deep = vision.deep.iter().enumerate().map(|(i, layer)| Deep::reserve(&mut t, &vision, i, *layer)).collect::<Result<_>>()?;
+        let deepstack = vision.deepstack.iter().enumerate().map(|(i, layer)| Deepstack::reserve(&mut t, &vision, i, *layer)).collect::<Result<_>>()?;
         let left_out = t.check_all_used(c)?;
         let (gguf, table) = (t.names.gguf(), table.name);
-        Ok(Self { patches, layers, norm, projector_norm, up, down, deep, table, left_out, gguf, vectors: t.vectors, vision })
+        Ok(Self { patches, layers, norm, projector_norm, up, down, deepstack, table, left_out, gguf, vectors: t.vectors, vision })
     }
 
     /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
@@ -325,7 +326,7 @@ impl Tower {
     }
 }
 
-impl Deep {
+impl Deepstack {
     /// Number `i` of them, of that layer's features.
     fn reserve(t: &mut Tensors<'_, '_>, vision: &VisionConfig, i: usize, layer: usize) -> Result<Self> {
         let joined = vision.merge * vision.merge * vision.tower.width;
@@ -380,6 +381,37 @@ fn siglip(architecture: &'static str, sizes: [usize; 4], eps: f64, gelu: Activat
     Ok(tower)
 }
 
+/// Has patches be rotated by their rows and columns, each by frequencies of its own from that base on.
+fn rotated(tower: &mut ModelConfig, base: f64, order: AxesOrder) -> Result<()> {
+    let e = tower.heads.e;
+    if !e.is_multiple_of(4) {
+        return Err(Error::bad_model(format!("heads of {e} in what reads pictures: rows and columns rotate half of each, in pairs")));
+    }
+    let (pairs, axes) = (e / 4, Some(Axes { rows: e / 4, columns: e / 4, order }));
+    tower.ropes = vec![Rope { base, dims: e, interleaved: false, scaling: Scaling::EachAxis { pairs }, factor: 1.0, growth: None, axes }];
+    tower.layers.iter_mut().for_each(|layer| layer.rope = 0);
+    Ok(())
+}
+
+/// Refuses rotations in config.json that are others than these, which some writers say.
+fn rotated_as_usual(keys: &Keys<'_>, base: f64) -> Result<()> {
+    let usual = |(key, value): (&String, &Value)| match key.as_str() {
+        "rope_type" => ["default", "axial"].iter().any(|kind| value == kind),
+        "rope_theta" => value.as_f64() == Some(base),
+        _ => false,
+    };
+    if keys.object("rope_parameters")?.is_none_or(|parameters| parameters.iter().all(usual)) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("config.json: rope_parameters of vision_config are other than axial ones of base {base}")))
+}
+
+/// The language model's width, by config.json.
+fn width_of_text(config: &Map<String, Value>) -> Result<usize> {
+    let width = config.get("text_config").and_then(|text| text.get("hidden_size")).and_then(Value::as_u64);
+    width.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| Error::bad_model("config.json: text_config.hidden_size is missing"))
+}
+
 /// Has a model read up to so many patches, whole and nothing else.
 fn reads_pictures(tower: &mut ModelConfig, patches: u32) {
     tower.encoder = Encoder { both_ways: true, one_cache: true, ..Encoder::default() };
@@ -408,7 +440,7 @@ impl Model for Tower {
 
     fn matrices(&self) -> Vec<&Matrix> {
         let mut all: Vec<_> = self.patches.iter().chain(&self.up).chain([&self.down]).collect();
-        all.extend(self.deep.iter().flat_map(|deep| [&deep.up, &deep.down]));
+        all.extend(self.deepstack.iter().flat_map(|deepstack| [&deepstack.up, &deepstack.down]));
         all.extend(self.layers.matrices());
         all
     }
@@ -432,7 +464,7 @@ impl Model for Tower {
         for i in 0..c.layers.len() {
             b.stage(Stage::Layer(i));
             self.layers.plan(b, c, i)?;
-            if let Some(at) = self.deep.iter().position(|deep| deep.layer == i) {
+            if let Some(at) = self.deepstack.iter().position(|deepstack| deepstack.layer == i) {
                 b.join(merge * merge, Some(at))?;
             }
         }
@@ -453,10 +485,10 @@ impl Model for Tower {
             return b.project_normed(&norm, &self.down);
         };
         let made = b.project(norm.as_ref(), up, mlp, (&self.down, None))?;
-        for (i, deep) in self.deep.iter().enumerate() {
+        for (i, deepstack) in self.deepstack.iter().enumerate() {
             b.rejoin(i)?;
-            let norm = norm_of(&self.vision.tower, format!("deep.{i}.norm"), &deep.norm);
-            b.project(Some(&norm), &deep.up, mlp, (&deep.down, Some(i)))?;
+            let norm = norm_of(&self.vision.tower, format!("deepstack.{i}.norm"), &deepstack.norm);
+            b.project(Some(&norm), &deepstack.up, mlp, (&deepstack.down, Some(i)))?;
         }
         Ok(made)
     }

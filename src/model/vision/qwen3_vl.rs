@@ -2,30 +2,22 @@
 //! of four patches. Qwen3-VL's language model also adds features of layers in the tower's midst.
 
 use millrace_picture::{QwenVl, TableResize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
-use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rows_of, siglip, square};
+use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rotated, rotated_as_usual, rows_of, siglip, square};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::{Stored, activation};
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
-use crate::model::rope::{Rope, Scaling};
-use crate::plan::{Activation, Axes, AxesOrder};
+use crate::plan::{Activation, AxesOrder};
 
 pub const QWEN3_VL: Family = Family {
     gguf: "qwen3vl_merger",
-    hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"],
+    hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3VLForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts {
-        positions: "v.position_embd",
-        patches: "v.patch_embd",
-        norm: Some("v.post_ln"),
-        projector_norm: Some("mm.input_norm"),
-        up: "mm.0",
-        down: "mm.2",
-    },
+    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: Some("v.post_ln"), projector_norm: None, up: "mm.0", down: "mm.2" },
 };
 
 const NAMES: TensorNames = TensorNames {
@@ -67,15 +59,9 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
     let (patch, merge) = (keys.need("patch_size", "patch_size")?, keys.size("spatial_merge_size", "spatial_merge_size")?.unwrap_or(2));
     let mut tower = siglip("qwen3vl_merger", sizes, EPS, gelu, (MOST_ROWS * merge * merge) as u32)?;
-    let e = tower.heads.e;
-    if !e.is_multiple_of(4) {
-        return Err(Error::bad_model(format!("heads of {e} in what reads pictures: rows and columns rotate a quarter of each")));
-    }
     tower.stored = Stored { qkv: true, ..Stored::default() };
-    let axes = Some(Axes { rows: e / 4, columns: e / 4, order: AxesOrder::Apart });
-    tower.ropes = vec![Rope { base: BASE, dims: e, interleaved: false, scaling: Scaling::EachAxis { pairs: e / 4 }, factor: 1.0, growth: None, axes }];
-    tower.layers.iter_mut().for_each(|layer| layer.rope = 0);
-    let (deep, rows, width) = match &checkpoint.metadata {
+    rotated(&mut tower, BASE, AxesOrder::Apart)?;
+    let (deepstack, rows, width) = match &checkpoint.metadata {
         Metadata::Gguf(_) => of_gguf(keys, checkpoint, layers)?,
         Metadata::Hf(_) => of_hf(keys, layers)?,
     };
@@ -93,7 +79,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         frames: if keys.is_gguf() { 1 } else { keys.size("", "temporal_patch_size")?.unwrap_or(2) },
         apart: keys.is_gguf(),
         table: Table::Resized(TableResize::AlignedCorners),
-        deep,
+        deepstack,
         grid: true,
         limited: None,
         pictures: pictures(keys, checkpoint, [patch, merge])?,
@@ -107,33 +93,25 @@ type Of = (Vec<usize>, usize, usize);
 
 fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint, layers: usize) -> Result<Of> {
     // A number of the format's alone: pictures are of any size.
-    keys.ignore_gguf(&["image_size", "projector_type", "attention.head_count_kv", "image_min_pixels", "image_max_pixels", "projector.scale_factor"]);
-    let deep = keys.flags("is_deepstack_layers", layers)?.unwrap_or_default();
-    let deep: Vec<usize> = deep.iter().enumerate().filter(|(_, deep)| **deep).map(|(i, _)| i).collect();
+    keys.ignore_gguf(&["image_size", "projector_type", "attention.head_count_kv", "projector.scale_factor"]);
+    let deepstack = keys.flags("is_deepstack_layers", layers)?.unwrap_or_default();
+    let deepstack: Vec<usize> = deepstack.iter().enumerate().filter(|(_, deepstack)| **deepstack).map(|(i, _)| i).collect();
     let (width, said) = (rows_of(checkpoint, "mm.2.weight")?, keys.need("projection_dim", "")?);
-    if said != width && said != width * (1 + deep.len()) {
+    if said != width && said != width * (1 + deepstack.len()) {
         return Err(Error::bad_model(format!("clip.vision.projection_dim is {said}, but rows of pictures have {width} numbers")));
     }
-    Ok((deep, rows_of(checkpoint, "v.position_embd.weight")?, width))
+    Ok((deepstack, rows_of(checkpoint, "v.position_embd.weight")?, width))
 }
 
 fn of_hf(keys: &Keys<'_>, layers: usize) -> Result<Of> {
-    // Some writers say what is always so.
-    let usual = |(key, value): (&String, &Value)| match key.as_str() {
-        "rope_type" => ["default", "axial"].iter().any(|kind| value == kind),
-        "rope_theta" => value.as_f64() == Some(BASE),
-        _ => false,
-    };
-    if !keys.object("rope_parameters")?.is_none_or(|parameters| parameters.iter().all(usual)) {
-        return Err(Error::unsupported("config.json: rope_parameters of vision_config are other than axial ones of base 10000"));
-    }
+    rotated_as_usual(keys, BASE)?;
     keys.must_be("in_channels", &json!(3))?;
-    let deep = keys.counts("deepstack_visual_indexes")?.unwrap_or_default();
-    let deep: Vec<usize> = deep.into_iter().map(|layer| usize::try_from(layer).unwrap_or(usize::MAX)).collect();
-    if deep.iter().any(|layer| *layer >= layers) || deep.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return Err(Error::bad_model(format!("config.json: deepstack_visual_indexes {deep:?} of {layers} layers; they have to rise")));
+    let deepstack = keys.counts("deepstack_visual_indexes")?.unwrap_or_default();
+    let deepstack: Vec<usize> = deepstack.into_iter().map(|layer| usize::try_from(layer).unwrap_or(usize::MAX)).collect();
+    if deepstack.iter().any(|layer| *layer >= layers) || deepstack.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return Err(Error::bad_model(format!("config.json: deepstack_visual_indexes {deepstack:?} of {layers} layers; they have to rise")));
     }
-    Ok((deep, keys.need("", "num_position_embeddings")?, keys.need("", "out_hidden_size")?))
+    Ok((deepstack, keys.need("", "num_position_embeddings")?, keys.need("", "out_hidden_size")?))
 }
 
 /// How it wants pictures.
@@ -141,13 +119,15 @@ fn pictures(keys: &Keys<'_>, checkpoint: &Checkpoint, [patch, merge]: [usize; 2]
     let asked = asked_of(checkpoint);
     let read = QwenVl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(|e| Error::bad_model(format!("preprocessor_config.json: {e}")))?;
     let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let of_file = |key| Ok::<_, Error>(keys.size(key, "")?.map(whole));
+    let (least, largest) = (of_file("image_min_pixels")?.unwrap_or(read.min_pixels), of_file("image_max_pixels")?.unwrap_or(read.max_pixels));
     let [mean, std] = if keys.is_gguf() { [keys.channels("image_mean")?, keys.channels("image_std")?] } else { [read.mean, read.std] };
     let most = whole(MOST_ROWS * (patch * merge).pow(2));
     Ok(millrace_picture::Family::QwenVl(QwenVl {
         patch_size: whole(patch),
         merge_size: whole(merge),
-        max_pixels: read.max_pixels.min(most),
-        min_pixels: read.min_pixels.min(most),
+        max_pixels: largest.min(most),
+        min_pixels: least.min(largest).min(most),
         mean,
         std,
         ..read

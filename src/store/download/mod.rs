@@ -24,7 +24,7 @@ use self::live::{Live, LiveSource};
 use self::unfinished::{Held, Unfinished};
 use super::journal::StoredFile;
 use super::medium::Software;
-use super::{Begin, Memory, ModelKey, Storage, Store, Work, full, has, sha256_of, total};
+use super::{Begin, Memory, ModelKey, Storage, Store, Work, full, sha256_of, total};
 use crate::base::{Cancel, Event, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
@@ -102,7 +102,6 @@ pub async fn prepare(
     let wanted = projector.as_deref();
     let reason = store.transient().map(str::to_owned);
     let stored = |files: Files| {
-        let files = remote.only_asked(files);
         let bytes = total(&files);
         progress(Progress { cached: true, reason: reason.clone(), ..Progress::new(Phase::Download, bytes, bytes) });
         Prepared::Stored(files, Storage { kind: store.kind(), cached: true, reason: reason.clone() })
@@ -111,11 +110,11 @@ pub async fn prepare(
     if verified {
         store.verify(&key, progress, cancel).await?;
     }
-    if let Some(files) = store.open(&key).await?.filter(|files| has(files, wanted)) {
+    if let Some(files) = store.open(&key).await?.and_then(|files| remote.asked_of(files)) {
         return Ok(stored(files));
     }
     let writer = match begin(store, &key, wanted, &*transport, progress, cancel).await? {
-        Begin::Whole(files) => return Ok(stored(files)),
+        Begin::Whole(files) => return asked_of(remote, files).map(stored),
         Begin::Write(writer) => writer,
     };
     let shared = writer.shared().clone();
@@ -158,6 +157,11 @@ pub async fn prepare(
         return Err(e);
     }
     Ok(Prepared::Download(Box::new(download)))
+}
+
+/// What is asked for of a model that is whole.
+fn asked_of(remote: &Remote, files: Files) -> Result<Files> {
+    remote.asked_of(files).ok_or_else(|| Error::internal("a model that is whole without what reads pictures for it"))
 }
 
 /// Becomes the writer; while somebody else is, tells how far that one is.
@@ -283,7 +287,7 @@ impl Download {
             self.live.signal.until(|| self.live.started.get().then_some(())).await;
             self.fetch_all(progress).await?;
             self.live.cancel.check()?;
-            self.live.shared.finish().await.map(|files| self.remote.only_asked(files))
+            asked_of(&self.remote, self.live.shared.finish().await?)
         };
         match done.await {
             Ok(files) => {

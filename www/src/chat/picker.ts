@@ -5,7 +5,8 @@ import { closeOutside } from '../shared/dialog.ts';
 import { get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
 import { type Device, lookAtDevice, verdict } from '../shared/fit.ts';
-import { KNOWN, nameOf, storedAs } from '../shared/known.ts';
+import { nameOf } from '../shared/embedders.ts';
+import { KNOWN, storedAs } from '../shared/known.ts';
 import { BOX } from '../shared/model_name.ts';
 import { fromFiles, fromUrl, type Model } from './loader.ts';
 

@@ -3,7 +3,8 @@ import { Engine, MillraceError, type LoadOptions, type Progress } from 'millrace
 import { confirm } from '../shared/dialog.ts';
 import { isFatal } from '../shared/explain.ts';
 import { bytes } from '../shared/format.ts';
-import { EMBEDDERS, KNOWN, type KnownModel, nameOf } from '../shared/known.ts';
+import { EMBEDDERS, nameOf } from '../shared/embedders.ts';
+import { KNOWN, type KnownModel } from '../shared/known.ts';
 import { BOX, EMBED_BOX } from '../shared/model_name.ts';
 
 /** Bytes that are downloaded without a question. */

@@ -17,7 +17,8 @@ export interface KnownModel {
   url: string;
 }
 
-const at = (repository: string, file: string): string => `https://huggingface.co/${repository}/resolve/main/${file}`;
+export const at = (repository: string, file: string): string =>
+  `https://huggingface.co/${repository}/resolve/main/${file}`;
 
 export const KNOWN: readonly KnownModel[] = [
   {
@@ -159,48 +160,12 @@ export const KNOWN: readonly KnownModel[] = [
   },
 ];
 
-/** Models that embed, for searching documents. */
-export const EMBEDDERS: readonly KnownModel[] = [
-  {
-    name: 'all-MiniLM L6',
-    about: 'English, fast',
-    type: 'Q8_0',
-    bytes: 25e6,
-    beside: 30e6,
-    url: at('second-state/All-MiniLM-L6-v2-Embedding-GGUF', 'all-MiniLM-L6-v2-Q8_0.gguf'),
-  },
-  {
-    name: 'nomic-embed 1.5',
-    about: 'English',
-    type: 'Q8_0',
-    bytes: 146e6,
-    beside: 60e6,
-    url: at('nomic-ai/nomic-embed-text-v1.5-GGUF', 'nomic-embed-text-v1.5.Q8_0.gguf'),
-  },
-  {
-    name: 'EmbeddingGemma 300M',
-    about: 'many languages',
-    type: 'Q8_0',
-    bytes: 334e6,
-    beside: 80e6,
-    url: at('ggml-org/embeddinggemma-300M-GGUF', 'embeddinggemma-300M-Q8_0.gguf'),
-  },
-  {
-    name: 'Qwen 3 Embedding 0.6B',
-    about: 'many languages, the best of these',
-    type: 'Q8_0',
-    bytes: 639e6,
-    beside: 150e6,
-    url: at('Qwen/Qwen3-Embedding-0.6B-GGUF', 'Qwen3-Embedding-0.6B-Q8_0.gguf'),
-  },
-];
-
 /** What a model is stored under: its address without what reads pictures for it, which is stored with it. */
 export const storedAs = (url: string): string => url.split('#', 1)[0]!;
 
-/** The well-known model of an address, as it was chosen or as it is stored. */
-const known = (url: string): KnownModel | undefined =>
-  [...KNOWN, ...EMBEDDERS].find((model) => storedAs(model.url) === storedAs(url));
+/** The one of these models that an address names, as it was chosen or as it is stored. */
+export const among = (models: readonly KnownModel[], url: string): KnownModel | undefined =>
+  models.find((model) => storedAs(model.url) === storedAs(url));
 
 /** The name of the model of an address. */
-export const nameOf = (url: string): string => known(url)?.name ?? modelName(url);
+export const nameOf = (url: string): string => among(KNOWN, url)?.name ?? modelName(url);
