@@ -176,7 +176,7 @@ impl VisionEncoder {
         let VisionConfig { positions: [rows, columns], ref tower, table, .. } = self.vision;
         let made = match table {
             Table::Resized(how) => resize_table(&self.table, rows, columns, tower.width, high, wide, how).map_err(|e| Error::bad_option(e.to_string()))?,
-            Table::Added => self.sums(wide, high)?,
+            Table::Added | Table::Paired => self.sums(wide, high)?,
         };
         let made: Rc<[f32]> = made.into();
         self.fitted = Some(([wide, high], made.clone()));

@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Operand, Stream, copies};
 use super::{Extent, Grid, Mlp, Norm, Stage, Value};
+use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::State;
 use crate::layout::{BufferId, Control, Form, Scratch, stride};
@@ -12,22 +13,48 @@ impl Builder<'_> {
     /// positions that it gives for each. Where rotations have axes, it says where each patch is.
     pub fn patches(&mut self, matrices: &[Matrix]) -> Result<()> {
         let (matrix, further) = matrices.split_first().ok_or_else(|| Error::internal("patches without a product"))?;
-        let (rows, d) = (u64::from(self.sizes.rows), matrix.n);
+        let d = matrix.n;
         self.axes = true;
-        let patches = self.layout.reserve(Control::Patches, rows * stride(matrix.k) as u64 * 4);
-        let input = self.scratch(Scratch::Input(Form::F32), stride(matrix.k));
-        self.of_host("patches", patches, matrix.k, input.into(), 0.0)?;
-        let input = self.made(input);
+        let input = self.given_patches(matrix.k, Scratch::Input(Form::F32))?;
         let x = self.given("patches.input", input, matrix)?;
         let h = self.scratch(Scratch::Residual, stride(d));
         let made = self.linear_to(matrix, x, h, stride(d))?;
-        let positions = self.layout.reserve(Control::PatchPositions, rows * stride(d) as u64 * 4);
-        self.of_host("positions", positions, d, made.into(), 1.0)?;
-        self.streamed(h, d);
+        self.add_patch_positions(made, d)?;
         for matrix in further {
             let x = self.given("patches.input", input, matrix)?;
             self.add(matrix, x, None)?;
         }
+        Ok(())
+    }
+
+    /// The same of one product, and of norms of the patches, of what it gives, and of that with positions.
+    pub fn normed_patches(&mut self, matrix: &Matrix, [before, after, last]: [&Norm; 3]) -> Result<()> {
+        let d = matrix.n;
+        let input = self.given_patches(matrix.k, Scratch::GateUp)?;
+        self.streamed(input.buffer, matrix.k);
+        let x = self.norm(before, matrix, false)?;
+        let h = self.scratch(Scratch::Residual, stride(d));
+        self.linear_to(matrix, x, h, stride(d))?;
+        self.streamed(h, d);
+        self.renorm(after)?;
+        let made = self.stream()?.h;
+        self.add_patch_positions(made, d)?;
+        self.renorm(last)
+    }
+
+    /// The patches that the host gives, of `k` numbers.
+    fn given_patches(&mut self, k: usize, to: Scratch) -> Result<Value> {
+        let patches = self.layout.reserve(Control::Patches, u64::from(self.sizes.rows) * stride(k) as u64 * 4);
+        let input = self.scratch(to, stride(k));
+        self.of_host("patches", patches, k, input.into(), 0.0)?;
+        Ok(self.made(input))
+    }
+
+    /// Adds the row of positions that the host gives for each patch: what comes out is the residual stream.
+    fn add_patch_positions(&mut self, made: Value, d: usize) -> Result<()> {
+        let positions = self.layout.reserve(Control::PatchPositions, u64::from(self.sizes.rows) * stride(d) as u64 * 4);
+        self.of_host("positions", positions, d, made.into(), 1.0)?;
+        self.streamed(made.buffer, d);
         Ok(())
     }
 
@@ -50,8 +77,12 @@ impl Builder<'_> {
         let order = self.layout.reserve(Control::PatchOrder, u64::from(self.sizes.rows) * 4);
         let to = self.scratch(kept.map_or(Scratch::Block, Scratch::Joined), stride(d));
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
+        if each > 1 && stride(each * d) != each * d {
+            return Err(Error::unsupported(format!("{each} rows of {d} that become one: together a multiple of {BLOCK}")));
+        }
         // Without room between the rows that become one.
-        let overrides = copies(d, self.sizes.rows, 0).into_iter().map(|(name, n)| (name, if name == "STRIDE" { d as f64 } else { n })).collect();
+        let next = if each > 1 { d } else { stride(d) };
+        let overrides = copies(d, self.sizes.rows, 0).into_iter().map(|(name, n)| (name, if name == "STRIDE" { next as f64 } else { n })).collect();
         let operands = vec![("wq", stream.h.into()), ("tokens", order.into()), ("h", to.into())];
         self.push("join", chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
         if let Some(kept) = kept {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::decode_loop::run;
 
-const FIXTURES: [&str; 12] = [
+const FIXTURES: [&str; 14] = [
     "lfm2vl-hf",
     "lfm2vl-gguf",
     "qwen35vl-hf",
@@ -32,12 +32,14 @@ const FIXTURES: [&str; 12] = [
     "gemma4vl-gguf",
     "gemma4vlboth-hf",
     "gemma4vlboth-gguf",
+    "gemma4uvl-hf",
+    "gemma4uvl-gguf",
     "gemma3vl-hf",
     "gemma3vl-gguf",
 ];
 
 /// Those whose pictures' rows see each other.
-const BOTH_WAYS: [&str; 4] = ["gemma4vlboth-hf", "gemma4vlboth-gguf", "gemma3vl-hf", "gemma3vl-gguf"];
+const BOTH_WAYS: [&str; 6] = ["gemma4vlboth-hf", "gemma4vlboth-gguf", "gemma4uvl-hf", "gemma4uvl-gguf", "gemma3vl-hf", "gemma3vl-gguf"];
 
 struct Fixture {
     folder: PathBuf,
@@ -193,7 +195,7 @@ fn ids(of: &Value) -> Vec<u32> {
 /// From pixels to tokens: resizing, tiles, names of tiles, pictures between texts and in several turns.
 #[test]
 fn conversations_with_pictures_are_those_of_transformers() {
-    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma3vl-hf"] {
+    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf"] {
         conversations_of(&Fixture::open(name));
     }
 }
@@ -225,7 +227,7 @@ fn conversations_of(fixture: &Fixture) {
 #[test]
 fn pictures_are_read_once_and_known_by_what_they_show() {
     // Where nothing says less, a picture is as many rows as that one's context has no room for twice.
-    for name in FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf"].contains(name)) {
+    for name in FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf", "gemma4uvl-gguf"].contains(name)) {
         let fixture = Fixture::open(name);
         let mut engine = fixture.engine(Lane::Exact);
         let shown = |seed: u32| picture(&json!({ "width": 97, "height": 64, "seed": seed }));

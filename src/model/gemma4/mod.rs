@@ -16,13 +16,17 @@ use crate::plan::{Activation, Heads, Routing, Scores};
 pub const GEMMA4: Architecture = Architecture {
     file: file!(),
     gguf: "gemma4",
-    hf: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration"],
+    hf: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", UNIFIED],
     read,
     names: &names::NAMES,
 };
 
+const UNIFIED: &str = "Gemma4UnifiedForConditionalGeneration";
+
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
-    keys.defaults(DEFAULTS);
+    // 12B's configuration has no such key, and another default of what pictures' rows see.
+    let unified = keys.is_hf_class(UNIFIED);
+    keys.defaults(if unified { &DEFAULTS[..DEFAULTS.len() - 1] } else { DEFAULTS });
     keys.allow_differences();
     let mut c = ModelConfig::read_rms(keys, "gemma4")?;
     let n = c.layers.len();
@@ -31,7 +35,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     keys.must_be("attention_bias", &json!(false))?;
     // Only pictures are seen in both directions.
     keys.must_be("use_bidirectional_attention", &json!("vision"))?;
-    let both_ways = keys.has("use_bidirectional_attention");
+    let both_ways = keys.has("use_bidirectional_attention") || unified && !keys.is_null("use_bidirectional_attention");
     (c.norms, c.qk_norm, c.value_norm, c.layer_scales) = (Norms::Around, QkNorm::Each, true, true);
     (c.score_scale, c.embed_scale) = (1.0, (c.width as f64).sqrt());
     c.logit_cap = keys.number("final_logit_softcapping", "final_logit_softcapping")?.unwrap_or(0.0);

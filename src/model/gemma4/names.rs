@@ -32,6 +32,7 @@ pub const NAMES: TensorNames = TensorNames {
     // Pictures and sound; keys and values of layers that read others'.
     ignored: &[
         "model.vision_tower.",
+        "model.vision_embedder.",
         "model.audio_tower.",
         "model.embed_vision.",
         "model.embed_audio.",

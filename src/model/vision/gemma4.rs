@@ -20,7 +20,7 @@ pub const GEMMA4: Family = Family {
     parts: Parts::of(["v.position_embd", "v.patch_embd", "", "mm.input_projection"], None),
 };
 
-const NAMES: TensorNames = TensorNames {
+pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model.vision_tower.")],
     layers: "encoder.layers",
     outside: &[
@@ -67,6 +67,8 @@ const NAMES: TensorNames = TensorNames {
     ignored: &["model.language_model.", "lm_head.", "model.audio_tower.", "model.embed_audio.", "a.", "mm.a."],
 };
 
+/// The tokens around a picture's rows.
+pub(super) const WORDS: Words = Words::of_whole(["<|image>", "<|image|>", "<image|>"]);
 /// Base of the rotations.
 const BASE: f64 = 100.0;
 /// Epsilon of the projector's norm, which no file says.
@@ -78,7 +80,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     let (g, e) = (keys.size("", "num_key_value_heads")?.unwrap_or(h), keys.size("", "head_dim")?.unwrap_or(d / h));
     let (ff, layers) = (keys.need("feed_forward_length", "intermediate_size")?, keys.layers()?);
     let (patch, merge) = (keys.need("patch_size", "patch_size")?, keys.size("projector.scale_factor", "pooling_kernel_size")?.unwrap_or(3));
-    let pictures = pictures(checkpoint, [patch, merge])?;
+    let pictures = Gemma4 { patch_size: whole(patch), pooling_kernel_size: whole(merge), doubled: true, ..pictures(checkpoint, patch * merge)? };
     let patches = u32::try_from(u64::from(pictures.max_soft_tokens) * (merge as u64).pow(2)).unwrap_or(u32::MAX);
 
     let mut tower = ModelConfig::plain("gemma4v", d, ff, Heads { h, g, e }, layers);
@@ -113,7 +115,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         grid: false,
         limited: Some(limited),
         pictures: millrace_picture::Family::Gemma4(pictures),
-        words: Words::of_whole(["<|image>", "<|image|>", "<image|>"]),
+        words: WORDS,
         tower,
     })
 }
@@ -134,14 +136,17 @@ fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint, d: usize) -> Result<Of> {
     if [keys.channels("image_mean")?, keys.channels("image_std")?] != [[0.0; 3], [1.0; 3]] {
         return Err(Error::unsupported("clip.vision.image_mean and image_std; this version reads pictures with means of 0 and deviations of 1"));
     }
+    Ok(Of { positions: positions_of(checkpoint, d)?, width: keys.need("projection_dim", "")?, limited: false })
+}
+
+/// Columns, and rows, that a GGUF file has positions of `d` numbers for.
+pub(super) fn positions_of(checkpoint: &Checkpoint, d: usize) -> Result<usize> {
     let table = "v.position_embd.weight";
-    let shape = checkpoint.tensors.get(table).map(|t| t.shape.as_slice());
-    let positions = match shape {
+    let positions = match checkpoint.tensors.get(table).map(|t| t.shape.as_slice()) {
         Some([2, n, width]) if *width == d as u64 => usize::try_from(*n).ok(),
         _ => None,
     };
-    let positions = positions.filter(|n| *n > 0).ok_or_else(|| Error::bad_model(format!("tensor {table} is no pair of tables of {d} numbers a position")))?;
-    Ok(Of { positions, width: keys.need("projection_dim", "")?, limited: false })
+    positions.filter(|n| *n > 0).ok_or_else(|| Error::bad_model(format!("tensor {table} is no pair of tables of {d} numbers a position")))
 }
 
 fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
@@ -156,14 +161,16 @@ fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
     })
 }
 
-/// How it wants pictures: as the processor's file says, or as by default.
-fn pictures(checkpoint: &Checkpoint, [patch, merge]: [usize; 2]) -> Result<Gemma4> {
+fn whole(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// How pictures are wanted of which squares of so many pixels become a row: as the processor's file says, or as by default, and one patch a row.
+pub(super) fn pictures(checkpoint: &Checkpoint, square: usize) -> Result<Gemma4> {
     let asked = asked_of(checkpoint);
     let read = Gemma4::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(|e| Error::bad_model(format!("processor_config.json: {e}")))?;
-    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let (patch_size, pooling_kernel_size) = (whole(patch), whole(merge));
-    if asked.is_some() && (read.patch_size, read.pooling_kernel_size) != (patch_size, pooling_kernel_size) {
+    if asked.is_some() && u64::from(read.patch_size) * u64::from(read.pooling_kernel_size) != square as u64 {
         return Err(Error::bad_model("processor_config.json and config.json have other sizes of patches"));
     }
-    Ok(Gemma4 { patch_size, pooling_kernel_size, ..read })
+    Ok(Gemma4 { patch_size: whole(square), pooling_kernel_size: 1, doubled: false, ..read })
 }

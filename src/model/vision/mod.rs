@@ -3,6 +3,7 @@
 
 mod gemma3;
 mod gemma4;
+mod gemma4_unified;
 mod lfm2_vl;
 mod limited;
 mod qwen3_vl;
@@ -80,7 +81,7 @@ impl VisionConfig {
     pub fn columns(&self) -> usize {
         let [_, columns] = self.positions;
         match self.table {
-            Table::Resized(_) => columns,
+            Table::Resized(_) | Table::Paired => columns,
             // The longest picture has one row of squares.
             Table::Added => columns.min(self.tower.context as usize / self.merge),
         }
@@ -124,6 +125,8 @@ pub enum Table {
     Resized(TableResize),
     /// Its first row is of columns, its second one of rows; each patch has the sum of both.
     Added,
+    /// The same, but that columns and rows take turns in it.
+    Paired,
 }
 
 /// The tokens around a picture's rows, by name.
@@ -176,6 +179,8 @@ struct Parts {
     projector_norm: Option<&'static str>,
     up: &'static str,
     down: &'static str,
+    /// Norms of patches, of what their product gives, and of that with positions.
+    patch_norms: Option<[&'static str; 3]>,
     /// Whether the last product is kept with what it reads along columns.
     down_transposed: bool,
 }
@@ -183,17 +188,18 @@ struct Parts {
 impl Parts {
     /// The tensors of the table, of patches and of the projector's products, and of the norm behind the layers.
     const fn of([positions, patches, up, down]: [&'static str; 4], norm: Option<&'static str>) -> Self {
-        Self { positions, patches, norm, projector_norm: None, up, down, down_transposed: false }
+        Self { positions, patches, norm, projector_norm: None, up, down, patch_norms: None, down_transposed: false }
     }
 }
 
-const FAMILIES: &[&Family] = &[&gemma3::GEMMA3, &gemma4::GEMMA4, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
+const FAMILIES: &[&Family] = &[&gemma3::GEMMA3, &gemma4::GEMMA4, &gemma4_unified::GEMMA4_UNIFIED, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
 
 /// A tower that has reserved its weights and can lay out its pass.
 pub struct Tower {
     /// Sizes and constants.
     pub vision: VisionConfig,
     patches: Vec<Matrix>, // (D, P), of which the products are added
+    patch_norms: Option<[NormWeights; 3]>, // (P), (D), (D)
     layers: Layers,
     norm: Option<NormWeights>,           // (D)
     projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean
@@ -279,7 +285,7 @@ pub fn within(checkpoint: &Checkpoint) -> bool {
 
 /// Whether tensors whose names begin so are of a tower or a projector that this version knows.
 pub fn is_tower(beginning: &str) -> bool {
-    let parts = ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.embed_vision.", "model.multi_modal_projector.", "model.visual.", "visual."];
+    let parts = ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.vision_embedder.", "model.embed_vision.", "model.multi_modal_projector.", "model.visual.", "visual."];
     parts.contains(&beginning)
 }
 
@@ -295,7 +301,10 @@ fn read_with(family: &Family, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     let keys = Keys::of_part(checkpoint, "clip.vision", "vision_config")?;
     let vision = (family.read)(&keys, checkpoint)?;
     keys.finish()?;
-    vision.tower.check()?;
+    // A family without layers has checked what it has.
+    if !vision.tower.layers.is_empty() {
+        vision.tower.check()?;
+    }
     Ok(vision)
 }
 
@@ -326,6 +335,11 @@ impl Tower {
             let further = Rows::all(t.flat((parts.patches, None), "weight.1", &[d, vision.pixels()]));
             patches.push(t.matrix(format!("{}.1", parts.patches), vec![further], vision.pixels(), 1, None)?);
         }
+        let patch_norms = parts.patch_norms.map(|[before, after, last]| {
+            let mut of = |part, width| super::decoder::norm(&mut t, &ModelConfig { width, norm: NormKind::Layer, ..c.clone() }, (part, None), 1.0);
+            Ok::<_, Error>([of(before, vision.pixels())?, of(after, d)?, of(last, d)?])
+        });
+        let patch_norms = patch_norms.transpose()?;
         let layers = Layers::reserve(&mut t, &vision)?;
         let norm = parts.norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
         let of_joined = vision.norm.map(|norm| ModelConfig { width: joined, eps: norm.eps, norm: norm.kind, norm_offset: norm.offset, ..c.clone() });
@@ -355,7 +369,7 @@ impl Tower {
         let deepstack = vision.deepstack.iter().enumerate().map(|(i, layer)| Deepstack::reserve(&mut t, &vision, i, *layer)).collect::<Result<_>>()?;
         let left_out = t.check_all_used(c)?;
         let (gguf, table) = (t.names.gguf(), table.name);
-        Ok(Self { patches, layers, norm, projector_norm, standardised, up, down, deepstack, table, left_out, gguf, vectors: t.vectors, vision })
+        Ok(Self { patches, patch_norms, layers, norm, projector_norm, standardised, up, down, deepstack, table, left_out, gguf, vectors: t.vectors, vision })
     }
 
     /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
@@ -373,6 +387,10 @@ impl Tower {
             let mut of_read = Vec::new();
             dequantize(info.dtype, &raw, &mut of_read).map_err(|e| e.at(&self.table))?;
             values.append(&mut of_read);
+        }
+        if self.vision.table == Table::Paired {
+            let pairs = || values.chunks_exact(2 * d);
+            values = pairs().flat_map(|pair| &pair[..d]).chain(pairs().flat_map(|pair| &pair[d..])).copied().collect();
         }
         Ok(values)
     }
@@ -512,7 +530,14 @@ impl Model for Tower {
     fn layers(&self, b: &mut Builder<'_>) -> Result<()> {
         let (c, merge) = (&self.vision.tower, self.vision.merge);
         b.texts(true);
-        b.patches(&self.patches)?;
+        match (&self.patch_norms, &self.patches[..]) {
+            (Some(norms), [matrix]) => {
+                let of = |name: &str, weights| Norm { center: true, ..norm_of(c, name.into(), weights) };
+                let [before, after, last] = norms;
+                b.normed_patches(matrix, [&of("patch_norm", before), &of("patches.norm", after), &of("positions.norm", last)])?;
+            }
+            (_, matrices) => b.patches(matrices)?,
+        }
         for i in 0..c.layers.len() {
             b.stage(Stage::Layer(i));
             self.layers.plan(b, c, i)?;

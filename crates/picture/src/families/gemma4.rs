@@ -1,4 +1,4 @@
-//! Gemma 4 with an encoder: one crop, as large as a budget of prompt rows lets it be.
+//! Gemma 4: one crop, as large as a budget of prompt rows lets it be.
 
 use serde_json::{Map, Value};
 
@@ -15,13 +15,15 @@ pub struct Gemma4 {
     pub patch_size: u32,
     /// Patches a prompt row, along a side.
     pub pooling_kernel_size: u32,
+    /// Whether numbers of 0 to 1 become those of -1 to 1.
+    pub doubled: bool,
     pub resampler: Resampler,
 }
 
 impl Default for Gemma4 {
     fn default() -> Self {
         let resampler = Resampler { filter: Filter::Bicubic, weights: Weights::Bits16 };
-        Self { max_soft_tokens: 280, patch_size: 16, pooling_kernel_size: 3, resampler }
+        Self { max_soft_tokens: 280, patch_size: 16, pooling_kernel_size: 3, doubled: true, resampler }
     }
 }
 
@@ -44,6 +46,7 @@ impl Gemma4 {
             patch_size: config.whole("patch_size", 1, default.patch_size)?,
             pooling_kernel_size: config.whole("pooling_kernel_size", 1, default.pooling_kernel_size)?,
             resampler: Resampler { filter: config.filter(default.resampler.filter)?, ..default.resampler },
+            ..default
         };
         read.check()?;
         Ok(read)

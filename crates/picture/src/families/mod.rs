@@ -17,7 +17,7 @@ pub enum Family {
     QwenVl(QwenVl),
     /// Gemma 3 from 4B on.
     Gemma3(Gemma3),
-    /// Gemma 4 with an encoder.
+    /// Gemma 4.
     Gemma4(Gemma4),
     /// Idefics 3, SmolVLM, Granite-Docling.
     Idefics3(Idefics3),
@@ -80,7 +80,8 @@ impl Family {
             Self::Lfm2Vl(family) => mean_std(family.mean, family.std),
             Self::QwenVl(family) => mean_std(family.mean, family.std),
             Self::Gemma3(family) => mean_std(family.mean, family.std),
-            Self::Gemma4(_) => Normalize::Doubled,
+            Self::Gemma4(family) if family.doubled => Normalize::Doubled,
+            Self::Gemma4(_) => mean_std([0.0; 3], [1.0; 3]),
             Self::Idefics3(family) => mean_std(family.mean, family.std),
         }
     }
