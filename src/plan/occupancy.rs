@@ -29,7 +29,7 @@ impl Step {
             "matvec_rows" => 2.0 * number("N") * number("KB") * 32.0 * rows,
             "attention" | "attention_prefill" => {
                 // Of rows that see what is behind them too: as if all were of one text.
-                let last = self.overrides.iter().any(|o| *o == ("SPANS", 2.0)).then_some(position + rows as u32 - 1);
+                let last = self.overrides.contains(&("SPANS", 2.0)).then_some(position + rows as u32 - 1);
                 let keys = (0..rows as u32).map(|t| f64::from(self.seen(last.unwrap_or(position + t)))).sum::<f64>();
                 4.0 * number("H") * number("E") * keys
             }
