@@ -1,5 +1,6 @@
 // Causal attention of many rows: row t sees keys 0..=pos + t, or the last WINDOW of them, which are in the cache already. Where SPANS is not 0 rows are
-// of several texts and see those of their own: where it is 2 also keys behind their own, WINDOW - 1 at most.
+// of several texts and see those of their own: where it is 2 also keys behind their own, WINDOW - 1 at most. Where it is 3 rows of a picture also see
+// those of the same picture that come behind them.
 // Grid [H, ceil(T / ROWS)].
 // A workgroup takes {{ tile[1] }} rows of one head through the keys in tiles of {{ tile[0] }} with an online softmax. Queries and keys pass through workgroup
 // memory 32 elements at a time, weights and values 32 keys at a time, all of them in f32, so that an invocation reads no number twice and converts none:
@@ -54,7 +55,7 @@ fn part0(w: vec4<f32>) -> vec4<f32> { return w; }
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;  // [T][KB*8], zero beyond H*E
 
 @group(0) @binding(7) var<storage, read> sinks: array<f32>;          // [H], read where SINKS is 1
-@group(0) @binding(8) var<storage, read> spans: array<vec2<u32>>;    // [T]: of row t's text the first position and the one behind its last
+@group(0) @binding(8) var<storage, read> spans: array<vec2<u32>>;    // [T]: of row t's text or picture the first position and the one behind its last; 0 outside of pictures
 
 // What row t sees: the first key, and the one behind the last.
 fn sees(t: u32) -> vec2<u32> {
@@ -62,6 +63,7 @@ fn sees(t: u32) -> vec2<u32> {
     let first = pos + 1u - seen(pos);
     if (SPANS == 0u) { return vec2<u32>(first, pos + 1u); }
     let text = spans[t];
+    if (SPANS == 3u) { return vec2<u32>(first, max(pos + 1u, text.y)); }
     let end = select(pos + 1u, pos + min(text.y - pos, WINDOW), SPANS == 2u);
     return vec2<u32>(max(text.x, first), end);
 }

@@ -12,7 +12,7 @@ use crate::kernels::{State, Variant};
 use crate::plan::width_axis;
 
 /// A NaN in f32 and in both halves: what a kernel must not read.
-const POISON: u32 = 0x7fff_7fff;
+pub(super) const POISON: u32 = 0x7fff_7fff;
 /// A cache of halves: rounded to the nearest or towards zero.
 const HALVES: Compare = Compare::Halves(1e-3);
 
@@ -118,6 +118,13 @@ fn texts(pos: usize, t: usize) -> Vec<u32> {
     bounds.push(pos + t);
     let text = |at: usize| bounds.windows(2).find(|text| at < text[1]).map_or([0, 0], |text| [text[0] as u32, text[1] as u32]);
     (pos..pos + t).flat_map(text).collect()
+}
+
+/// Where the picture begins and ends that each row is of: one of 11 rows, and one of 25 with a row between them, as far as there are rows; 0 outside of them.
+fn pictures(pos: usize, t: usize) -> Vec<u32> {
+    let all = [(3, 14), (15, 40)].map(|(first, end): (usize, usize)| (first, end.min(t)));
+    let of = |row: usize| all.iter().find(|(first, end)| (*first..*end).contains(&row)).map_or([0, 0], |(first, end)| [pos + first, pos + end]);
+    (0..t).flat_map(of).map(|at| at as u32).collect()
 }
 
 /// Weights of norms of queries and keys; poison where nothing is normed.
@@ -476,9 +483,17 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ((3, 1, 256, 160, 0, 90, 2.0), layer(17, 0.0), 2.0),
         ((1, 1, 320, 70, 1, 40, 1.0), layer(ALL, 0.0), 2.0),
     ];
+    // Rows of pictures, which see those behind them, and as far back as others do.
+    let of_pictures = [
+        ((2, 1, 64, 128, 50, 70, 2.0), layer(ALL, 0.0), 3.0),
+        ((4, 2, 80, 128, 90, 45, 3.0), layer(9, 0.0), 3.0),
+        ((3, 1, 256, 160, 7, 37, 2.0), layer(20, 0.0), 3.0),
+        ((2, 1, 256, 128, 0, 50, 2.0), layer(ALL, 3.0), 3.0),
+        ((1, 1, 512, 96, 30, 33, 1.0), layer(ALL, 0.0), 3.0),
+    ];
     let class = variant.axis("width");
     let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).map(|(s, layer)| (s, layer, 0.0));
-    let all = all.chain(of_texts).filter(|(s, ..)| class == Some(width_axis(s.2)));
+    let all = all.chain(of_texts).chain(of_pictures).filter(|(s, ..)| class == Some(width_axis(s.2)));
     let cases = all.enumerate().map(|(i, ((h, g, e, cap, pos, t, size), layer, spans))| {
         let (slots, slot) = slots(i);
         let kb = usize::div_ceil(h * e, 32);
@@ -497,7 +512,7 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(t * stride, size))),
                 ("y", untouched((t + 1) * kb * 32)),
-                ("spans", texts(pos, t)),
+                ("spans", if spans == 3.0 { pictures(pos, t) } else { texts(pos, t) }),
                 ("sinks", words(&Random::new("sinks").f32s(h, 6.0))),
             ]
             .into_iter()

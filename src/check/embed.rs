@@ -1,4 +1,5 @@
 use super::product::fitting;
+use super::attention::POISON;
 use super::random::{Random, untouched, words};
 use super::{Case, Compare};
 use crate::base::numbers::FEW_ROWS;
@@ -61,22 +62,25 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 }
 
 pub fn pool(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    // (texts, D, rows of each)
-    let case = |(t, d, rows): (u32, u32, u32)| {
+    // (texts, D, rows of each, whether means are standardised)
+    let case = |(t, d, rows, standardised): (u32, u32, u32, bool)| {
         let stride = d.next_multiple_of(32);
+        let of_channels = |random: &mut Random| if standardised { words(&random.f32s(d as usize, 2.0)) } else { vec![POISON; 4] };
         let taken: Vec<u32> = (0..t).flat_map(|i| [i * rows, i * rows + 1 + i % rows]).collect();
         Case {
-            name: format!("T={t} D={d} of {rows} rows"),
-            overrides: vec![("D", f64::from(d)), ("STRIDE", f64::from(stride))],
+            name: format!("T={t} D={d} of {rows} rows{}", if standardised { ", standardised" } else { "" }),
+            overrides: vec![("D", f64::from(d)), ("STRIDE", f64::from(stride)), ("STANDARDISED", f64::from(u8::from(standardised)))],
             grid: [t, (stride / 4).div_ceil(64), 1],
             buffers: vec![
                 ("state", State { rows: t, ..State::default() }.words()),
                 ("h", words(&random.f32s((t * rows * stride) as usize, 2.0))),
                 ("taken", taken),
+                ("bias", of_channels(random)),
+                ("factor", of_channels(random)),
                 ("y", untouched((t * stride + 5) as usize)),
             ],
             outputs: vec![("y", Compare::F32(1e-6))],
         }
     };
-    [(1, 32, 1), (3, 80, 5), (2, 1000, 3), (9, 384, 70)].map(case).into()
+    [(1, 32, 1, false), (3, 80, 5, false), (2, 1000, 3, true), (9, 384, 70, false), (4, 72, 9, true)].map(case).into()
 }

@@ -566,7 +566,12 @@ impl Session {
         if common == prompt.len() && self.states.has_logits(sequence, n)? && self.states.trim(sequence, n)? == n {
             return Ok(common);
         }
-        Ok(self.states.trim(sequence, common.min(prompt.len().saturating_sub(1)) as u32)? as usize)
+        let mut known = self.states.trim(sequence, common.min(prompt.len().saturating_sub(1)) as u32)? as usize;
+        // Rows that see each other are read in one pass.
+        while self.sees_ahead() && prompt.whole_until(known) < known {
+            known = self.states.trim(sequence, prompt.whole_until(known) as u32)? as usize;
+        }
+        Ok(known)
     }
 
     /// Copies slots `at .. at + n` of a ring of rows of so many bytes into a staging buffer, from `to` on: where they end there.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Encoder, Pending};
 use crate::kernels::State;
 use crate::layout::{Control, Scratch, stride};
+use crate::model::SeesAhead;
 use crate::plan::{FEW, Pass, SHORT, Stage};
 use crate::state::{Input, SequenceId};
 
@@ -79,20 +80,19 @@ impl Session {
         if self.states.is_lost(sequence)? {
             return Err(Error::internal("reading on from a state that was lost"));
         }
-        let rows = self.sizes().rows as usize;
-        let last = input.len().div_ceil(rows) - 1;
         let mut read = 0;
         // One pass runs while the next is recorded: a long prompt neither floods the queue nor outlives its cancellation by more than two passes.
         let mut running: Option<Fence> = None;
-        for i in 0..=last {
-            let part = input.slice(read..(read + rows).min(input.len()));
-            let pass = self.pass_of(part.len() as u32);
+        for i in 0.. {
+            let part = input.slice(read..self.pass_end(input, read));
+            let last = read + part.len() == input.len();
+            let pass = self.pass_of(&part);
             let next = Next { slot, at: from + read as u32, lag: self.states.lag(sequence)? };
-            let fence = self.record_pass(next, &part, pass, i == last, i)?;
+            let fence = self.record_pass(next, &part, pass, last, i)?;
             // Valid for whatever is submitted from here on.
             self.states.read_pass(sequence, &part, pass)?;
             // A state that cannot be cut back is kept where the same prompt would be gone on from.
-            if i == last && self.states.recurrent() {
+            if last && self.states.recurrent() {
                 let logits = self.buffer(Scratch::Logits)?.clone();
                 self.states.checkpoint(sequence, &logits)?;
             }
@@ -101,7 +101,7 @@ impl Session {
                 on_read(read);
             }
             read += part.len();
-            if cancel.is_cancelled() {
+            if last || cancel.is_cancelled() {
                 break;
             }
         }
@@ -120,7 +120,25 @@ impl Session {
             return Err(Error::bad_option(format!("token id {bad} is outside the vocabulary of {vocab}")));
         }
         let config = self.model().config();
+        let most = input.most_rows();
+        if self.sees_ahead() && most > self.sizes().rows as usize {
+            return Err(Error::bad_option(format!(
+                "a picture of {most} rows, which see each other and are read in one pass, but passes have {} rows: load with prefillRows of {most} or more",
+                self.sizes().rows
+            )));
+        }
         input.values(config.width * (1 + config.deepstack)).map(drop)
+    }
+
+    /// Whether rows of a picture see those behind them in any layer.
+    pub(super) fn sees_ahead(&self) -> bool {
+        self.model().config().rows_see_ahead != SeesAhead::Nowhere
+    }
+
+    /// Where the pass ends that begins at position `from` of an input.
+    fn pass_end(&self, input: &Input, from: usize) -> usize {
+        let rows = self.sizes().rows as usize;
+        if self.sees_ahead() { input.pass_end(from, rows) } else { (from + rows).min(input.len()) }
     }
 
     /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.
@@ -133,15 +151,17 @@ impl Session {
     /// Reads the first pass of what is not known of a prompt that is longer: how many tokens were known, and how many it has read.
     pub(crate) async fn read_pass_of(&mut self, sequence: SequenceId, prompt: &Input, afresh: bool, cancel: &Cancel) -> Result<(usize, usize)> {
         let known = if afresh { 0 } else { self.known_prefix(sequence, prompt)? };
-        let rows = self.sizes().rows as usize;
+        let end = self.pass_end(prompt, known);
         self.rebuild(sequence, known, cancel).await?;
-        self.prefill(sequence, &prompt.slice(known..known + rows), known as u32, cancel).await?;
-        Ok((known, rows))
+        self.prefill(sequence, &prompt.slice(known..end), known as u32, cancel).await?;
+        Ok((known, end - known))
     }
 
-    /// The pass that reads so many rows.
-    fn pass_of(&self, rows: u32) -> Pass {
-        match rows {
+    /// The pass that reads this.
+    fn pass_of(&self, input: &Input) -> Pass {
+        match input.len() as u32 {
+            // Only passes of many rows see ahead.
+            _ if self.sees_ahead() && input.has_rows() => Pass::Prefill,
             0..=FEW if self.has(Pass::Few) => Pass::Few,
             0..=SHORT if self.has(Pass::Short) => Pass::Short,
             _ => Pass::Prefill,
@@ -160,6 +180,9 @@ impl Session {
         self.put_rows(input)?;
         if self.layout().find(&Control::Axes.into()).is_some() {
             self.put(Control::Axes, cast_slice(&input.axes(next.at, next.lag)))?;
+        }
+        if self.sees_ahead() && self.layout().find(&Control::Spans.into()).is_some() {
+            self.put(Control::Spans, cast_slice(&input.pictures(next.at)))?;
         }
         let mut encoder = self.gpu.encoder("prefill");
         self.record_steps(&mut encoder, self.steps(pass).iter().filter(|step| head || step.stage.reads_token()), count);

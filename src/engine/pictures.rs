@@ -72,13 +72,7 @@ impl Found {
             None => return Ok(None),
         };
         let from = beside.as_ref().unwrap_or(checkpoint);
-        if config.is_some_and(|config| config.rows_see_ahead) {
-            return Err(Error::unsupported(
-                "rows of this model's pictures see those behind them, as those of Gemma 4 12B, 26B and 31B do, which this version cannot; \
-                 of Gemma 4 load E2B or E4B for pictures",
-            ));
-        }
-        let vision = read_vision(from)?;
+        let mut vision = read_vision(from)?;
         if let Some(width) = config.map(|config| config.width).filter(|width| *width != vision.width) {
             return Err(Error::bad_model(format!(
                 "what reads pictures makes rows of {}, but the model is {width} wide: its file is another model's",
@@ -91,8 +85,10 @@ impl Found {
                 "what reads pictures gives features to {made} layers, but {deepstack} of the model's take some: its file is another's"
             )));
         }
-        let stands = vision.words.row;
-        let row = tokenizer.token_id(stands).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {stands}, which stands for pictures")))?;
+        let words = &mut vision.words;
+        let stands = words.row;
+        words.row = [Some(stands), words.otherwise].into_iter().flatten().find(|word| tokenizer.token_id(word).is_some()).unwrap_or(stands);
+        let row = tokenizer.token_id(words.row).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {stands}, which stands for pictures")))?;
         Ok(Some(Self { files, beside, vision, row }))
     }
 

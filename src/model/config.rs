@@ -69,8 +69,8 @@ pub struct ModelConfig {
     pub deepstack: usize,
     /// The token whose numbers for layers rows that stand in place of tokens have, where tokens have such.
     pub row_token: Option<u32>,
-    /// Whether rows of one picture see those behind them in layers with a window.
-    pub rows_see_ahead: bool,
+    /// In which layers a picture's rows see those of it that come behind them.
+    pub rows_see_ahead: SeesAhead,
     /// Layers behind the others that guess further tokens, which are left out.
     pub further_layers: usize,
     /// Whether what attention gives has gates, which are rows of its product.
@@ -206,6 +206,26 @@ pub enum NormKind {
     Rms,
     /// (x - mean(x)) / std(x) * w + b
     Layer,
+}
+
+/// The layers in which a picture's rows see those of it that come behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeesAhead {
+    Nowhere,
+    /// In those with a window.
+    InWindows,
+    Everywhere,
+}
+
+impl SeesAhead {
+    /// Whether they do in a layer with that window.
+    pub const fn of(self, window: Option<u32>) -> bool {
+        match self {
+            Self::Nowhere => false,
+            Self::InWindows => window.is_some(),
+            Self::Everywhere => true,
+        }
+    }
 }
 
 /// Where in a layer the norms are.
@@ -354,7 +374,7 @@ impl ModelConfig {
             logit_cap: 0.0,
             deepstack: 0,
             row_token: None,
-            rows_see_ahead: false,
+            rows_see_ahead: SeesAhead::Nowhere,
             further_layers: 0,
             attention_gate: false,
             conv_taps: 0,

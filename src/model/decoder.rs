@@ -542,7 +542,7 @@ impl Model for Decoder {
             let norm = norm.ok_or_else(|| Error::internal("a head without a norm before it"))?;
             return b.head(&norm, &self.head, self.config.logit_cap);
         };
-        let mut x = b.pool(norm.as_ref(), pooling == Pooling::Mean)?;
+        let mut x = b.pool(norm.as_ref(), pooling == Pooling::Mean, None)?;
         for (matrix, of) in self.dense.iter().zip(&self.config.dense) {
             x = b.dense(matrix, of.tanh, x)?;
         }

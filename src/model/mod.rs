@@ -48,7 +48,7 @@ mod toy;
 pub mod vision;
 
 use config::MixerKind;
-pub use config::ModelConfig;
+pub use config::{ModelConfig, SeesAhead};
 pub use pooling::{AskedPooling, Pooling};
 pub use tensors::{LeftOut, Listed};
 

@@ -8,7 +8,8 @@ pub struct TensorNames {
     pub prefixes: &'static [(&'static str, &'static str)],
     /// Of the layers' list, after the prefix.
     pub layers: &'static str,
-    /// (llama.cpp's name, transformers' name) of the tensors outside of the layers; behind a `/` there is all of it, behind one that ends with `=` no ending.
+    /// (llama.cpp's name, transformers' name) of the tensors outside of the layers; behind a `/` there is what stands behind the head's prefix, behind one that
+    /// ends with `=` no ending.
     pub outside: &'static [(&'static str, &'static str)],
     /// (llama.cpp's name, transformers' name) of a layer's tensors that are not called as Llama's; `{}` stands for the number of an expert. Behind
     /// one that ends with `=` there is no `.weight` or `.bias`. Of two with `|` between, the first is of all experts together.
@@ -97,7 +98,8 @@ impl Names {
             // Beside the model there is a file for each.
             Some(_) if part.starts_with("dense_") => format!("{part}.{kind}"),
             Some((hf, (head, model))) => match (find(hf.outside, part), part) {
-                (name, _) if name.starts_with('/') => format!("{}.{kind}", &name[1..]),
+                (name, _) if name.starts_with('/') && name.ends_with('=') => format!("{head}{}", name[1..].trim_end_matches('=')),
+                (name, _) if name.starts_with('/') => format!("{head}{}.{kind}", &name[1..]),
                 (name, _) if name.ends_with('=') => format!("{model}{}", name.trim_end_matches('=')),
                 (name, "output") => format!("{head}{name}.{kind}"),
                 (name, _) => format!("{model}{name}.{kind}"),

@@ -48,7 +48,7 @@ impl Builder<'_> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
     pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks, as_f32 } = shape;
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks, as_f32, sees_ahead } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -73,6 +73,12 @@ impl Builder<'_> {
         sizes.extend((self.sizes.slots > 1).then_some(("SLOTS", f64::from(self.sizes.slots))));
         let spans: Operand = self.spans.map_or(self.zeros, |(spans, _)| spans).into();
         let several: Vec<_> = self.spans.map(|(_, both)| ("SPANS", if both { 2.0 } else { 1.0 })).into_iter().collect();
+        // Passes over prompts that may have pictures: `rope` need not know.
+        let (spans_seen, seen_ahead): (Operand, Vec<_>) = if sees_ahead && self.has_rows() && self.pass == Pass::Prefill {
+            (self.layout.reserve(Control::Spans, u64::from(self.sizes.rows) * 8).into(), vec![("SPANS", 3.0)])
+        } else {
+            (spans, several.clone())
+        };
         let mut rotation = vec![("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
         if let Some(growth) = rope.and_then(|r| r.growth) {
             rotation.extend([("GROWTH", growth.factor), ("GROWS_AT", f64::from(growth.every))]);
@@ -131,8 +137,8 @@ impl Builder<'_> {
             self.push(
                 name,
                 chosen,
-                with(&[&scores, &given, &several, &[("KB", kb as f64)]]),
-                bound(qkv, &[("y", room.into()), ("sinks", sinks), ("spans", spans)]),
+                with(&[&scores, &given, &seen_ahead, &[("KB", kb as f64)]]),
+                bound(qkv, &[("y", room.into()), ("sinks", sinks), ("spans", spans_seen)]),
                 grid,
                 key_bytes * u64::from(cached.positions),
             );

@@ -108,6 +108,11 @@ impl<'a> Builder<'a> {
         Self { rows: 1 + deepstack as u32, axes: true, ..self }
     }
 
+    /// Whether a prompt may have rows in place of tokens.
+    pub(super) fn has_rows(&self) -> bool {
+        self.rows > 0
+    }
+
     /// Whether it is the step of one row.
     pub(super) fn decode(&self) -> bool {
         self.pass == Pass::Decode

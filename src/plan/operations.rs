@@ -186,6 +186,8 @@ pub struct Attention {
     pub sinks: Option<BufferId>,
     /// Whether its outputs are wanted as f32, whatever form the output product reads: something comes between them. Of passes over prompts alone.
     pub as_f32: bool,
+    /// Whether a picture's rows see those of it that come behind them.
+    pub sees_ahead: bool,
 }
 
 /// RMSNorms of queries and keys.

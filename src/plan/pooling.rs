@@ -5,7 +5,7 @@ use super::{Activation, Extent, Grid, Mlp, Norm, Stage, Value};
 use crate::blocks::BLOCK;
 use crate::error::Result;
 use crate::kernels::State;
-use crate::layout::{Control, Scratch, stride};
+use crate::layout::{BufferId, Control, Scratch, stride};
 use crate::weights::Matrix;
 
 impl Builder<'_> {
@@ -17,7 +17,9 @@ impl Builder<'_> {
 
     /// What stands for each text, f32 `[texts, stride(D)]`: the mean of the rows that the host names. They are normed, the result where it is of one
     /// row each (`several` says otherwise). From here on there is a row for each text.
-    pub fn pool(&mut self, norm: Option<&Norm>, several: bool) -> Result<Value> {
+    ///
+    /// `standardised`: what is subtracted from each mean, and what it is multiplied by then, `[D]` each.
+    pub fn pool(&mut self, norm: Option<&Norm>, several: bool, standardised: Option<[BufferId; 2]>) -> Result<Value> {
         self.complete()?;
         let (before, behind) = if several { (norm, None) } else { (None, norm) };
         if let Some(norm) = before {
@@ -30,8 +32,10 @@ impl Builder<'_> {
         let (d, row) = (stream.width, stride(stream.width));
         let to = self.scratch(if behind.is_some() { Scratch::Block } else { Scratch::Pooled }, row);
         let chosen = self.select.choose("pool", &[])?;
-        let overrides = vec![("D", d as f64), ("STRIDE", row as f64)];
-        let operands = vec![("h", stream.h.into()), ("taken", taken.into()), ("y", to.into())];
+        let mut overrides = vec![("D", d as f64), ("STRIDE", row as f64)];
+        overrides.extend(standardised.map(|_| ("STANDARDISED", 1.0)));
+        let [bias, factor] = standardised.unwrap_or([self.zeros; 2]);
+        let operands = vec![("h", stream.h.into()), ("taken", taken.into()), ("bias", bias.into()), ("factor", factor.into()), ("y", to.into())];
         let grid = Grid::of(Extent::Rows { per: 1 }, Extent::Fixed((row as u32 / 4).div_ceil(chosen.variant.workgroup[0])));
         self.push("pool", chosen, overrides, operands, grid, 0);
         self.streamed(to, d);

@@ -33,18 +33,19 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// From what was kept of it. Tokens that no stretch covers were read in an unknown way: in passes of up to `rows`, as good as any.
+    /// From what was kept of it. Tokens that no stretch covers were read in an unknown way: in passes of up to `rows`, as good as any
+    /// that hold pictures whole.
     pub(crate) fn new(input: Input, mut stretches: Vec<Stretch>, rows: u32) -> Self {
         let covered = stretches.iter().try_fold(0_u32, |sum, s| sum.checked_add(s.tokens).filter(|_| s.tokens > 0));
         if covered != Some(input.len() as u32) {
-            stretches = passes(input.len() as u32, rows);
+            stretches = passes(&input, rows);
         }
         Self { input, stretches }
     }
 
     /// The same tokens, all read in passes of up to `rows`.
     pub(crate) fn by_passes(&self, rows: u32) -> Self {
-        Self { input: self.input.clone(), stretches: passes(self.len() as u32, rows) }
+        Self { input: self.input.clone(), stretches: passes(&self.input, rows) }
     }
 
     /// A pass read these.
@@ -127,9 +128,15 @@ impl History {
     }
 }
 
-fn passes(tokens: u32, rows: u32) -> Vec<Stretch> {
-    let rows = rows.max(1);
-    (0..tokens).step_by(rows as usize).map(|at| Stretch { how: How::Pass(Pass::Prefill), tokens: rows.min(tokens - at) }).collect()
+fn passes(input: &Input, rows: u32) -> Vec<Stretch> {
+    let mut passes = Vec::new();
+    let mut from = 0;
+    while from < input.len() {
+        let end = input.pass_end(from, rows.max(1) as usize);
+        passes.push(Stretch { how: How::Pass(Pass::Prefill), tokens: (end - from) as u32 });
+        from = end;
+    }
+    passes
 }
 
 #[cfg(test)]

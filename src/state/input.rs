@@ -254,6 +254,26 @@ impl Input {
         self.cut_at(at).map_or(at, |placed| placed.at)
     }
 
+    /// Where a pass of up to `rows` positions ends that begins at `from` and holds rows of a picture whole, if so many rows can hold them.
+    pub fn pass_end(&self, from: usize, rows: usize) -> usize {
+        let end = (from + rows).min(self.len());
+        Some(self.whole_until(end)).filter(|whole| *whole > from).unwrap_or(end)
+    }
+
+    /// The most rows that are of one picture.
+    pub(crate) fn most_rows(&self) -> usize {
+        self.placed.iter().map(|placed| placed.n).max().unwrap_or(0)
+    }
+
+    /// Of each position where the picture begins and ends that it is of, if the first has slot `from` of the cache; 0 outside of pictures.
+    pub(crate) fn pictures(&self, from: u32) -> Vec<[u32; 2]> {
+        let mut all = vec![[0; 2]; self.len()];
+        for placed in &self.placed {
+            all[placed.at..placed.end()].fill([placed.at, placed.end()].map(|at| from + at as u32));
+        }
+        all
+    }
+
     fn cut_at(&self, at: usize) -> Option<&Placed> {
         self.placed.iter().find(|placed| placed.at < at && at < placed.end())
     }

@@ -43,7 +43,7 @@ fn models_that_run_are_said_to() {
         ("lfm2vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
         ("qwen35vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
         ("qwen3vl-hf/model", false, "no token <|image_pad|>"),
-        ("gemma3vl-hf/model", false, "Gemma3ForConditionalGeneration"),
+        ("gemma3vl-hf/model", true, "3 layers of 36, patches of 16 pixels: 512 x 512 pixels are 9 rows"),
     ] {
         let found = look(&open_path(&data("oracle").join(path)).unwrap());
         let pictures = part(&found, "pictures");

@@ -21,8 +21,23 @@ use serde_json::{Value, json};
 
 use crate::decode_loop::run;
 
-const FIXTURES: [&str; 8] =
-    ["lfm2vl-hf", "lfm2vl-gguf", "qwen35vl-hf", "qwen35vl-gguf", "qwen3vl-pictures-hf", "qwen3vl-pictures-gguf", "gemma4vl-hf", "gemma4vl-gguf"];
+const FIXTURES: [&str; 12] = [
+    "lfm2vl-hf",
+    "lfm2vl-gguf",
+    "qwen35vl-hf",
+    "qwen35vl-gguf",
+    "qwen3vl-pictures-hf",
+    "qwen3vl-pictures-gguf",
+    "gemma4vl-hf",
+    "gemma4vl-gguf",
+    "gemma4vlboth-hf",
+    "gemma4vlboth-gguf",
+    "gemma3vl-hf",
+    "gemma3vl-gguf",
+];
+
+/// Those whose pictures' rows see each other.
+const BOTH_WAYS: [&str; 4] = ["gemma4vlboth-hf", "gemma4vlboth-gguf", "gemma3vl-hf", "gemma3vl-gguf"];
 
 struct Fixture {
     folder: PathBuf,
@@ -178,7 +193,7 @@ fn ids(of: &Value) -> Vec<u32> {
 /// From pixels to tokens: resizing, tiles, names of tiles, pictures between texts and in several turns.
 #[test]
 fn conversations_with_pictures_are_those_of_transformers() {
-    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf"] {
+    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma3vl-hf"] {
         conversations_of(&Fixture::open(name));
     }
 }
@@ -210,7 +225,7 @@ fn conversations_of(fixture: &Fixture) {
 #[test]
 fn pictures_are_read_once_and_known_by_what_they_show() {
     // Where nothing says less, a picture is as many rows as that one's context has no room for twice.
-    for name in FIXTURES.into_iter().filter(|name| *name != "gemma4vl-gguf") {
+    for name in FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf"].contains(name)) {
         let fixture = Fixture::open(name);
         let mut engine = fixture.engine(Lane::Exact);
         let shown = |seed: u32| picture(&json!({ "width": 97, "height": 64, "seed": seed }));
@@ -224,9 +239,13 @@ fn pictures_are_read_once_and_known_by_what_they_show() {
             ..Request::new(Prompt::Messages(messages))
         };
         let first = run(&mut engine, &ask(json!([user("What?")]), vec![shown(1)]));
-        // Its rows are the first token that is there four times.
+        // Its rows are the most equal tokens in a row.
         let prompt = engine.prompt_tokens(&ask(json!([user("What?")]), vec![shown(1)])).unwrap();
-        let before = prompt.windows(4).position(|ids| ids.iter().all(|id| *id == ids[0])).unwrap();
+        let runs = prompt.chunk_by(|a, b| a == b).scan(0, |end, run| {
+            *end += run.len();
+            Some((run.len(), *end - run.len()))
+        });
+        let (_, before) = runs.max_by_key(|(length, _)| *length).unwrap();
         let other = run(&mut engine, &ask(json!([user("What?")]), vec![shown(2)]));
         assert!(other.cached_tokens <= before, "{name}: {}", other.cached_tokens);
         assert_ne!(other.logprobs, first.logprobs, "{name}: the picture matters");
@@ -283,21 +302,85 @@ fn pictures_that_cannot_be_read_are_errors_by_name() {
     assert!(found.code() == "UNSUPPORTED_MODEL" && found.message().contains("mmproj"), "{found}");
 }
 
-/// Gemma 4 as 31B: rows that are standardised, and that see each other.
+/// The prompt of a fixture, with its pictures' rows.
+fn prompt_of(fixture: &Fixture) -> Input {
+    let mut encoder = fixture.encoder(Lane::Exact);
+    let by_channel = encoder.config().by_channel;
+    let ids = ids(&fixture.expected["prompt"]);
+    let mut input = Input::default();
+    for place in fixture.expected["places"].as_array().unwrap() {
+        let picture = fixture.pictures().iter().find(|picture| picture["name"] == place["picture"]).unwrap();
+        let (at, tile) = (place["at"].as_u64().unwrap() as usize, patches(picture, by_channel));
+        let rows = block_on(encoder.encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap().remove(0);
+        input.push_tokens(&ids[input.len()..at]);
+        let shown = encoder.rows(picture["name"].to_string(), ids[at], &tile).unwrap();
+        shown.fill(Rc::from(rows)).unwrap();
+        input.push_rows(shown);
+    }
+    input.push_tokens(&ids[input.len()..]);
+    input
+}
+
+/// However passes are cut, however much of a prompt is known already, and after a loss: rows that see each other are read in one pass.
 #[test]
-fn pictures_whose_rows_see_each_other_are_refused_by_name() {
-    let fixture = Fixture::open("gemma4vlboth-hf");
-    let files = open_path(&fixture.path("model")).unwrap();
-    let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
-    assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("standardize"), "{error}");
-    let mut engine = fixture.engine(Lane::Exact);
+fn pictures_whose_rows_see_each_other_are_read_whole() {
+    for name in BOTH_WAYS {
+        let fixture = Fixture::open(name);
+        let input = prompt_of(&fixture);
+        let greedy: Vec<u32> = ids(&fixture.expected["greedy"]);
+        let asked = |input: Input| Request { max_tokens: Some(greedy.len() as u32), ignore_eos: true, ..Request::new(Prompt::Input(input)) };
+        let loaded = |rows: u32| {
+            let options = LoadOptions { lane: Lane::Exact, prefill_rows: Some(rows), ..LoadOptions::default() };
+            block_on(Engine::load(&open_path(&fixture.path("model")).unwrap(), &options, &|_| {}, &Cancel::new())).unwrap()
+        };
+        // The larger of the two has 12 rows, or 9.
+        let most = fixture.expected["places"].as_array().unwrap().iter().map(|place| {
+            let picture = fixture.pictures().iter().find(|picture| picture["name"] == place["picture"]).unwrap();
+            picture["tokens"].as_u64().unwrap() as u32
+        });
+        let most = most.max().unwrap();
+        for rows in [most, most + 1, 20, 27] {
+            assert_eq!(run(&mut loaded(rows), &asked(input.clone())).tokens, greedy, "{name}, passes of {rows}");
+        }
+        let found = block_on(loaded(most - 1).generate(&asked(input.clone()), &mut |_| {}, &Cancel::new())).err().unwrap();
+        assert!(found.code() == "BAD_OPTION" && found.message().contains(&format!("prefillRows of {most}")), "{name}: {found}");
+        // The prompt ends with a picture, and is asked again; a part of the picture is known, and the whole comes.
+        let mut engine = loaded(64);
+        let end = (1..input.len()).find(|at| input.whole_from(*at) > *at).map(|at| input.whole_from(at)).unwrap();
+        let expected = run(&mut loaded(64), &asked(input.slice(0..end))).tokens;
+        for _ in 0..2 {
+            assert_eq!(run(&mut engine, &asked(input.slice(0..end))).tokens, expected, "{name}");
+        }
+        assert_eq!(run(&mut engine, &asked(input.clone())).tokens, greedy, "{name}");
+        run(&mut engine, &asked(input.slice(0..end - 2)));
+        assert_eq!(run(&mut engine, &asked(input.clone())).tokens, greedy, "{name}");
+        engine.device().lose();
+        let after = run(&mut engine, &asked(input.clone()));
+        assert_eq!((after.tokens, after.recoveries), (greedy, 1), "{name}");
+    }
+}
+
+/// Gemma's own GGUF files end before the token of a picture's rows: another stands for them.
+#[test]
+fn vocabularies_without_the_token_of_rows_have_another() {
+    let fixture = Fixture::open("gemma3vl-hf");
+    let renamed = |names: &[(&str, &str)]| {
+        let mut files = open_path(&fixture.path("model")).unwrap();
+        for name in ["tokenizer.json", "tokenizer_config.json"] {
+            let mut text = std::fs::read_to_string(fixture.path("model").join(name)).unwrap();
+            names.iter().for_each(|(from, to)| text = text.replace(from, to));
+            files.insert(name.into(), Rc::new(MemorySource::new(name, text.into_bytes())));
+        }
+        block_on(Engine::load(&files, &LoadOptions { lane: Lane::Exact, ..LoadOptions::default() }, &|_| {}, &Cancel::new())).unwrap()
+    };
     let shown = picture(&json!({ "width": 97, "height": 64, "seed": 1 }));
-    let messages = json!([{ "role": "user", "content": [{ "type": "image" }] }]);
-    let request = Request { pictures: vec![shown], max_tokens: Some(1), ..Request::new(Prompt::Messages(messages)) };
-    let error = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).err().unwrap();
-    assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("see those behind them"), "{error}");
-    // What it writes of words alone is not concerned.
-    assert_eq!(run(&mut engine, &Request { max_tokens: Some(1), ..Request::new(Prompt::Text("The mill".into())) }).tokens.len(), 1);
+    let messages = json!([{ "role": "user", "content": [{ "type": "image" }, { "type": "text", "text": "What?" }] }]);
+    let asked = Request { pictures: vec![shown], ignore_eos: true, logprobs: Some(3), max_tokens: Some(8), ..Request::new(Prompt::Messages(messages)) };
+    let expected = run(&mut fixture.engine(Lane::Exact), &asked);
+    let found = run(&mut renamed(&[("<image_soft_token>", "<of a picture>"), ("<|finetune_right_pad_id|>", "<pad>")]), &asked);
+    assert_eq!((found.prompt_tokens, found.logprobs), (expected.prompt_tokens, expected.logprobs));
+    let error = block_on(renamed(&[("<image_soft_token>", "<of a picture>")]).generate(&asked, &mut |_| {}, &Cancel::new())).err().unwrap();
+    assert!(error.message().contains("no token <image_soft_token>"), "{error}");
 }
 
 /// Files without limits have none, as if these were beyond all numbers; where files say that there are limits, all have to be there.

@@ -33,6 +33,7 @@ pub mod table;
 pub use cut::{Canvas, Crop, Cut, Place};
 pub use error::{Error, Result};
 pub use families::Family;
+pub use families::gemma3::Gemma3;
 pub use families::gemma4::Gemma4;
 pub use families::idefics3::Idefics3;
 pub use families::lfm2_vl::Lfm2Vl;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use millrace_picture::{
-    Cut, Element, Error, Family, Filter, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize, Weights, patch_order,
+    Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize, Weights, patch_order,
     patches, resize, resize_table,
 };
 use serde_json::{Value, json};
@@ -199,6 +199,7 @@ fn patching() {
         ("lfm2_vl", Family::Lfm2Vl(Lfm2Vl::default()), Element::RowColumnChannel),
         ("qwen_vl", Family::QwenVl(QwenVl::default()), Element::ChannelRowColumn),
         ("gemma4", Family::Gemma4(Gemma4::default()), Element::RowColumnChannel),
+        ("gemma3", Family::Gemma3(Gemma3::default()), Element::ChannelRowColumn),
         ("idefics3", idefics3(), Element::ChannelRowColumn),
     ];
     let mut crops_compared = 0;
@@ -212,8 +213,9 @@ fn patching() {
             assert_eq!(crops.len(), list(expected).len(), "{name} of {width} x {height}");
             for (index, (crop, expected)) in crops.iter().zip(list(expected)).enumerate() {
                 let made = family.patches(crop, *element).unwrap();
-                assert_eq!(made.len(), cut.crops[index].patches() * 768);
-                compare_rows(&made, 768, expected, 0.0, &format!("{name} of {width} x {height}, crop {index}"));
+                let width = 3 * family.patch_size().pow(2) as usize;
+                assert_eq!(made.len(), cut.crops[index].patches() * width);
+                compare_rows(&made, width, expected, 0.0, &format!("{name} of {width} x {height}, crop {index}"));
                 crops_compared += 1;
             }
         }
@@ -309,6 +311,20 @@ fn configurations() {
     assert_eq!(QwenVl::from_config(&empty), Ok(QwenVl::default()));
     assert_eq!(Gemma4::from_config(&empty), Ok(Gemma4::default()));
     assert_eq!(Idefics3::from_config(&empty, 16, 4), Ok(Idefics3::default()));
+    assert_eq!(Gemma3::default().with_config(&empty), Ok(Gemma3::default()));
+    let published = object(json!({ "size": { "height": 896, "width": 896 }, "resample": 2, "do_pan_and_scan": null, "image_mean": [0.4, 0.5, 0.6] }));
+    assert_eq!(Gemma3::default().with_config(&published).unwrap().mean, [0.4, 0.5, 0.6]);
+    for refused in [
+        json!({ "do_pan_and_scan": true }),
+        json!({ "size": { "height": 896, "width": 448 } }),
+        json!({ "do_normalize": false }),
+        json!({ "resample": 0 }),
+    ] {
+        assert!(Gemma3::default().with_config(&object(refused.clone())).is_err(), "{refused}");
+    }
+    assert!(Family::Gemma3(Gemma3 { side: 900, ..Gemma3::default() }).cut(9, 9).is_err());
+    let cut = Family::Gemma3(Gemma3::default()).cut(1, 5000).unwrap();
+    assert_eq!((cut.prompt_rows(), cut.crops[0].wide, cut.crops[0].high), (256, 64, 64));
 
     let given = object(json!({
         "tile_size": 256, "min_tiles": 1, "max_tiles": 6, "min_image_tokens": 16, "max_image_tokens": 64, "max_pixels_tolerance": 1.5,

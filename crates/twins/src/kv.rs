@@ -118,12 +118,14 @@ pub fn capped(score: f64, cap: f64) -> f64 {
     if cap == 0.0 { score } else { cap * (score / cap).tanh() }
 }
 
-/// What row `t` of a pass sees, where rows may be of several texts: its text's keys, and where SPANS is 2 those behind its own, too.
+/// What row `t` of a pass sees. Where rows are of several texts its text's keys, and where SPANS is 2 those behind its own, too; where it is 3 what is behind
+/// it in its picture.
 pub fn sees(call: &Call, t: usize) -> std::ops::RangeInclusive<usize> {
     let position = call.state().pos as usize + t;
     let all = seen(call, position);
     match call.u32("SPANS") {
         0 => all,
+        3 => *all.start()..=position.max((call.view::<[u32; 2]>("spans")[t][1] as usize).saturating_sub(1)),
         spans => {
             let [first, end] = call.view::<[u32; 2]>("spans")[t].map(|at| at as usize);
             let last = if spans == 2 { end.min(position.saturating_add(call.usize("WINDOW"))) - 1 } else { position };

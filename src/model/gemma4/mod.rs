@@ -7,7 +7,7 @@ mod names;
 use serde_json::{Value, json};
 
 use super::Architecture;
-use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, Norms, QkNorm, activation};
+use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, Norms, QkNorm, SeesAhead, activation};
 use super::keys::Keys;
 use super::rope::{Rope, Scaling};
 use crate::error::{Error, Result};
@@ -55,7 +55,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     }
     c.per_layer = Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
     // GGUF files do not say it: models with numbers of tokens for layers are those whose rows do not.
-    c.rows_see_ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
+    let ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
+    c.rows_see_ahead = if ahead { SeesAhead::InWindows } else { SeesAhead::Nowhere };
     c.row_token = if c.per_layer.is_some() { Some(keys.padding_token()?.unwrap_or(0)) } else { None };
     if let Some(id) = c.row_token.filter(|id| *id as usize >= c.vocab) {
         return Err(Error::bad_model(format!("configuration: the padding token {id}, whose numbers for layers pictures have, is none of {}", c.vocab)));

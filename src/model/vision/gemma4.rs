@@ -1,13 +1,13 @@
 //! Gemma 4 E2B and E4B: patches of any grid with positions that rotate, columns one half of a head and rows the other, tables for both beside that, products
-//! between limits, and one product that makes a row of the mean of nine patches.
+//! between limits, and one product that makes a row of the mean of nine patches. The large ones standardise these means.
 
 use millrace_picture::Gemma4;
 use serde_json::{Map, Value, json};
 
-use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, reads_pictures, rotated, rotated_as_usual, width_of_text};
+use super::{Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, reads_pictures, rotated, rotated_as_usual, width_of_text};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::model::config::{ModelConfig, Norms, QkNorm, activation};
+use crate::model::config::{ModelConfig, NormKind, Norms, QkNorm, activation};
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
 use crate::plan::{Activation, AxesOrder, Heads, Mlp};
@@ -17,7 +17,7 @@ pub const GEMMA4: Family = Family {
     hf: &["Gemma4ForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: None, projector_norm: None, up: "", down: "mm.input_projection" },
+    parts: Parts::of(["v.position_embd", "v.patch_embd", "", "mm.input_projection"], None),
 };
 
 const NAMES: TensorNames = TensorNames {
@@ -27,6 +27,8 @@ const NAMES: TensorNames = TensorNames {
         ("v.position_embd", "patch_embedder.position_embedding_table="),
         ("v.patch_embd", "patch_embedder.input_proj"),
         ("mm.input_projection", "/model.embed_vision.embedding_projection"),
+        ("v.std_bias", "std_bias="),
+        ("v.std_scale", "std_scale="),
     ],
     layer: &[
         ("attn_q", "self_attn.q_proj.linear"),
@@ -71,11 +73,7 @@ const BASE: f64 = 100.0;
 const PROJECTOR_EPS: f64 = 1e-6;
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
-    if keys.flag("", "standardize")?.unwrap_or(false) || keys.any_tensor("v.std_bias") {
-        return Err(Error::unsupported(
-            "what reads pictures standardises its rows (standardize, v.std_bias), as Gemma 4 26B and 31B do; this version reads pictures with E2B and E4B",
-        ));
-    }
+    let standardised = keys.flag("", "standardize")?.unwrap_or(false) || keys.has_tensor("v.std_bias");
     let (d, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
     let (g, e) = (keys.size("", "num_key_value_heads")?.unwrap_or(h), keys.size("", "head_dim")?.unwrap_or(d / h));
     let (ff, layers) = (keys.need("feed_forward_length", "intermediate_size")?, keys.layers()?);
@@ -104,8 +102,9 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         hidden: None,
         width,
         activation: gelu,
-        // Of the mean times the width's root: the epsilon says so.
-        norm: Some(PROJECTOR_EPS / d as f64),
+        // Of the mean times the width's root: where rows are not standardised the epsilon says so.
+        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps: if standardised { PROJECTOR_EPS } else { PROJECTOR_EPS / d as f64 }, offset: 0.0 }),
+        standardised,
         by_channel: keys.is_gguf(),
         frames: 1,
         apart: false,
@@ -114,7 +113,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         grid: false,
         limited: Some(limited),
         pictures: millrace_picture::Family::Gemma4(pictures),
-        words: Words { start: "<|image>", row: "<|image|>", end: "<image|>", tile: |_| String::new() },
+        words: Words::of_whole(["<|image>", "<|image|>", "<image|>"]),
         tower,
     })
 }

@@ -3,7 +3,7 @@
 use millrace_picture::{Lfm2Vl, Place, TableResize};
 use serde_json::{Map, json};
 
-use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rows_of, siglip, square, width_of_text};
+use super::{Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, rows_of, siglip, square, width_of_text};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::activation;
@@ -16,17 +16,10 @@ pub const LFM2_VL: Family = Family {
     hf: &["Lfm2VlForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts {
-        positions: "v.position_embd",
-        patches: "v.patch_embd",
-        norm: Some("v.post_ln"),
-        projector_norm: Some("mm.input_norm"),
-        up: "mm.1",
-        down: "mm.2",
-    },
+    parts: Parts { projector_norm: Some("mm.input_norm"), ..Parts::of(["v.position_embd", "v.patch_embd", "mm.1", "mm.2"], Some("v.post_ln")) },
 };
 
-const NAMES: TensorNames = TensorNames {
+pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model.vision_tower.vision_model."), ("", "model.vision_tower.")],
     layers: "encoder.layers",
     outside: &[
@@ -72,7 +65,8 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         hidden: Some(hidden.map_or_else(|| rows_of(checkpoint, "mm.1.weight"), Ok)?),
         width,
         activation,
-        norm,
+        norm: norm.map(ProjectorNorm::layer),
+        standardised: false,
         by_channel: keys.is_gguf(),
         frames: 1,
         apart: false,
@@ -81,7 +75,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         grid: false,
         limited: None,
         pictures: pictures(checkpoint, [patch, merge], channels)?,
-        words: Words { start: "<|image_start|>", row: "<image>", end: "<|image_end|>", tile },
+        words: Words { tile, ..Words::of_whole(["<|image_start|>", "<image>", "<|image_end|>"]) },
     })
 }
 

@@ -1,6 +1,7 @@
 //! What reads pictures for a language model: a tower of layers over the patches of a picture, and a projector, which makes rows as wide as the language
 //! model of what the tower gives. They stand in a prompt in place of tokens. One file a family, as with language models.
 
+mod gemma3;
 mod gemma4;
 mod lfm2_vl;
 mod limited;
@@ -45,8 +46,10 @@ pub struct VisionConfig {
     pub width: usize,
     /// What is between the projector's products.
     pub activation: Activation,
-    /// Epsilon of the norm of what the projector reads, where there is one.
-    pub norm: Option<f64>,
+    /// The norm of what the projector reads, where there is one.
+    pub norm: Option<ProjectorNorm>,
+    /// Whether rows that are means have a bias subtracted and are scaled, by numbers of the file.
+    pub standardised: bool,
     /// Whether the numbers of a patch come channel by channel (convolutions, and all of llama.cpp's files), and not pixel by pixel.
     pub by_channel: bool,
     /// How often each channel of a patch is there: films have more than one frame, and a picture is equal ones.
@@ -89,6 +92,22 @@ impl VisionConfig {
     }
 }
 
+/// A norm of what the projector reads.
+#[derive(Debug, Clone, Copy)]
+pub struct ProjectorNorm {
+    pub kind: NormKind,
+    pub eps: f64,
+    /// What is added to the file's weights.
+    pub offset: f32,
+}
+
+impl ProjectorNorm {
+    /// A LayerNorm.
+    fn layer(eps: f64) -> Self {
+        Self { kind: NormKind::Layer, eps, offset: 0.0 }
+    }
+}
+
 /// How patches of a square become one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joining {
@@ -113,12 +132,19 @@ pub struct Words {
     pub start: &'static str,
     /// What stands for each row.
     pub row: &'static str,
+    /// What does where a vocabulary has no such token.
+    pub otherwise: Option<&'static str>,
     pub end: &'static str,
     /// What stands before the rows of a tile and of the thumbnail, where pictures are cut.
     pub tile: fn(CropPlace) -> String,
 }
 
 impl Words {
+    /// Those of pictures that are not cut: what stands before the rows, for each of them, and behind them.
+    const fn of_whole([start, row, end]: [&'static str; 3]) -> Self {
+        Self { start, row, otherwise: None, end, tile: |_| String::new() }
+    }
+
     /// The names of the tokens that stand for a picture, each crop's rows as one.
     pub fn of(&self, cut: &Cut) -> String {
         let mut words = String::from(self.start);
@@ -150,9 +176,18 @@ struct Parts {
     projector_norm: Option<&'static str>,
     up: &'static str,
     down: &'static str,
+    /// Whether the last product is kept with what it reads along columns.
+    down_transposed: bool,
 }
 
-const FAMILIES: &[&Family] = &[&gemma4::GEMMA4, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
+impl Parts {
+    /// The tensors of the table, of patches and of the projector's products, and of the norm behind the layers.
+    const fn of([positions, patches, up, down]: [&'static str; 4], norm: Option<&'static str>) -> Self {
+        Self { positions, patches, norm, projector_norm: None, up, down, down_transposed: false }
+    }
+}
+
+const FAMILIES: &[&Family] = &[&gemma3::GEMMA3, &gemma4::GEMMA4, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
 
 /// A tower that has reserved its weights and can lay out its pass.
 pub struct Tower {
@@ -162,6 +197,7 @@ pub struct Tower {
     layers: Layers,
     norm: Option<NormWeights>,           // (D)
     projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean
+    standardised: Option<[BufferId; 2]>, // (D): what is subtracted from means, and what they are multiplied by then
     up: Option<Matrix>,                  // (hidden, merge^2 D)
     down: Matrix,                        // (width, hidden), or (width, D)
     deepstack: Vec<Deepstack>,
@@ -243,7 +279,7 @@ pub fn within(checkpoint: &Checkpoint) -> bool {
 
 /// Whether tensors whose names begin so are of a tower or a projector that this version knows.
 pub fn is_tower(beginning: &str) -> bool {
-    let parts = ["model.vision_tower.", "model.embed_vision.", "model.multi_modal_projector.", "model.visual.", "visual."];
+    let parts = ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.embed_vision.", "model.multi_modal_projector.", "model.visual.", "visual."];
     parts.contains(&beginning)
 }
 
@@ -292,18 +328,34 @@ impl Tower {
         }
         let layers = Layers::reserve(&mut t, &vision)?;
         let norm = parts.norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
-        let of_joined = vision.norm.map(|eps| ModelConfig { width: joined, eps, ..c.clone() });
+        let of_joined = vision.norm.map(|norm| ModelConfig { width: joined, eps: norm.eps, norm: norm.kind, norm_offset: norm.offset, ..c.clone() });
         let of_projector = |c: ModelConfig| match parts.projector_norm {
             Some(part) => super::decoder::norm(&mut t, &c, (part, None), 1.0),
             None => NormWeights::ones(&mut t, "projector_norm", joined),
         };
         let projector_norm = of_joined.map(of_projector).transpose()?;
         let up = vision.hidden.map(|hidden| linear(&mut t, (parts.up, None), joined, hidden)).transpose()?;
-        let down = linear(&mut t, (parts.down, None), vision.hidden.unwrap_or(joined), vision.width)?;
+        let standardised = vision.standardised.then(|| {
+            // Means are smaller than what the file's numbers are for by the root of the width.
+            let root = (d as f32).sqrt();
+            let mut of = |part: &'static str, scale| {
+                let tensor = t.flat((part, None), "", &[d]);
+                t.vector(part.into(), vec![(Some(tensor), d)], 0.0, scale, 0)
+            };
+            Ok::<_, Error>([of("v.std_bias", root.recip())?, of("v.std_scale", root)?])
+        });
+        let standardised = standardised.transpose()?;
+        let reads = vision.hidden.unwrap_or(joined);
+        let down = if parts.down_transposed {
+            let weight = Listed { transposed: true, ..t.flat((parts.down, None), "weight", &[reads, vision.width]) };
+            t.matrix(parts.down.into(), vec![Rows { rows: vision.width, ..Rows::all(weight) }], reads, 1, None)?
+        } else {
+            linear(&mut t, (parts.down, None), reads, vision.width)?
+        };
         let deepstack = vision.deepstack.iter().enumerate().map(|(i, layer)| Deepstack::reserve(&mut t, &vision, i, *layer)).collect::<Result<_>>()?;
         let left_out = t.check_all_used(c)?;
         let (gguf, table) = (t.names.gguf(), table.name);
-        Ok(Self { patches, layers, norm, projector_norm, up, down, deepstack, table, left_out, gguf, vectors: t.vectors, vision })
+        Ok(Self { patches, layers, norm, projector_norm, standardised, up, down, deepstack, table, left_out, gguf, vectors: t.vectors, vision })
     }
 
     /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
@@ -475,10 +527,13 @@ impl Model for Tower {
         let merge = self.vision.merge;
         match self.vision.joining {
             Joining::Wide => b.join(merge * merge, None)?,
-            Joining::Mean => drop(b.pool(None, true)?),
+            Joining::Mean => drop(b.pool(None, true, self.standardised)?),
         }
         let norm = self.projector_norm.as_ref().zip(self.vision.norm);
-        let norm = norm.map(|(weights, eps)| Norm { eps, ..norm_of(&self.vision.tower, "projector_norm".into(), weights) });
+        let norm = norm.map(|(weights, of)| {
+            let center = of.kind == NormKind::Layer;
+            Norm { eps: of.eps, center, ..norm_of(&self.vision.tower, "projector_norm".into(), weights) }
+        });
         let mlp = Mlp { gated: false, ..Mlp::gated(self.vision.activation) };
         let Some(up) = &self.up else {
             let norm = norm.ok_or_else(|| Error::internal("one product without a norm"))?;

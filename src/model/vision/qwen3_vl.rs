@@ -17,7 +17,7 @@ pub const QWEN3_VL: Family = Family {
     hf: &["Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3VLForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts { positions: "v.position_embd", patches: "v.patch_embd", norm: Some("v.post_ln"), projector_norm: None, up: "mm.0", down: "mm.2" },
+    parts: Parts::of(["v.position_embd", "v.patch_embd", "mm.0", "mm.2"], Some("v.post_ln")),
 };
 
 const NAMES: TensorNames = TensorNames {
@@ -74,6 +74,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         width,
         activation: Activation::Gelu,
         norm: None,
+        standardised: false,
         by_channel: true,
         // llama.cpp's files have a tensor for each of two frames.
         frames: if keys.is_gguf() { 1 } else { keys.size("", "temporal_patch_size")?.unwrap_or(2) },
@@ -83,7 +84,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         grid: true,
         limited: None,
         pictures: pictures(keys, checkpoint, [patch, merge])?,
-        words: Words { start: "<|vision_start|>", row: "<|image_pad|>", end: "<|vision_end|>", tile: |_| String::new() },
+        words: Words::of_whole(["<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]),
         tower,
     })
 }

@@ -1,11 +1,12 @@
 //! The families of encoders, one module each.
 
+pub mod gemma3;
 pub mod gemma4;
 pub mod idefics3;
 pub mod lfm2_vl;
 pub mod qwen_vl;
 
-use crate::{Cut, Element, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, QwenVl, Resampler, Result, patches};
+use crate::{Cut, Element, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, QwenVl, Resampler, Result, patches};
 
 /// How an encoder wants its pictures.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,8 @@ pub enum Family {
     Lfm2Vl(Lfm2Vl),
     /// Qwen3-VL, Qwen3.5.
     QwenVl(QwenVl),
+    /// Gemma 3 from 4B on.
+    Gemma3(Gemma3),
     /// Gemma 4 with an encoder.
     Gemma4(Gemma4),
     /// Idefics 3, SmolVLM, Granite-Docling.
@@ -30,6 +33,7 @@ impl Family {
         let cut = match self {
             Self::Lfm2Vl(family) => family.cut(width, height),
             Self::QwenVl(family) => family.cut(width, height),
+            Self::Gemma3(family) => family.cut(width, height),
             Self::Gemma4(family) => family.cut(width, height),
             Self::Idefics3(family) => family.cut(width, height),
         }?;
@@ -44,6 +48,7 @@ impl Family {
         match self {
             Self::Lfm2Vl(family) => family.resampler,
             Self::QwenVl(family) => family.resampler,
+            Self::Gemma3(family) => family.resampler,
             Self::Gemma4(family) => family.resampler,
             Self::Idefics3(family) => family.resampler,
         }
@@ -54,6 +59,7 @@ impl Family {
         match self {
             Self::Lfm2Vl(family) => family.patch_size,
             Self::QwenVl(family) => family.patch_size,
+            Self::Gemma3(family) => family.patch_size,
             Self::Gemma4(family) => family.patch_size,
             Self::Idefics3(family) => family.patch_size,
         }
@@ -63,7 +69,7 @@ impl Family {
     pub fn patch_order(&self) -> PatchOrder {
         match self {
             Self::QwenVl(family) => PatchOrder::Merged(family.merge_size),
-            Self::Lfm2Vl(_) | Self::Gemma4(_) | Self::Idefics3(_) => PatchOrder::Raster,
+            Self::Lfm2Vl(_) | Self::Gemma3(_) | Self::Gemma4(_) | Self::Idefics3(_) => PatchOrder::Raster,
         }
     }
 
@@ -73,6 +79,7 @@ impl Family {
         match self {
             Self::Lfm2Vl(family) => mean_std(family.mean, family.std),
             Self::QwenVl(family) => mean_std(family.mean, family.std),
+            Self::Gemma3(family) => mean_std(family.mean, family.std),
             Self::Gemma4(_) => Normalize::Doubled,
             Self::Idefics3(family) => mean_std(family.mean, family.std),
         }
