@@ -29,7 +29,7 @@ const PREFERRED = ['Q4_K_M', 'Q4_K_S', 'Q4_0', 'Q5_K_M', 'Q4_1', 'Q5_0', 'Q6_K',
 /** Of several files that read pictures the one to take: those of 8 bits see as well as those of 16, and take half. */
 const PREFERRED_PROJECTORS = ['Q8_0', 'F16', 'BF16'];
 /** What reads pictures that this version can use (`clip.projector_type`): others are not fetched. The families of src/model/vision, by hand. */
-const READ = ['gemma3', 'gemma4v', 'gemma4uv', 'lfm2', 'qwen3vl_merger'];
+const READ = ['gemma3', 'gemma4v', 'gemma4uv', 'idefics3', 'lfm2', 'qwen3vl_merger'];
 /** Bytes of such a file in which it says what it is. */
 const LOOK = 65_536;
 /** What stands between a model's address and that of what reads pictures for it. */

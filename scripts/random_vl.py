@@ -1,6 +1,6 @@
 """A random model that reads pictures, in the shapes of a published one, as a folder: for measuring, since published weights need a download.
 
-    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b] [--tokenizer FOLDER]
+    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | smolvlm-256m | smolvlm-2.2b] [--tokenizer FOLDER]
 
 Needs numpy alone. Weights are BF16, drawn so that numbers stay small; what it says is noise. Tokenizer and template are those of a small model of the same
 family among the tests' data.
@@ -192,7 +192,85 @@ class Qwen35:
         yield from linear(tower + "merger.linear_fc2", d, 4 * width, True)
 
 
-SHAPES = {"lfm2.5-vl-450m": Lfm2Vl(), "qwen3.5-0.8b": Qwen35()}
+class SmolVlm:
+    TOKENIZER = "tests/data/oracle/idefics3vl-hf/model"
+
+    def __init__(self, text, vision):
+        self.text, self.vision = text, vision
+
+    def config(self):
+        text, vision = self.text, self.vision
+        return {
+            "architectures": ["Idefics3ForConditionalGeneration"],
+            "model_type": "idefics3",
+            "image_token_id": 49190,
+            "scale_factor": vision["scale"],
+            "tie_word_embeddings": False,
+            "text_config": {
+                "model_type": "llama",
+                "vocab_size": text["V"],
+                "hidden_size": text["D"],
+                "intermediate_size": text["F"],
+                "num_hidden_layers": text["L"],
+                "num_attention_heads": text["H"],
+                "num_key_value_heads": text["G"],
+                "max_position_embeddings": 8192,
+                "rms_norm_eps": 1e-5,
+                "rope_theta": 100000,
+            },
+            "vision_config": {
+                "model_type": "idefics3_vision",
+                "hidden_size": vision["D"],
+                "intermediate_size": vision["F"],
+                "num_hidden_layers": vision["L"],
+                "num_attention_heads": vision["H"],
+                "image_size": vision["tile"],
+                "patch_size": vision["patch"],
+            },
+        }
+
+    def tensors(self):
+        """Names, shapes, and whether each is a norm's weight."""
+        text = self.text
+        d, f, e = text["D"], text["F"], text["D"] // text["H"]
+        yield from linear("lm_head", text["V"], d)
+        yield from linear("model.text_model.embed_tokens", text["V"], d)
+        yield from norm("model.text_model.norm", d)
+        for i in range(text["L"]):
+            at = f"model.text_model.layers.{i}."
+            yield from norm(at + "input_layernorm", d)
+            yield from norm(at + "post_attention_layernorm", d)
+            for part, n in [("q_proj", d), ("k_proj", text["G"] * e), ("v_proj", text["G"] * e), ("o_proj", d)]:
+                yield from linear(f"{at}self_attn.{part}", n, d)
+            for part, n, k in [("gate_proj", f, d), ("up_proj", f, d), ("down_proj", d, f)]:
+                yield from linear(f"{at}mlp.{part}", n, k)
+        vision = self.vision
+        d, f, patch = vision["D"], vision["F"], vision["patch"]
+        tower = "model.vision_model."
+        yield tower + "embeddings.patch_embedding.weight", (d, 3, patch, patch), False
+        yield tower + "embeddings.patch_embedding.bias", (d,), False
+        yield from linear(tower + "embeddings.position_embedding", (vision["tile"] // patch) ** 2, d)
+        for i in range(vision["L"]):
+            at = f"{tower}encoder.layers.{i}."
+            for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                yield from linear(f"{at}self_attn.{part}", d, d, True)
+            yield from linear(at + "mlp.fc1", f, d, True)
+            yield from linear(at + "mlp.fc2", d, f, True)
+            yield from norm(at + "layer_norm1", d, True)
+            yield from norm(at + "layer_norm2", d, True)
+        yield from norm(tower + "post_layernorm", d, True)
+        yield from linear("model.connector.modality_projection.proj", text["D"], vision["scale"] ** 2 * d)
+
+
+SMOLVLM_256M = SmolVlm(
+    {"D": 576, "L": 30, "H": 9, "G": 3, "F": 1536, "V": 49280},
+    {"D": 768, "F": 3072, "L": 12, "H": 12, "patch": 16, "tile": 512, "scale": 4},
+)
+SMOLVLM_2B = SmolVlm(
+    {"D": 2048, "L": 24, "H": 32, "G": 32, "F": 8192, "V": 49280},
+    {"D": 1152, "F": 4304, "L": 27, "H": 16, "patch": 14, "tile": 384, "scale": 3},
+)
+SHAPES = {"lfm2.5-vl-450m": Lfm2Vl(), "qwen3.5-0.8b": Qwen35(), "smolvlm-256m": SMOLVLM_256M, "smolvlm-2.2b": SMOLVLM_2B}
 
 
 def main() -> None:

@@ -337,7 +337,7 @@ mod tests {
         let (info, without) = plan(&files, None);
         assert!(!info.model.pictures && without.memory.encoder == 0);
         assert_eq!(without.memory.total, fit.memory.total - fit.memory.encoder);
-        for name in ["lfm2vl-hf", "qwen35vl-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf"] {
+        for name in ["lfm2vl-hf", "qwen35vl-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf", "idefics3vl-hf"] {
             let (info, fit) = plan(&open_path(&folder.join(name).join("model")).unwrap(), None);
             assert!(info.model.pictures && fit.memory.encoder > 0, "{name}");
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use millrace_picture::{Crop, Cut, Element, PatchOrder, Picture, patches};
+use millrace_picture::{Crop, Cut, Element, Family, PatchOrder, Picture, patches};
 use sha2::{Digest, Sha256};
 
 use super::vision::{self, Patches, VisionEncoder};
@@ -124,6 +124,11 @@ impl Sight {
     /// The names of the tokens that stand for a picture, each tile's rows as one.
     pub fn words(&self, cut: &Cut) -> String {
         self.vision.words.of(cut)
+    }
+
+    /// What the model's chat template prints for a picture, where it goes by parts' types elsewhere, too: SmolVLM's has a space before a text alone.
+    pub fn printed(&self) -> Option<&'static str> {
+        matches!(self.vision.pictures, Family::Idefics3(_)).then_some(self.vision.words.row)
     }
 
     /// A crop as the tower reads it.

@@ -173,7 +173,7 @@ pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTempl
                 let sight = usable_sight(sight)?;
                 let shown = sight.show(&request.pictures)?;
                 let words: Vec<String> = shown.iter().map(|shown| sight.words(&shown.cut)).collect();
-                let prompt = pictures::render(messages, &words, render)?;
+                let prompt = pictures::render(messages, &words, sight.printed(), render)?;
                 (sight.expand(&tokenizer.encode_guarded(&prompt)?, &shown)?, Some(prompt.text().into_owned()), shown)
             }
         }

@@ -112,6 +112,13 @@ impl Names {
         self.hf.map(|(_, (_, model))| model)
     }
 
+    /// Has two parts of GGUF files have each other's names.
+    pub fn swap(&mut self, a: &'static str, b: &'static str) {
+        if self.hf.is_none() {
+            self.gguf.extend([(a, b), (b, a)]);
+        }
+    }
+
     /// What GGUF files call a part, with its ending.
     fn in_gguf(&self, part: &str, kind: &str) -> String {
         let name = self.gguf.iter().find(|(engine, _)| *engine == part).map_or(part, |(_, file)| file);

@@ -111,9 +111,16 @@ impl Builder<'_> {
         self.linear_to(down, x, y, row)
     }
 
-    /// What one product makes of the normed residual stream: f32 `[T, stride(N)]`.
-    pub fn project_normed(&mut self, norm: &Norm, matrix: &Matrix) -> Result<Value> {
-        let x = self.norm(norm, matrix, false)?;
+    /// What one product makes of the residual stream, normed where it is: f32 `[T, stride(N)]`.
+    pub fn project_once(&mut self, norm: Option<&Norm>, matrix: &Matrix) -> Result<Value> {
+        let x = match norm {
+            Some(norm) => self.norm(norm, matrix, false)?,
+            None => {
+                self.complete()?;
+                let h = self.stream()?.h;
+                self.given("projector.input", h, matrix)?
+            }
+        };
         let row = stride(matrix.n);
         let y = self.scratch(Scratch::Pooled, row);
         self.linear_to(matrix, x, y, row)

@@ -13,6 +13,17 @@ const TEXTS: [&str; 2] = ["text", "input_text"];
 /// How Python writes the beginning of a part: what a template prints that takes content for a text.
 const PYTHONS: &str = "{'type': 'text'";
 
+/// How a conversation with marks is given to a chat template.
+#[derive(Clone, Copy)]
+enum How<'a> {
+    /// Content is a list: pictures are parts of their own type, for which the template prints this, and behind each of them is a mark.
+    Typed(&'a str),
+    /// Content is a list of texts, of which some are marks.
+    Listed,
+    /// Content is one text.
+    Joined,
+}
+
 /// A conversation with a mark in place of each picture.
 struct Marked {
     messages: Value,
@@ -29,31 +40,36 @@ fn is_picture(part: &Value) -> bool {
     part["type"].as_str().is_some_and(|kind| PICTURES.contains(&kind))
 }
 
-/// The prompt of a conversation that has pictures; `words` are what stands for each of them, in tokens' names. `render` is the chat template.
+/// The prompt of a conversation that has pictures; `words` are what stands for each of them, in tokens' names. `render` is the chat template; where it does
+/// not print pictures alone, but goes by parts' types elsewhere too, `printed` is what it prints for one.
 ///
 /// # Errors
 /// `BAD_OPTION` for a part that is neither text nor a picture, and for pictures in what the assistant has said; `TEMPLATE` where the template leaves a picture
 /// out or moves it.
-pub fn render(messages: &Value, words: &[String], render: impl Fn(&Value) -> Result<Guarded>) -> Result<Guarded> {
+pub fn render(messages: &Value, words: &[String], printed: Option<&str>, render: impl Fn(&Value) -> Result<Guarded>) -> Result<Guarded> {
     // A template takes content as a list of parts, or as one text.
     let whole = |marked: &Marked, prompt: &Guarded| {
         let text = prompt.text();
         text.chars().filter(|c| *c == marked.mark).count() == words.len() && !text.contains(PYTHONS)
     };
     let mut failure = None;
-    for joined in [false, true] {
-        let marked = mark(messages, joined)?;
-        match render(&marked.messages) {
-            Ok(prompt) if whole(&marked, &prompt) => return Ok(prompt.fill(marked.mark, words)),
-            Ok(_) => {}
+    for how in printed.map(How::Typed).into_iter().chain([How::Listed, How::Joined]) {
+        let marked = mark(messages, how)?;
+        let filled = render(&marked.messages).map(|prompt| {
+            let prompt = if let How::Typed(printed) = how { prompt.without(printed, marked.mark)? } else { prompt };
+            whole(&marked, &prompt).then(|| prompt.fill(marked.mark, words))
+        });
+        match filled {
+            Ok(Some(prompt)) => return Ok(prompt),
+            Ok(None) => {}
             Err(e) => failure = failure.or(Some(e)),
         }
     }
     Err(failure.unwrap_or_else(|| Error::template("the chat template does not put each picture where the message has it; use another template")))
 }
 
-/// Puts a mark in place of each picture; content that has any is one text where `joined`, and a list of texts where not.
-fn mark(messages: &Value, joined: bool) -> Result<Marked> {
+/// Puts a mark in place of each picture, or behind it.
+fn mark(messages: &Value, how: How<'_>) -> Result<Marked> {
     let written = messages.to_string();
     let Some(mark) = MARKS.into_iter().find(|mark| !written.contains(*mark)) else {
         return Err(Error::bad_option("the messages hold every noncharacter from U+FDD0 to U+FDEF; leave one of them out"));
@@ -71,13 +87,25 @@ fn mark(messages: &Value, joined: bool) -> Result<Marked> {
             _ => Err(Error::bad_option(format!("a part of type {} beside a picture; this version reads text and image_url", part["type"]))),
         });
         let texts = texts.collect::<Result<Vec<_>>>()?;
-        let parts = || texts.iter().map(|text| json!({ "type": "text", "text": text })).collect::<Vec<_>>();
-        message["content"] = if joined { Value::String(texts.concat()) } else { Value::Array(parts()) };
+        let typed = matches!(how, How::Typed(_));
+        let picture = |text: &str| (typed && text == mark).then(|| json!({ "type": "image" }));
+        let parts = || texts.iter().flat_map(|text| picture(text).into_iter().chain([json!({ "type": "text", "text": text })])).collect::<Vec<_>>();
+        message["content"] = if matches!(how, How::Joined) { Value::String(texts.concat()) } else { Value::Array(parts()) };
     }
     Ok(Marked { messages, mark })
 }
 
 impl Guarded {
+    /// Without what a template prints for a picture, which has to be before each mark.
+    fn without(&self, printed: &str, mark: char) -> Option<Self> {
+        let (text, guard) = self.marked();
+        let pieces: Vec<&str> = text.split(mark).collect();
+        let (last, before) = pieces.split_last()?;
+        let kept = before.iter().map(|piece| piece.strip_suffix(printed)).collect::<Option<Vec<_>>>()?;
+        let kept: String = kept.into_iter().flat_map(|piece| piece.chars().chain([mark])).chain(last.chars()).collect();
+        Some(Self::new(kept, guard))
+    }
+
     /// With words in place of marks, one after another.
     fn fill(&self, mark: char, words: &[String]) -> Self {
         let (text, guard) = self.marked();

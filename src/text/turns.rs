@@ -1,5 +1,6 @@
 //! What chat templates want of messages where Python leaves it open: the content beside calls of tools, which OpenAI's
-//! clients give as null; arguments as an object or as its JSON; tools where there are none; the name of thoughts.
+//! clients give as null; arguments as an object or as its JSON; tools where there are none; the name of thoughts; content
+//! as a text or as a list of parts.
 //!
 //! A template that was written for one of these fails with another, or prints `None`. Which one it takes is seen by
 //! rendering a conversation with each. What it takes as it is given stays so: then the prompt is what transformers makes.
@@ -11,8 +12,12 @@ use serde_json::{Map, Value, json};
 
 /// The arguments of the call in the conversation that is tried.
 const KEY: &str = "probe_key";
+/// The question in that which is tried with a text and with parts.
+const SAID: &str = "What turns the wheel of the mill?";
 /// How Python writes the beginning of an object with that key.
 const PYTHONS: &str = "{'probe_key'";
+/// And that of a part.
+const PYTHONS_PART: &str = "{'type'";
 
 /// Content beside calls.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -41,6 +46,8 @@ pub(super) struct Turns {
     pub none_for_no_tools: bool,
     /// What it calls thoughts beside `reasoning_content`.
     thoughts: Vec<&'static str>,
+    /// Whether it prints content that is a list of parts, and not one that is a text.
+    parts: bool,
 }
 
 impl Turns {
@@ -82,6 +89,10 @@ impl Turns {
         let takes_missing = missing.as_deref().is_some_and(|text| !says_none(text));
         let other = if empty.is_some() || !takes_missing { Content::Empty } else { Content::Missing };
         let plain = json!([question]);
+        let says = |content: Value| {
+            let said = render(&json!([{ "role": "user", "content": content }]), None, false);
+            said.is_some_and(|text| text.contains(SAID) && !text.contains(PYTHONS_PART))
+        };
         let (none, undefined) = (render(&plain, None, true), render(&plain, None, false));
         Self {
             null: if takes_null { Content::Null } else { other },
@@ -100,13 +111,23 @@ impl Turns {
                 .into_iter()
                 .filter(|name| [format!("message.{name}"), format!("'{name}'"), format!("\"{name}\"")].iter().any(|asked| source.contains(asked)))
                 .collect(),
+            parts: !says(SAID.into()) && says(json!([{ "type": "text", "text": SAID }])),
         }
     }
 
     /// A conversation as the template wants it.
     pub fn shaped<'a>(&self, messages: &'a Value) -> Cow<'a, Value> {
-        let Some(list) = messages.as_array().filter(|list| list.iter().any(is_concerned)) else { return Cow::Borrowed(messages) };
-        Cow::Owned(list.iter().map(|message| if is_concerned(message) { self.message(message) } else { message.clone() }).collect())
+        let wants_parts = |message: &Value| self.parts && message["content"].is_string();
+        let concerned = |message: &&Value| is_concerned(message) || wants_parts(message);
+        let Some(list) = messages.as_array().filter(|list| list.iter().any(|message| concerned(&message))) else { return Cow::Borrowed(messages) };
+        let shaped = list.iter().map(|message| {
+            let mut message = if is_concerned(message) { self.message(message) } else { message.clone() };
+            if wants_parts(&message) {
+                message["content"] = json!([{ "type": "text", "text": message["content"] }]);
+            }
+            message
+        });
+        Cow::Owned(shaped.collect())
     }
 
     fn message(&self, message: &Value) -> Value {

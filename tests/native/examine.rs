@@ -42,6 +42,8 @@ fn models_that_run_are_said_to() {
         ("lfm2vl-hf/model", true, "3 layers of 48, patches of 16 pixels"),
         ("lfm2vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
         ("qwen35vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
+        ("idefics3vl-hf/model", true, "512 x 512 pixels are 40 rows"),
+        ("idefics3vl-gguf/model.gguf", true, "512 x 512 pixels are 40 rows"),
         ("qwen3vl-hf/model", false, "no token <|image_pad|>"),
         ("gemma3vl-hf/model", true, "3 layers of 36, patches of 16 pixels: 512 x 512 pixels are 9 rows"),
     ] {

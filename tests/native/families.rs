@@ -43,7 +43,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 40);
+    assert_eq!(all.len(), 42);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -108,7 +108,7 @@ fn models_whose_rows_llama_cpp_reorders_say_so() {
         reordered.extend(gguf.0.then_some(name));
     }
     reordered.sort();
-    assert_eq!(reordered, ["granite", "granite4", "granitehybrid", "granitehybridmoe", "granitemoe", "ministral3", "smollm3"]);
+    assert_eq!(reordered, ["granite", "granite4", "granitehybrid", "granitehybridmoe", "granitemoe", "idefics3vl", "ministral3", "smollm3"]);
 }
 
 /// Gemma 3 with a vision tower: names as transformers wrote them up to version 4, and since.
@@ -130,6 +130,67 @@ fn the_language_model_of_a_checkpoint_that_reads_pictures_is_found() {
             assert_eq!(error.code(), "UNSUPPORTED_MODEL", "{error}");
             assert!(error.message().contains("audio_tower"), "{error}");
         }
+    }
+}
+
+/// Idefics 3's kin, whose files leave out what is as by default: of the language model and of what reads pictures.
+#[test]
+fn what_smolvlm_leaves_out_is_as_transformers_has_it() {
+    let of = |class: &str, text: Value, vision: Value, more: Value| {
+        let mut config = json!({ "architectures": [class], "text_config": text, "vision_config": vision, "tie_word_embeddings": false });
+        config.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        header(config.as_object().expect("an object").clone())
+    };
+    // SmolVLM2-500M's, all of it.
+    let small = of(
+        "SmolVLMForConditionalGeneration",
+        json!({
+            "architectures": ["VLlama3ForCausalLM"], "head_dim": 64, "hidden_size": 960, "intermediate_size": 2560, "is_llama_config": true,
+            "max_position_embeddings": 8192, "model_type": "llama", "neftune_noise_alpha": 0.0, "num_attention_heads": 15, "num_hidden_layers": 32,
+            "num_key_value_heads": 5, "pad_token_id": 2, "pixel_shuffle_factor": 4, "qk_layer_norms": false, "rms_norm_eps": 1e-05,
+            "rope_interleaved": false, "rope_theta": 100_000, "torch_dtype": "bfloat16", "use_resampler": false, "vocab_size": 49280
+        }),
+        json!({
+            "hidden_size": 768, "image_size": 512, "max_image_size": { "longest_edge": 512 }, "model_type": "smolvlm_vision", "num_attention_heads": 12,
+            "patch_size": 16, "size": { "longest_edge": 2048 }, "tie_word_embeddings": false, "use_base_siglip": false
+        }),
+        json!({
+            "image_token_id": 49190, "model_type": "smolvlm", "pad_token_id": 128_002, "scale_factor": 4, "torch_dtype": "float32", "use_cache": false,
+            "transformers_version": "4.47.1", "use_reentrant_checkpointing": false, "vocab_size": 49280
+        }),
+    );
+    // A tile of 384 pixels is 27 patches of 14 and a rest; 32 heads are LlamaConfig's, and not written.
+    let large = of(
+        "SmolVLMForConditionalGeneration",
+        json!({ "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 24, "rms_norm_eps": 1e-5, "rope_theta": 130_000, "vocab_size": 49280 }),
+        json!({ "image_size": 384, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 14 }),
+        json!({ "scale_factor": 3 }),
+    );
+    // (D, F, layers, heads and their width) of both, patches of a tile, rows of one tile
+    for (checkpoint, text, tower, patches, rows) in
+        [(small, [960, 2560, 32, 15, 64], [768, 3072, 12, 12, 64], 1024, 64), (large, [2048, 8192, 24, 32, 64], [1152, 4304, 27, 16, 72], 729, 81)]
+    {
+        let sizes = |c: &model::ModelConfig| [c.width, c.ff, c.layers.len(), c.heads.h, c.heads.e];
+        let list = model::list(&checkpoint).expect("a list");
+        let shape = |name: &str| list.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("{name} in {list:?}")).shape.clone();
+        let up = shape("model.layers.0.mlp.up_proj.weight");
+        let q = shape("model.layers.0.self_attn.q_proj.weight");
+        let last = list.iter().filter_map(|t| t.layer).max().expect("layers");
+        assert_eq!((up, q, last), (vec![text[1], text[0]], vec![text[3] * text[4], text[0]], text[2] - 1));
+        assert_eq!(shape("lm_head.weight"), [49280, text[0]]);
+        let vision = model::vision::read(&checkpoint).expect("what reads pictures");
+        assert_eq!((sizes(&vision.tower), vision.tower.context, vision.width), (tower, patches, text[0]));
+        let cut = vision.pictures.cut(1000, 1000).expect("a cut");
+        assert_eq!((cut.crops.len(), cut.crops[3].prompt_rows), (17, rows));
+    }
+    // Every key that transformers knows, in sizes that fit each other.
+    for name in ["idefics3", "smolvlm"] {
+        let (_, mut config) = configs().into_iter().find(|(of, _)| of == name).expect("its configuration");
+        config["vision_config"]["patch_size"] = json!(14);
+        assert_eq!(model::vision::read(&header(config.clone())).expect("what reads pictures").positions, [16, 16]);
+        config["vision_config"]["attention_gate"] = json!(true);
+        let error = model::vision::read(&header(config)).expect_err("a key that nobody knows");
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("attention_gate"), "{error}");
     }
 }
 

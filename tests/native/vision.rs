@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::decode_loop::run;
 
-const FIXTURES: [&str; 14] = [
+const FIXTURES: [&str; 16] = [
     "lfm2vl-hf",
     "lfm2vl-gguf",
     "qwen35vl-hf",
@@ -36,6 +36,8 @@ const FIXTURES: [&str; 14] = [
     "gemma4uvl-gguf",
     "gemma3vl-hf",
     "gemma3vl-gguf",
+    "idefics3vl-hf",
+    "idefics3vl-gguf",
 ];
 
 /// Those whose pictures' rows see each other.
@@ -195,7 +197,7 @@ fn ids(of: &Value) -> Vec<u32> {
 /// From pixels to tokens: resizing, tiles, names of tiles, pictures between texts and in several turns.
 #[test]
 fn conversations_with_pictures_are_those_of_transformers() {
-    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf"] {
+    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf", "idefics3vl-hf"] {
         conversations_of(&Fixture::open(name));
     }
 }
@@ -432,6 +434,54 @@ fn pictures_beyond_positions_are_refused() {
         let error = block_on(encoder.encode(&[tile], &Cancel::new())).unwrap_err();
         assert!(error.code() == "BAD_OPTION" && error.message().contains(why), "{why}: {error}");
     }
+}
+
+/// A folder with an entry of a file of JSON changed, by its path.
+fn changed(name: &str, file: &str, entry: &str, value: Value) -> Files {
+    let path = Fixture::open(name).path("model");
+    let mut json: Value = serde_json::from_slice(&std::fs::read(path.join(file)).unwrap()).unwrap();
+    *json.pointer_mut(entry).unwrap() = value;
+    let mut files = open_path(&path).unwrap();
+    files.insert(file.into(), Rc::new(MemorySource::new(file, json.to_string().into_bytes())));
+    files
+}
+
+/// Idefics 3: tiles as large as the table of positions, in whole rows of a prompt.
+#[test]
+fn tiles_that_a_tower_has_no_positions_for_are_refused() {
+    for (file, entry, value, why) in [
+        ("preprocessor_config.json", "/max_image_size/longest_edge", json!(192), "positions for tiles of 132 pixels"),
+        ("preprocessor_config.json", "/do_normalize", json!(false), "do_normalize"),
+        ("config.json", "/scale_factor", json!(3), "8 patches of 16 pixels, not a multiple of 3"),
+        ("config.json", "/scale_factor", json!(0), "scale_factor is no size"),
+        ("config.json", "/vision_config/patch_size", json!(1), "132 pixels in patches of 1"),
+        ("config.json", "/vision_config/patch_size", json!(500), "132 pixels in patches of 500"),
+        ("config.json", "/vision_config/image_size", json!(164), "positions for tiles of 164 pixels"),
+    ] {
+        let files = changed("idefics3vl-hf", file, entry, value);
+        let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
+        assert!(error.code() == "BAD_MODEL" && error.message().contains(why), "{why}: {error}");
+    }
+    // Two patches of a side would be rows of 192 numbers, which fit; one patch, rows of 48, which do not.
+    let files = changed("idefics3vl-hf", "config.json", "/scale_factor", json!(1));
+    let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
+    assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("rows of 48 numbers"), "{error}");
+    // What is left of a tile beside whole patches changes nothing.
+    let files = changed("idefics3vl-hf", "preprocessor_config.json", "/max_image_size/longest_edge", json!(143));
+    let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
+    assert!(block_on(VisionEncoder::load(&files, &options, None, &|_| {}, &Cancel::new())).is_ok_and(|encoder| encoder.config().positions == [8, 8]));
+}
+
+/// SmolVLM's template goes by the type of a message's first part, and prints no content that is a text.
+#[test]
+fn texts_reach_templates_that_want_parts() {
+    let engine = Fixture::open("idefics3vl-hf").engine(Lane::Exact);
+    let tokens = |messages: Value| engine.prompt_tokens(&Request::new(Prompt::Messages(messages))).unwrap();
+    let parts = |text: &str| json!([{ "type": "text", "text": text }]);
+    let turns = |user: Value, assistant: Value| json!([{ "role": "user", "content": user }, { "role": "assistant", "content": assistant }]);
+    let plain = tokens(turns("The mill?".into(), "The river <image>.".into()));
+    assert_eq!(plain, tokens(turns(parts("The mill?"), parts("The river <image>."))));
+    assert!(plain.len() > tokens(turns("".into(), "".into())).len() + 10);
 }
 
 /// Conversations with pictures and without take their steps together: each is rotated by positions of its own.

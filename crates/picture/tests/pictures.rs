@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use millrace_picture::{
-    Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize, Weights, patch_order,
-    patches, resize, resize_table,
+    Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize, Weights,
+    patch_order, patches, resize, resize_table,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -175,6 +175,23 @@ fn cutting() {
     };
     let counts = compare_cuts(&idefics3(), sizes, &fixture["idefics3"], 512, idefics);
     assert_eq!(counts.1, 0);
+}
+
+/// Tiles that are no whole number of patches: what is left over on the right and below is not read, and tiles stand as far apart as they are wide.
+#[test]
+fn tiles_with_a_rest() {
+    let smolvlm = Idefics3 { longest_edge: 1536, tile_size: 384, patch_size: 14, scale_factor: 3, ..Idefics3::default() };
+    let cut = Family::Idefics3(smolvlm.clone()).cut(1000, 700).unwrap();
+    assert_eq!((cut.tiles, cut.crops.len(), cut.prompt_rows()), ((4, 3), 13, 13 * 81));
+    let corner = |crop: &Crop| (crop.canvas, crop.x, crop.y);
+    assert_eq!([0, 1, 4, 11, 12].map(|i| corner(&cut.crops[i])), [(1, 0, 0), (1, 384, 0), (1, 0, 384), (1, 1152, 768), (2, 0, 0)]);
+    assert!(cut.crops.iter().all(|crop| (crop.width, crop.height, crop.wide, crop.high) == (378, 378, 27, 27)));
+    let whole = Family::Idefics3(Idefics3 { do_image_splitting: false, ..smolvlm.clone() }).cut(1000, 700).unwrap();
+    assert_eq!((whole.tiles, whole.crops.len(), whole.crops[0].place, whole.crops[0].width), ((0, 0), 1, Place::Whole, 378));
+    for (tile_size, scale_factor) in [(384, 4), (13, 1), (0, 1)] {
+        let wrong = Family::Idefics3(Idefics3 { tile_size, scale_factor, ..smolvlm.clone() });
+        assert!(matches!(wrong.cut(10, 10), Err(Error::Config { .. })), "{tile_size}, {scale_factor}: {:?}", wrong.cut(10, 10));
+    }
 }
 
 /// Compares rows of `width` numbers with a fixture's: their number, two sums, and some numbers within `tolerance`.

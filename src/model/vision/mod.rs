@@ -4,6 +4,7 @@
 mod gemma3;
 mod gemma4;
 mod gemma4_unified;
+mod idefics3;
 mod lfm2_vl;
 mod limited;
 mod qwen3_vl;
@@ -20,7 +21,7 @@ use super::names::TensorNames;
 use super::rope::{Rope, Scaling};
 use super::tensors::{LeftOut, Listed, Place, Rows, Tensors};
 use super::{Model, Pooling, Reserve};
-use crate::blocks::dequantize;
+use crate::blocks::{BLOCK, dequantize};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::layout::BufferId;
@@ -192,7 +193,8 @@ impl Parts {
     }
 }
 
-const FAMILIES: &[&Family] = &[&gemma3::GEMMA3, &gemma4::GEMMA4, &gemma4_unified::GEMMA4_UNIFIED, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
+const FAMILIES: &[&Family] =
+    &[&gemma3::GEMMA3, &gemma4::GEMMA4, &gemma4_unified::GEMMA4_UNIFIED, &idefics3::IDEFICS3, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
 
 /// A tower that has reserved its weights and can lay out its pass.
 pub struct Tower {
@@ -285,8 +287,9 @@ pub fn within(checkpoint: &Checkpoint) -> bool {
 
 /// Whether tensors whose names begin so are of a tower or a projector that this version knows.
 pub fn is_tower(beginning: &str) -> bool {
-    let parts = ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.vision_embedder.", "model.embed_vision.", "model.multi_modal_projector.", "model.visual.", "visual."];
-    parts.contains(&beginning)
+    let towers = ["vision_tower.", "model.vision_tower.", "model.visual.", "visual.", "model.vision_model.", "model.vision_embedder."];
+    let projectors = ["multi_modal_projector.", "model.multi_modal_projector.", "model.embed_vision.", "model.connector."];
+    towers.contains(&beginning) || projectors.contains(&beginning)
 }
 
 /// What a checkpoint says of its tower.
@@ -316,7 +319,11 @@ impl Tower {
     pub fn open(checkpoint: &Checkpoint, reserve: &mut Reserve<'_>) -> Result<Self> {
         let family = family(checkpoint)?;
         let vision = read_with(family, checkpoint)?;
-        Self::reserve(vision, family, Tensors::of_tower(checkpoint, family.names, reserve))
+        let mut tensors = Tensors::of_tower(checkpoint, family.names, reserve);
+        if swapped(checkpoint, &vision.tower) {
+            tensors.names.swap("ffn_up", "ffn_down");
+        }
+        Self::reserve(vision, family, tensors)
     }
 
     fn reserve(vision: VisionConfig, family: &Family, mut t: Tensors<'_, '_>) -> Result<Self> {
@@ -326,6 +333,10 @@ impl Tower {
             Joining::Wide => vision.merge * vision.merge * d,
             Joining::Mean => d,
         };
+        // Rows that become one have no room between them.
+        if vision.joining == Joining::Wide && !joined.is_multiple_of(BLOCK) {
+            return Err(Error::unsupported(format!("pictures are rows of {joined} numbers before their projector; this version reads multiples of {BLOCK}")));
+        }
         t.layers = c.layers.len();
         let [rows, columns] = vision.positions;
         let table = t.flat((parts.positions, None), "weight", &[rows * columns, d]);
@@ -415,6 +426,13 @@ impl Deepstack {
         };
         Ok(Self { layer, norm: weights, up: product(&up, joined)?, down: product(&down, vision.width)? })
     }
+}
+
+/// Whether a file is one of llama.cpp's first ones, in which the products up and down have each other's names.
+fn swapped(checkpoint: &Checkpoint, tower: &ModelConfig) -> bool {
+    let is = |name: &str, shape: [usize; 2]| checkpoint.tensors.get(name).is_some_and(|info| info.shape == shape.map(|n| n as u64));
+    let (d, ff) = (tower.width, tower.ff);
+    d != ff && is("v.blk.0.ffn_down.weight", [ff, d]) && is("v.blk.0.ffn_up.weight", [d, ff])
 }
 
 /// How many rows a tensor of a GGUF file has.
@@ -560,10 +578,7 @@ impl Model for Tower {
             Norm { eps: of.eps, center, ..norm_of(&self.vision.tower, "projector_norm".into(), weights) }
         });
         let mlp = Mlp { gated: false, ..Mlp::gated(self.vision.activation) };
-        let Some(up) = &self.up else {
-            let norm = norm.ok_or_else(|| Error::internal("one product without a norm"))?;
-            return b.project_normed(&norm, &self.down);
-        };
+        let Some(up) = &self.up else { return b.project_once(norm.as_ref(), &self.down) };
         let made = b.project(norm.as_ref(), up, mlp, (&self.down, None))?;
         for (i, deepstack) in self.deepstack.iter().enumerate() {
             b.rejoin(i)?;
@@ -576,7 +591,33 @@ impl Model for Tower {
 
 #[cfg(test)]
 mod tests {
-    use super::FAMILIES;
+    use super::*;
+    #[cfg(not(target_arch = "wasm32"))]
+    use crate::format::TensorInfo;
+
+    /// llama.cpp's first files have the products up and down by each other's names.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[test]
+    fn products_by_each_others_names_are_told_by_their_shapes() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/idefics3vl-gguf/mmproj-model.gguf");
+        let mut checkpoint = pollster::block_on(Checkpoint::open(&crate::source::disk::open_path(&path).unwrap())).unwrap();
+        let open = |checkpoint: &Checkpoint| {
+            let mut buffer = |_, _| BufferId(0);
+            let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, pooling: crate::model::AskedPooling::Auto, buffer: &mut buffer };
+            let tower = Tower::open(checkpoint, &mut reserve)?;
+            let sources = tower.matrices().into_iter().flat_map(|matrix| &matrix.parts).map(|part| format!("{part:?}"));
+            Ok::<_, Error>(sources.collect::<Vec<_>>())
+        };
+        let usual = open(&checkpoint).unwrap();
+        let other = |name: &str| match name.split_once("ffn_up") {
+            Some((before, behind)) => format!("{before}ffn_down{behind}"),
+            None => name.replace("ffn_down", "ffn_up"),
+        };
+        checkpoint.tensors = checkpoint.tensors.into_iter().map(|(name, info)| (other(&name), TensorInfo { name: other(&info.name), ..info })).collect();
+        let swapped = open(&checkpoint).unwrap();
+        assert_ne!(swapped, usual);
+        assert_eq!(swapped.iter().map(|part| other(part)).collect::<Vec<_>>(), usual);
+    }
 
     /// What a page fetches beside a GGUF model is what is read here.
     #[test]

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::config::{Config, multiple};
-use crate::cut::{Canvas, Cut, Grid, Place};
+use crate::config::Config;
+use crate::cut::{Canvas, Crop, Cut, Grid, Place};
 use crate::{Error, Filter, Resampler, Result, Weights};
 
 /// The parameters of preprocessor_config.json and, of patches, of config.json. The defaults are those of SmolVLM 256M and 500M.
@@ -11,7 +11,7 @@ use crate::{Error, Filter, Resampler, Result, Weights};
 pub struct Idefics3 {
     /// Pixels of the longer side before tiles are cut (`size.longest_edge`).
     pub longest_edge: u32,
-    /// Pixels a tile, along a side (`max_image_size.longest_edge`).
+    /// Pixels a tile, along a side (`max_image_size.longest_edge`). Those on the right and below that are no whole patch are not read.
     pub tile_size: u32,
     /// Pixels a patch, along a side.
     pub patch_size: u32,
@@ -75,28 +75,37 @@ impl Idefics3 {
         if self.tile_size > 1 << 14 {
             return Err(Error::config("max_image_size", "has a longest_edge above 16384"));
         }
-        multiple("max_image_size", self.tile_size, self.patch_size * self.scale_factor)
+        let side = self.tile_size / self.patch_size;
+        if side == 0 || !side.is_multiple_of(self.scale_factor) {
+            let (tile, patch, scale) = (self.tile_size, self.patch_size, self.scale_factor);
+            return Err(Error::config("max_image_size", format!("is {tile}: {side} patches of {patch} pixels, not a multiple of {scale}, which are a row")));
+        }
+        Ok(())
+    }
+
+    /// A tile that begins there.
+    fn tile(&self, place: Place, canvas: usize, at: (u32, u32)) -> Crop {
+        let read = self.tile_size / self.patch_size * self.patch_size;
+        Grid { patch: self.patch_size, merge: self.scale_factor }.crop(place, canvas, at, (read, read))
     }
 
     /// How a picture of this size is cut.
     pub(crate) fn cut(&self, width: u32, height: u32) -> Result<Cut> {
         self.check()?;
-        let grid = Grid { patch: self.patch_size, merge: self.scale_factor };
         let side = self.tile_size;
         let first = self.first_size(width, height);
         // 0 < tiles: both sides are at least 1.
         let up = if self.do_image_splitting { whole_tiles(first, side) } else { (side, side) };
-        let mut cut = Cut::whole((width, height), first, grid);
-        cut.canvases.push(Canvas { from: Some(0), width: up.0, height: up.1 });
+        let mut canvases = vec![Canvas { from: None, width: first.0, height: first.1 }, Canvas { from: Some(0), width: up.0, height: up.1 }];
         if up == (side, side) {
-            cut.crops = vec![grid.crop(Place::Whole, 1, (0, 0), up)];
-            return Ok(cut);
+            return Ok(Cut { size: (width, height), canvases, crops: vec![self.tile(Place::Whole, 1, (0, 0))], tiles: (0, 0) });
         }
-        cut.tiles = (up.0 / side, up.1 / side);
-        cut.crops = Cut::tiles_of(1, cut.tiles, side, grid);
-        cut.canvases.push(Canvas { from: Some(1), width: side, height: side });
-        cut.crops.push(grid.crop(Place::Thumbnail, 2, (0, 0), (side, side)));
-        Ok(cut)
+        let (columns, rows) = (up.0 / side, up.1 / side);
+        let tile = |row, column| self.tile(Place::Tile { row, column }, 1, (column * side, row * side));
+        let mut crops: Vec<Crop> = (0..rows).flat_map(|row| (0..columns).map(move |column| tile(row, column))).collect();
+        canvases.push(Canvas { from: Some(1), width: side, height: side });
+        crops.push(self.tile(Place::Thumbnail, 2, (0, 0)));
+        Ok(Cut { size: (width, height), canvases, crops, tiles: (columns, rows) })
     }
 
     /// The size with a longer side of `longest_edge`, of [`MAX_SIDE`] at most. The other side is even, until it is made smaller a second time.
