@@ -385,10 +385,6 @@ fn tiles_that_a_tower_has_no_positions_for_are_refused() {
         let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
         assert!(error.code() == "BAD_MODEL" && error.message().contains(why), "{why}: {error}");
     }
-    // Two patches of a side would be rows of 192 numbers, which fit; one patch, rows of 48, which do not.
-    let files = changed("idefics3vl-hf", "config.json", "/scale_factor", json!(1));
-    let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
-    assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("rows of 48 numbers"), "{error}");
     // What is left of a tile beside whole patches changes nothing.
     let files = changed("idefics3vl-hf", "preprocessor_config.json", "/max_image_size/longest_edge", json!(143));
     let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
