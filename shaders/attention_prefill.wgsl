@@ -1,6 +1,6 @@
 // Causal attention of many rows: row t sees keys 0..=pos + t, or the last WINDOW of them, which are in the cache already. Where SPANS is not 0 rows are
 // of several texts and see those of their own: where it is 2 also keys behind their own, WINDOW - 1 at most. Where it is 3 rows of a picture also see
-// those of the same picture that come behind them.
+// those of the same picture that come behind them, where it is 4 also those before them that the window leaves out.
 // Grid [H, ceil(T / ROWS)].
 // A workgroup takes {{ tile[1] }} rows of one head through the keys in tiles of {{ tile[0] }} with an online softmax. Queries and keys pass through workgroup
 // memory 32 elements at a time, weights and values 32 keys at a time, all of them in f32, so that an invocation reads no number twice and converts none:
@@ -63,7 +63,10 @@ fn sees(t: u32) -> vec2<u32> {
     let first = pos + 1u - seen(pos);
     if (SPANS == 0u) { return vec2<u32>(first, pos + 1u); }
     let text = spans[t];
-    if (SPANS == 3u) { return vec2<u32>(first, max(pos + 1u, text.y)); }
+    if (SPANS >= 3u) {
+        let whole = SPANS == 4u && text.y > pos;
+        return vec2<u32>(select(first, min(first, text.x), whole), max(pos + 1u, text.y));
+    }
     let end = select(pos + 1u, pos + min(text.y - pos, WINDOW), SPANS == 2u);
     return vec2<u32>(max(text.x, first), end);
 }

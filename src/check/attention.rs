@@ -487,6 +487,8 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let of_pictures = [
         ((2, 1, 64, 128, 50, 70, 2.0), layer(ALL, 0.0), 3.0),
         ((4, 2, 80, 128, 90, 45, 3.0), layer(9, 0.0), 3.0),
+        ((4, 2, 80, 128, 90, 45, 3.0), layer(9, 0.0), 4.0),
+        ((2, 1, 64, 128, 33, 60, 3.0), layer(5, 0.0), 4.0),
         ((3, 1, 256, 160, 7, 37, 2.0), layer(20, 0.0), 3.0),
         ((2, 1, 256, 128, 0, 50, 2.0), layer(ALL, 3.0), 3.0),
         ((1, 1, 512, 96, 30, 33, 1.0), layer(ALL, 0.0), 3.0),
@@ -512,7 +514,7 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("state", State { pos: pos as u32, rows: t as u32, slot: slot as u32, ..State::default() }.words()),
                 ("qkv", words(&random.f32s(t * stride, size))),
                 ("y", untouched((t + 1) * kb * 32)),
-                ("spans", if spans == 3.0 { pictures(pos, t) } else { texts(pos, t) }),
+                ("spans", if spans >= 3.0 { pictures(pos, t) } else { texts(pos, t) }),
                 ("sinks", words(&Random::new("sinks").f32s(h, 6.0))),
             ]
             .into_iter()

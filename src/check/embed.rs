@@ -1,5 +1,5 @@
-use super::product::fitting;
 use super::attention::POISON;
+use super::product::fitting;
 use super::random::{Random, untouched, words};
 use super::{Case, Compare};
 use crate::base::numbers::FEW_ROWS;

@@ -120,7 +120,7 @@ impl Engine {
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
         progress(Progress::new(Phase::Read, 1, 1));
 
-        let (session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), opened, progress, cancel).await?;
+        let (mut session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), opened, progress, cancel).await?;
         let mut about = describe(&checkpoint, session.model(), template.is_ok() && session.writes())?;
         let around = Around::of(&checkpoint, session.model().config(), &tokenizer)?;
         about.prompts = around.prompts.clone();
@@ -130,6 +130,9 @@ impl Engine {
         let recovery = Recovery::new(files, session.gpu());
         let sight = Rc::new(Sight::of(files, &checkpoint, Some(session.model().config()), &tokenizer).await);
         about.pictures = matches!(&*sight, Ok(Some(_)));
+        if let Ok(Some(sight)) = &*sight {
+            sight.sees_ahead().into_iter().for_each(|ahead| session.see_ahead(ahead));
+        }
         // What is loaded with the first picture is not left out.
         about.left_out.retain(|left| !about.pictures || !vision_tensors(&left.what));
         let load_ms = now_ms() - started;

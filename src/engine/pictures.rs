@@ -12,8 +12,8 @@ use crate::base::{Cancel, Progress, hex};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
-use crate::model::ModelConfig;
 use crate::model::vision::{VisionConfig, read as read_vision, within};
+use crate::model::{ModelConfig, SeesAhead};
 use crate::plan::Lane;
 use crate::source::{Files, projector_of};
 use crate::state::{Embedded, Input, SequenceId};
@@ -114,6 +114,11 @@ impl Sight {
         let VisionConfig { tower, patch, .. } = &self.vision;
         let kind = format!("{} layers of {}, patches of {patch} pixels", tower.layers.len(), tower.width);
         format!("{kind}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}")
+    }
+
+    /// In which layers rows of a picture see those behind them, where the model's own file does not tell.
+    pub fn sees_ahead(&self) -> Option<SeesAhead> {
+        self.vision.sees_ahead
     }
 
     /// What a picture of that size becomes.

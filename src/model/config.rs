@@ -6,7 +6,7 @@ use super::rope::{Rope, Scaling};
 use crate::base::numbers::{HEAD_ROOM, MAX_EXPERTS, MAX_KEY};
 use crate::error::{Error, Result};
 use crate::layout::Scratch;
-use crate::plan::{Activation, Heads, LinearHeads, LinearKind, Mlp, Routing};
+use crate::plan::{Activation, Heads, LinearHeads, LinearKind, Mlp, PictureRows, Routing};
 
 /// Sizes and constants of a model.
 #[derive(Debug, Clone)]
@@ -212,18 +212,19 @@ pub enum NormKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeesAhead {
     Nowhere,
-    /// In those with a window.
+    /// In those with a window, as far back as it goes.
     InWindows,
+    /// In all, the whole picture.
     Everywhere,
 }
 
 impl SeesAhead {
-    /// Whether they do in a layer with that window.
-    pub const fn of(self, window: Option<u32>) -> bool {
+    /// What they see of it in a layer with that window.
+    pub fn of(self, window: Option<u32>) -> Option<PictureRows> {
         match self {
-            Self::Nowhere => false,
-            Self::InWindows => window.is_some(),
-            Self::Everywhere => true,
+            Self::Nowhere => None,
+            Self::InWindows => window.map(|_| PictureRows::Ahead),
+            Self::Everywhere => Some(PictureRows::Whole),
         }
     }
 }

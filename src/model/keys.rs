@@ -421,10 +421,11 @@ impl<'a> Keys<'a> {
         matches!(self.source, Source::Hf(config) if config.get(hf).is_some_and(Value::is_null))
     }
 
-    /// The class that config.json names.
+    /// The class that config.json names: that of its part where that has one.
     pub fn hf_class(&self) -> &'a str {
-        let Source::Hf(config) = self.source else { return "" };
-        config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str).unwrap_or_default()
+        let (Source::Hf(part), Metadata::Hf(whole)) = (&self.source, &self.checkpoint.metadata) else { return "" };
+        let named = |config: &'a Map<String, Value>| config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
+        named(part).or_else(|| named(&whole.config)).unwrap_or_default()
     }
 
     /// Whether config.json names that class.

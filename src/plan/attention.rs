@@ -48,7 +48,7 @@ impl Builder<'_> {
     /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
     /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
     pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks, as_f32, sees_ahead } = shape;
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks, as_f32, pictures } = shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
@@ -74,8 +74,8 @@ impl Builder<'_> {
         let spans: Operand = self.spans.map_or(self.zeros, |(spans, _)| spans).into();
         let several: Vec<_> = self.spans.map(|(_, both)| ("SPANS", if both { 2.0 } else { 1.0 })).into_iter().collect();
         // Passes over prompts that may have pictures: `rope` need not know.
-        let (spans_seen, seen_ahead): (Operand, Vec<_>) = if sees_ahead && self.has_rows() && self.pass == Pass::Prefill {
-            (self.layout.reserve(Control::Spans, u64::from(self.sizes.rows) * 8).into(), vec![("SPANS", 3.0)])
+        let (spans_seen, seen_ahead): (Operand, Vec<_>) = if let Some(mode) = pictures.filter(|_| self.has_rows() && self.pass == Pass::Prefill) {
+            (self.layout.reserve(Control::Spans, u64::from(self.sizes.rows) * 8).into(), vec![("SPANS", mode.number())])
         } else {
             (spans, several.clone())
         };

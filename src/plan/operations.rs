@@ -186,8 +186,27 @@ pub struct Attention {
     pub sinks: Option<BufferId>,
     /// Whether its outputs are wanted as f32, whatever form the output product reads: something comes between them. Of passes over prompts alone.
     pub as_f32: bool,
-    /// Whether a picture's rows see those of it that come behind them.
-    pub sees_ahead: bool,
+    /// What rows of a picture see beside what others do, where that is more.
+    pub pictures: Option<PictureRows>,
+}
+
+/// What rows of a picture see of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PictureRows {
+    /// Those behind them.
+    Ahead,
+    /// All, also those before the window.
+    Whole,
+}
+
+impl PictureRows {
+    /// As kernels have it.
+    pub(super) fn number(self) -> f64 {
+        match self {
+            Self::Ahead => 3.0,
+            Self::Whole => 4.0,
+        }
+    }
 }
 
 /// RMSNorms of queries and keys.

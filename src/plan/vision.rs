@@ -2,7 +2,6 @@
 
 use super::builder::{Builder, Operand, Stream, copies};
 use super::{Extent, Grid, Mlp, Norm, Stage, Value};
-use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::State;
 use crate::layout::{BufferId, Control, Form, Scratch, stride};
@@ -77,9 +76,6 @@ impl Builder<'_> {
         let order = self.layout.reserve(Control::PatchOrder, u64::from(self.sizes.rows) * 4);
         let to = self.scratch(kept.map_or(Scratch::Block, Scratch::Joined), stride(d));
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
-        if each > 1 && stride(each * d) != each * d {
-            return Err(Error::unsupported(format!("{each} rows of {d} that become one: together a multiple of {BLOCK}")));
-        }
         // Without room between the rows that become one.
         let next = if each > 1 { d } else { stride(d) };
         let overrides = copies(d, self.sizes.rows, 0).into_iter().map(|(name, n)| (name, if name == "STRIDE" { next as f64 } else { n })).collect();

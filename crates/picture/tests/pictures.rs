@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use millrace_picture::{
-    Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize, Weights,
-    patch_order, patches, resize, resize_table,
+    Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize,
+    Weights, patch_order, patches, resize, resize_table,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -331,12 +331,9 @@ fn configurations() {
     assert_eq!(Gemma3::default().with_config(&empty), Ok(Gemma3::default()));
     let published = object(json!({ "size": { "height": 896, "width": 896 }, "resample": 2, "do_pan_and_scan": null, "image_mean": [0.4, 0.5, 0.6] }));
     assert_eq!(Gemma3::default().with_config(&published).unwrap().mean, [0.4, 0.5, 0.6]);
-    for refused in [
-        json!({ "do_pan_and_scan": true }),
-        json!({ "size": { "height": 896, "width": 448 } }),
-        json!({ "do_normalize": false }),
-        json!({ "resample": 0 }),
-    ] {
+    for refused in
+        [json!({ "do_pan_and_scan": true }), json!({ "size": { "height": 896, "width": 448 } }), json!({ "do_normalize": false }), json!({ "resample": 0 })]
+    {
         assert!(Gemma3::default().with_config(&object(refused.clone())).is_err(), "{refused}");
     }
     assert!(Family::Gemma3(Gemma3 { side: 900, ..Gemma3::default() }).cut(9, 9).is_err());

@@ -119,13 +119,17 @@ pub fn capped(score: f64, cap: f64) -> f64 {
 }
 
 /// What row `t` of a pass sees. Where rows are of several texts its text's keys, and where SPANS is 2 those behind its own, too; where it is 3 what is behind
-/// it in its picture.
+/// it in its picture, where it is 4 all of that.
 pub fn sees(call: &Call, t: usize) -> std::ops::RangeInclusive<usize> {
     let position = call.state().pos as usize + t;
     let all = seen(call, position);
     match call.u32("SPANS") {
         0 => all,
-        3 => *all.start()..=position.max((call.view::<[u32; 2]>("spans")[t][1] as usize).saturating_sub(1)),
+        spans @ (3 | 4) => {
+            let [begin, end] = call.view::<[u32; 2]>("spans")[t].map(|at| at as usize);
+            let first = if spans == 4 && end > position { begin.min(*all.start()) } else { *all.start() };
+            first..=position.max(end.saturating_sub(1))
+        }
         spans => {
             let [first, end] = call.view::<[u32; 2]>("spans")[t].map(|at| at as usize);
             let last = if spans == 2 { end.min(position.saturating_add(call.usize("WINDOW"))) - 1 } else { position };

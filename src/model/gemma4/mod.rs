@@ -16,16 +16,14 @@ use crate::plan::{Activation, Heads, Routing, Scores};
 pub const GEMMA4: Architecture = Architecture {
     file: file!(),
     gguf: "gemma4",
-    hf: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", UNIFIED],
+    hf: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration"],
     read,
     names: &names::NAMES,
 };
 
-const UNIFIED: &str = "Gemma4UnifiedForConditionalGeneration";
-
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     // 12B's configuration has no such key, and another default of what pictures' rows see.
-    let unified = keys.is_hf_class(UNIFIED);
+    let unified = keys.hf_class().starts_with("Gemma4Unified");
     keys.defaults(if unified { &DEFAULTS[..DEFAULTS.len() - 1] } else { DEFAULTS });
     keys.allow_differences();
     let mut c = ModelConfig::read_rms(keys, "gemma4")?;
@@ -60,7 +58,11 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.per_layer = Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
     // GGUF files do not say it: models with numbers of tokens for layers are those whose rows do not.
     let ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
-    c.rows_see_ahead = if ahead { SeesAhead::InWindows } else { SeesAhead::Nowhere };
+    c.rows_see_ahead = match (ahead, unified) {
+        (false, _) => SeesAhead::Nowhere,
+        (true, false) => SeesAhead::InWindows,
+        (true, true) => SeesAhead::Everywhere,
+    };
     c.row_token = if c.per_layer.is_some() { Some(keys.padding_token()?.unwrap_or(0)) } else { None };
     if let Some(id) = c.row_token.filter(|id| *id as usize >= c.vocab) {
         return Err(Error::bad_model(format!("configuration: the padding token {id}, whose numbers for layers pictures have, is none of {}", c.vocab)));

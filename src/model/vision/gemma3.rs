@@ -88,14 +88,12 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         // As large as every picture's grid.
         table: Table::Resized(TableResize::Antialiased),
         deepstack: Vec::new(),
+        sees_ahead: None,
         grid: false,
         limited: None,
         pictures: pictures(checkpoint, [side, patch, merge], channels)?,
         // Gemma's own GGUF files end before the token of a picture's rows.
-        words: Words {
-            otherwise: Some("<pad>"),
-            ..Words::of_whole(["\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n"])
-        },
+        words: Words { otherwise: Some("<pad>"), ..Words::of_whole(["\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n"]) },
     })
 }
 
@@ -103,8 +101,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
 fn merge_of(config: &Map<String, Value>, grid: usize) -> Result<usize> {
     let rows = config.get("mm_tokens_per_image").map_or(Some(256), Value::as_u64).and_then(|n| usize::try_from(n).ok());
     let side = rows.map(usize::isqrt).filter(|side| *side > 0 && Some(side * side) == rows && grid.is_multiple_of(*side));
-    side.map(|side| grid / side)
-        .ok_or_else(|| Error::bad_model(format!("config.json: mm_tokens_per_image is no square grid within {grid} x {grid} patches")))
+    side.map(|side| grid / side).ok_or_else(|| Error::bad_model(format!("config.json: mm_tokens_per_image is no square grid within {grid} x {grid} patches")))
 }
 
 /// How it wants pictures: squares of that side, as the processor's file says.

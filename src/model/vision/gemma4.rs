@@ -112,6 +112,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         apart: false,
         table: Table::Added,
         deepstack: Vec::new(),
+        sees_ahead: None,
         grid: false,
         limited: Some(limited),
         pictures: millrace_picture::Family::Gemma4(pictures),

@@ -1,11 +1,12 @@
-//! Gemma 4 12B: no tower, but one product between norms, with tables for columns and rows. Patches are as large as what becomes a row.
+//! Gemma 4 12B: no tower, but one product between norms, with tables for columns and rows. Patches are as large as what becomes a row. In all layers of the
+//! language model rows of a picture see each other.
 
 use serde_json::{Map, Value};
 
 use super::{Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, gemma4, reads_pictures, rows_of, width_of_text};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::model::config::{ModelConfig, NormKind};
+use crate::model::config::{ModelConfig, NormKind, SeesAhead};
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
 use crate::plan::{Activation, Heads};
@@ -69,6 +70,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         apart: false,
         table: if keys.is_gguf() { Table::Added } else { Table::Paired },
         deepstack: Vec::new(),
+        sees_ahead: Some(SeesAhead::Everywhere),
         grid: false,
         limited: None,
         pictures: millrace_picture::Family::Gemma4(pictures),

@@ -80,6 +80,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         // Tiles are as large as the table: it stays as it is.
         table: Table::Resized(TableResize::Antialiased),
         deepstack: Vec::new(),
+        sees_ahead: None,
         grid: false,
         limited: None,
         pictures: pictures(asked, [tile, patch, merge], channels)?,

@@ -72,6 +72,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         apart: false,
         table: Table::Resized(TableResize::Antialiased),
         deepstack: Vec::new(),
+        sees_ahead: None,
         grid: false,
         limited: None,
         pictures: pictures(checkpoint, [patch, merge], channels)?,

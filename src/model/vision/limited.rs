@@ -78,7 +78,7 @@ impl LimitedLayer {
             factor: 1.0,
             sinks: None,
             as_f32: true,
-            sees_ahead: false,
+            pictures: None,
         };
         let post = norm("post_attention_norm", &self.post_attn);
         b.limited_attention(&format!("{}.attention", self.name), &norm("attn_norm", &self.attn_norm), self.attention.each_ref(), shape, post)?;

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use millrace_picture::{Cut, Place as CropPlace, TableResize};
 use serde_json::{Map, Value};
 
-use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind};
+use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind, SeesAhead};
 use super::decoder::{Layer, NormWeights, norm_of};
 use super::keys::Keys;
 use super::names::TensorNames;
@@ -62,6 +62,8 @@ pub struct VisionConfig {
     pub table: Table,
     /// Layers behind which features have a projector of their own; the language model adds what they make to a picture's rows, behind its first layers.
     pub deepstack: Vec<usize>,
+    /// In which layers of the language model a picture's rows see those behind them, where its own file does not tell.
+    pub sees_ahead: Option<SeesAhead>,
     /// Whether a picture's rows are a grid on the axes of the language model's positions.
     pub grid: bool,
     /// Whether all products of layers read and give numbers between limits; with `false` those that files have limits of. `None`: no product does.
@@ -193,14 +195,13 @@ impl Parts {
     }
 }
 
-const FAMILIES: &[&Family] =
-    &[&gemma3::GEMMA3, &gemma4::GEMMA4, &gemma4_unified::GEMMA4_UNIFIED, &idefics3::IDEFICS3, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
+const FAMILIES: &[&Family] = &[&gemma3::GEMMA3, &gemma4::GEMMA4, &gemma4_unified::GEMMA4_UNIFIED, &idefics3::IDEFICS3, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
 
 /// A tower that has reserved its weights and can lay out its pass.
 pub struct Tower {
     /// Sizes and constants.
     pub vision: VisionConfig,
-    patches: Vec<Matrix>, // (D, P), of which the products are added
+    patches: Vec<Matrix>,                  // (D, P), of which the products are added
     patch_norms: Option<[NormWeights; 3]>, // (P), (D), (D)
     layers: Layers,
     norm: Option<NormWeights>,           // (D)
@@ -334,7 +335,7 @@ impl Tower {
             Joining::Mean => d,
         };
         // Rows that become one have no room between them.
-        if vision.joining == Joining::Wide && !joined.is_multiple_of(BLOCK) {
+        if vision.joining == Joining::Wide && vision.merge > 1 && !joined.is_multiple_of(BLOCK) {
             return Err(Error::unsupported(format!("pictures are rows of {joined} numbers before their projector; this version reads multiples of {BLOCK}")));
         }
         t.layers = c.layers.len();

@@ -81,6 +81,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         apart: keys.is_gguf(),
         table: Table::Resized(TableResize::AlignedCorners),
         deepstack,
+        sees_ahead: None,
         grid: true,
         limited: None,
         pictures: pictures(keys, checkpoint, [patch, merge])?,
