@@ -12,9 +12,6 @@ use crate::weights::Matrix;
 /// Query heads that share a workgroup of decode attention, and with it each read of the cache.
 const HEADS: usize = HEADS_A_READ as usize;
 
-/// Workgroups of 64 rows of a head from which on there are enough of them to fill any GPU: fewer take 32 rows each.
-const MANY_GROUPS: usize = 256;
-
 /// The `width` axis of attention for heads of `e` elements.
 pub(crate) const fn width_axis(e: usize) -> &'static str {
     match e {
@@ -130,8 +127,7 @@ impl Builder<'_> {
         let sinks: Operand = sinks.unwrap_or(self.zeros).into();
         if self.pass == Pass::Prefill {
             let room = self.scratch(Scratch::Attention(Form::F32), kb * BLOCK);
-            let span = if heads.e <= 64 && heads.h * self.sizes.rows.div_ceil(64) as usize >= MANY_GROUPS { "r64" } else { "r32" };
-            let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e)), ("span", span)])?;
+            let chosen = self.select.choose("attention_prefill", &[("kv", kv), ("width", width_axis(heads.e))])?;
             let per = chosen.variant.tile[1].max(1);
             let grid = Grid::of(Extent::Fixed(heads.h as u32), Extent::Rows { per });
             self.push(

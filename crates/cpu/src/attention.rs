@@ -19,10 +19,12 @@ struct Cache<'a> {
     padded: usize,
     width: usize,
     first_head: usize,
+    /// Whether eight bits become halves on their way.
+    held: bool,
 }
 
 impl<'a> Cache<'a> {
-    fn of(call: &'a Call<'a>, which: &str) -> Self {
+    fn of(call: &'a Call<'a>, which: &str, held: bool) -> Self {
         let (kind, width) = (call.axis("kv"), call.usize("E"));
         let (padded, in_word) = match kind {
             "q8" => (width.next_multiple_of(BLOCK), 4),
@@ -32,7 +34,7 @@ impl<'a> Cache<'a> {
         let words = call.read(&format!("{which}c"));
         let scales = (kind == "q8").then(|| call.read(&format!("{which}s")));
         let rows = words.len() * in_word / (call.usize("SLOTS") * call.usize("G") * padded);
-        Self { kind, words, scales, rows, padded, width, first_head: call.state().slot as usize * call.usize("G") }
+        Self { kind, words, scales, rows, padded, width, first_head: call.state().slot as usize * call.usize("G"), held }
     }
 
     /// A head's rows at those positions, one after the other, each as wide as a head.
@@ -45,7 +47,8 @@ impl<'a> Cache<'a> {
                     let scales = &scales[at / BLOCK..];
                     let bytes: &[i8] = bytemuck::cast_slice(&self.words[at / 4..]);
                     for (i, (out, byte)) in out.iter_mut().zip(bytes).enumerate() {
-                        *out = f32::from(*byte) * f32::from_bits(scales[i / BLOCK]);
+                        let value = f32::from(*byte) * f32::from_bits(scales[i / BLOCK]);
+                        *out = if self.held { rounded(value) } else { value };
                     }
                 }
                 None if self.kind == "f16" => {
@@ -59,6 +62,13 @@ impl<'a> Cache<'a> {
             }
         }
     }
+}
+
+/// The nearest half's value.
+fn rounded(x: f32) -> f32 {
+    // Twelve bits of the mantissa fewer, to the nearest, even where it is half-way. Products of int8 and a scale are far from where halves end.
+    let bits = x.to_bits();
+    f32::from_bits(bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff)
 }
 
 fn capped(score: f32, cap: f32) -> f32 {
@@ -92,7 +102,7 @@ pub fn few(call: &Call) {
             let (mut kc, mut vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
             twin::append(call, &qkv, pos, &mut kc, &mut vc);
         }
-        let (kc, vc) = (Cache::of(call, "k"), Cache::of(call, "v"));
+        let (kc, vc) = (Cache::of(call, "k", false), Cache::of(call, "v", false));
         let (mut po, mut ml) = (call.view_mut::<f32>("po"), call.view_mut::<[f32; 2]>("ml"));
         let seen = kv::seen(call, pos);
         for (s, first) in seen.step_by(split).take(room.min(count)).enumerate() {
@@ -118,7 +128,9 @@ pub fn many(call: &Call) {
     let state = call.state();
     let rows = state.rows.min(call.grid[1] * call.variant.tile[1]) as usize;
     let qkv = call.view::<f32>("qkv");
-    let (kc, vc) = (Cache::of(call, "k"), Cache::of(call, "v"));
+    // Eight bits become halves on their way into workgroup memory.
+    let held = call.axis("kv") == "q8";
+    let (kc, vc) = (Cache::of(call, "k", held), Cache::of(call, "v", held));
     let seen: Vec<_> = (0..rows).map(|t| kv::sees(call, t)).collect();
     let first = seen.iter().map(|seen| *seen.start()).min().unwrap_or(0);
     let end = seen.iter().map(|seen| seen.end() + 1).max().unwrap_or(0);

@@ -1,3 +1,5 @@
+use half::f16;
+
 use super::activate::sigmoid;
 use super::{Call, kv};
 
@@ -10,6 +12,8 @@ pub fn run(call: &Call) {
     let state = call.state();
     let qkv = call.view::<f32>("qkv");
     let (kc, vc) = (kv::Cache::of(call, "k"), kv::Cache::of(call, "v"));
+    // Eight bits become halves on their way into workgroup memory.
+    let held = |x: f64| if call.axis("kv") == "q8" { f16::from_f64(x).to_f64() } else { x };
     let mut y = call.view_mut::<f32>("y");
     let rows = state.rows.min(call.grid[1] * call.variant.tile[1]);
     for t in 0..rows as usize {
@@ -17,7 +21,7 @@ pub fn run(call: &Call) {
         for head in 0..h {
             let query = &qkv[t * stride + head * e..][..e];
             let score = |key: usize| {
-                let dot: f64 = query.iter().zip(kc.get(head / (h / g), key)).map(|(q, k)| f64::from(*q) * k).sum();
+                let dot: f64 = query.iter().zip(kc.get(head / (h / g), key)).map(|(q, k)| f64::from(*q) * held(k)).sum();
                 kv::capped(dot * scale, cap)
             };
             let scores: Vec<f64> = seen.clone().map(score).collect();
@@ -27,7 +31,7 @@ pub fn run(call: &Call) {
             let l: f64 = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| (sink - m).exp());
             let mut sums = vec![0.0; e];
             for (key, weight) in seen.clone().zip(&weights) {
-                sums.iter_mut().zip(vc.get(head / (h / g), key)).for_each(|(sum, v)| *sum += weight * v);
+                sums.iter_mut().zip(vc.get(head / (h / g), key)).for_each(|(sum, v)| *sum += weight * held(v));
             }
             let gated = |i: usize| if gate_at == 0 { 1.0 } else { sigmoid(f64::from(qkv[t * stride + gate_at + head * e + i])) };
             y[t * width + head * e..][..e].iter_mut().zip(&sums).enumerate().for_each(|(i, (o, sum))| *o = (factor * sum / l * gated(i)) as f32);
