@@ -568,7 +568,7 @@ impl Session {
         }
         let mut known = self.states.trim(sequence, common.min(prompt.len().saturating_sub(1)) as u32)? as usize;
         // Rows that see each other are read in one pass.
-        while self.sees_ahead() && prompt.whole_until(known) < known {
+        while self.pictures_are_whole() && prompt.whole_until(known) < known {
             known = self.states.trim(sequence, prompt.whole_until(known) as u32)? as usize;
         }
         Ok(known)

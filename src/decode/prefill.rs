@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Encoder, Pending};
 use crate::kernels::State;
 use crate::layout::{Control, Scratch, stride};
-use crate::model::SeesAhead;
+use crate::model::PictureAttention;
 use crate::plan::{FEW, Pass, SHORT, Stage};
 use crate::state::{Input, SequenceId};
 
@@ -121,7 +121,7 @@ impl Session {
         }
         let config = self.model().config();
         let most = input.most_rows();
-        if self.sees_ahead() && most > self.sizes().rows as usize {
+        if self.pictures_are_whole() && most > self.sizes().rows as usize {
             return Err(Error::bad_option(format!(
                 "a picture of {most} rows, which see each other and are read in one pass, but passes have {} rows: load with prefillRows of {most} or more",
                 self.sizes().rows
@@ -130,15 +130,15 @@ impl Session {
         input.values(config.width * (1 + config.deepstack)).map(drop)
     }
 
-    /// Whether rows of a picture see those behind them in any layer.
-    pub(super) fn sees_ahead(&self) -> bool {
-        self.model().config().rows_see_ahead != SeesAhead::Nowhere
+    /// Whether rows of a picture attend to later ones, so that one pass has to read them all.
+    pub(super) fn pictures_are_whole(&self) -> bool {
+        self.model().config().picture_attention != PictureAttention::Causal
     }
 
     /// Where the pass ends that begins at position `from` of an input.
     fn pass_end(&self, input: &Input, from: usize) -> usize {
         let rows = self.sizes().rows as usize;
-        if self.sees_ahead() { input.pass_end(from, rows) } else { (from + rows).min(input.len()) }
+        if self.pictures_are_whole() { input.pass_end(from, rows) } else { (from + rows).min(input.len()) }
     }
 
     /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.
@@ -160,8 +160,8 @@ impl Session {
     /// The pass that reads this.
     fn pass_of(&self, input: &Input) -> Pass {
         match input.len() as u32 {
-            // Only passes of many rows see ahead.
-            _ if self.sees_ahead() && input.has_rows() => Pass::Prefill,
+            // Passes of few rows attend as steps do, to what is before a row.
+            _ if self.pictures_are_whole() && input.has_rows() => Pass::Prefill,
             0..=FEW if self.has(Pass::Few) => Pass::Few,
             0..=SHORT if self.has(Pass::Short) => Pass::Short,
             _ => Pass::Prefill,
@@ -181,7 +181,7 @@ impl Session {
         if self.layout().find(&Control::Axes.into()).is_some() {
             self.put(Control::Axes, cast_slice(&input.axes(next.at, next.lag)))?;
         }
-        if self.sees_ahead() && self.layout().find(&Control::Spans.into()).is_some() {
+        if self.pictures_are_whole() && self.layout().find(&Control::Spans.into()).is_some() {
             self.put(Control::Spans, cast_slice(&input.pictures(next.at)))?;
         }
         let mut encoder = self.gpu.encoder("prefill");

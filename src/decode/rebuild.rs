@@ -40,7 +40,7 @@ impl Session {
 
     /// Takes over the conversations of a session whose device was lost. Each is made again when it has its turn.
     pub fn take_over(&mut self, lost: Self) -> Result<()> {
-        self.see_ahead(lost.model().config().rows_see_ahead);
+        self.set_picture_attention(lost.model().config().picture_attention);
         self.states.inherit(lost.states);
         self.ms_a_token = lost.ms_a_token;
         self.interrupted = lost.interrupted;

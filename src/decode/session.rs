@@ -15,7 +15,7 @@ use crate::gpu::{Bound, Buffer, Gpu, Upload};
 use crate::grammar::{Constraint, Grammar, Vocabulary};
 use crate::kernels::{State, Variant};
 use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Sizes, StateShape};
-use crate::model::{Model, Pooling, SeesAhead};
+use crate::model::{Model, PictureAttention, Pooling};
 use crate::plan::tuning::{Known, LaneChoice};
 use crate::plan::{Adapters, Asked, Builder, GrammarRoom, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
 use crate::source::Files;
@@ -349,9 +349,9 @@ impl Session {
         self.prepare(Asked { extras: true, ..self.asked }, "penalties or log probabilities").await
     }
 
-    /// Has rows of a picture see those behind them in these layers: before any prompt had rows.
-    pub(crate) fn see_ahead(&mut self, ahead: SeesAhead) {
-        self.model.config_mut().rows_see_ahead = ahead;
+    /// How rows of one picture attend to each other, where the model's own file did not tell: set before any prompt has rows.
+    pub(crate) fn set_picture_attention(&mut self, attention: PictureAttention) {
+        self.model.config_mut().picture_attention = attention;
     }
 
     /// Makes ready for prompts with rows in place of tokens.

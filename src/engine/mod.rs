@@ -131,7 +131,7 @@ impl Engine {
         let sight = Rc::new(Sight::of(files, &checkpoint, Some(session.model().config()), &tokenizer).await);
         about.pictures = matches!(&*sight, Ok(Some(_)));
         if let Ok(Some(sight)) = &*sight {
-            sight.sees_ahead().into_iter().for_each(|ahead| session.see_ahead(ahead));
+            sight.picture_attention().into_iter().for_each(|attention| session.set_picture_attention(attention));
         }
         // What is loaded with the first picture is not left out.
         about.left_out.retain(|left| !about.pictures || !vision_tensors(&left.what));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use millrace_picture::{Crop, Cut, Element, Family, PatchOrder, Picture, patches};
+use millrace_picture::{Crop, Cut, Element, PatchOrder, Picture, patches};
 use sha2::{Digest, Sha256};
 
 use super::vision::{self, Patches, VisionEncoder};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::model::vision::{VisionConfig, read as read_vision, within};
-use crate::model::{ModelConfig, SeesAhead};
+use crate::model::{ModelConfig, PictureAttention};
 use crate::plan::Lane;
 use crate::source::{Files, projector_of};
 use crate::state::{Embedded, Input, SequenceId};
@@ -116,9 +116,9 @@ impl Sight {
         format!("{kind}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}")
     }
 
-    /// In which layers rows of a picture see those behind them, where the model's own file does not tell.
-    pub fn sees_ahead(&self) -> Option<SeesAhead> {
-        self.vision.sees_ahead
+    /// How rows of one picture attend to each other, where the language model's own file does not tell.
+    pub fn picture_attention(&self) -> Option<PictureAttention> {
+        self.vision.picture_attention
     }
 
     /// What a picture of that size becomes.
@@ -131,9 +131,9 @@ impl Sight {
         self.vision.words.of(cut)
     }
 
-    /// What the model's chat template prints for a picture, where it goes by parts' types elsewhere, too: SmolVLM's has a space before a text alone.
+    /// What the chat template prints for a part that is a picture, where it has to see such parts.
     pub fn printed(&self) -> Option<&'static str> {
-        matches!(self.vision.pictures, Family::Idefics3(_)).then_some(self.vision.words.row)
+        self.vision.words.typed.then_some(self.vision.words.row)
     }
 
     /// A crop as the tower reads it.

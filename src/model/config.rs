@@ -6,7 +6,7 @@ use super::rope::{Rope, Scaling};
 use crate::base::numbers::{HEAD_ROOM, MAX_EXPERTS, MAX_KEY};
 use crate::error::{Error, Result};
 use crate::layout::Scratch;
-use crate::plan::{Activation, Heads, LinearHeads, LinearKind, Mlp, PictureRows, Routing};
+use crate::plan::{Activation, Heads, LinearHeads, LinearKind, Mlp, PictureMask, Routing};
 
 /// Sizes and constants of a model.
 #[derive(Debug, Clone)]
@@ -69,8 +69,8 @@ pub struct ModelConfig {
     pub deepstack: usize,
     /// The token whose numbers for layers rows that stand in place of tokens have, where tokens have such.
     pub row_token: Option<u32>,
-    /// In which layers a picture's rows see those of it that come behind them.
-    pub rows_see_ahead: SeesAhead,
+    /// How the rows of one picture attend to each other.
+    pub picture_attention: PictureAttention,
     /// Layers behind the others that guess further tokens, which are left out.
     pub further_layers: usize,
     /// Whether what attention gives has gates, which are rows of its product.
@@ -208,23 +208,24 @@ pub enum NormKind {
     Layer,
 }
 
-/// The layers in which a picture's rows see those of it that come behind them.
+/// How the rows of one picture attend to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeesAhead {
-    Nowhere,
-    /// In those with a window, as far back as it goes.
-    InWindows,
-    /// In all, the whole picture.
-    Everywhere,
+pub enum PictureAttention {
+    /// As tokens do.
+    Causal,
+    /// In layers with a window in both directions, as far back as it goes; in the others as tokens do.
+    BothWaysInWindows,
+    /// In all layers in both directions, beyond a window too.
+    BothWays,
 }
 
-impl SeesAhead {
-    /// What they see of it in a layer with that window.
-    pub fn of(self, window: Option<u32>) -> Option<PictureRows> {
+impl PictureAttention {
+    /// What they see in a layer with that window beside what tokens do.
+    pub fn mask(self, window: Option<u32>) -> Option<PictureMask> {
         match self {
-            Self::Nowhere => None,
-            Self::InWindows => window.map(|_| PictureRows::Ahead),
-            Self::Everywhere => Some(PictureRows::Whole),
+            Self::Causal => None,
+            Self::BothWaysInWindows => window.map(|_| PictureMask::WithinWindow),
+            Self::BothWays => Some(PictureMask::Whole),
         }
     }
 }
@@ -375,7 +376,7 @@ impl ModelConfig {
             logit_cap: 0.0,
             deepstack: 0,
             row_token: None,
-            rows_see_ahead: SeesAhead::Nowhere,
+            picture_attention: PictureAttention::Causal,
             further_layers: 0,
             attention_gate: false,
             conv_taps: 0,

@@ -2,7 +2,7 @@
 //! a base of their own to one that sees everything. Of checkpoints that read pictures, too, the language model is read.
 
 use super::Architecture;
-use super::config::{ModelConfig, QkNorm, SeesAhead};
+use super::config::{ModelConfig, PictureAttention, QkNorm};
 use super::gemma2;
 use super::keys::Keys;
 use super::names::TensorNames;
@@ -27,7 +27,7 @@ pub const GEMMA_EMBEDDING: Architecture = Architecture { file: file!(), gguf: EM
 pub(super) const EMBEDDING: &str = "gemma-embedding";
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
-    Ok(ModelConfig { rows_see_ahead: SeesAhead::Everywhere, ..of(keys, "gemma3")? })
+    Ok(ModelConfig { picture_attention: PictureAttention::BothWays, ..of(keys, "gemma3")? })
 }
 
 fn read_embedding(keys: &Keys<'_>) -> Result<ModelConfig> {

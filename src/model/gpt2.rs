@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{Biases, Encoder, LayerKind, ModelConfig, NormKind, Norms, QkNorm, SeesAhead, Stored, activation};
+use super::config::{Biases, Encoder, LayerKind, ModelConfig, NormKind, Norms, PictureAttention, QkNorm, Stored, activation};
 use super::keys::Keys;
 use super::names::TensorNames;
 use crate::error::{Error, Result};
@@ -83,7 +83,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         logit_cap: 0.0,
         deepstack: 0,
         row_token: None,
-        rows_see_ahead: SeesAhead::Nowhere,
+        picture_attention: PictureAttention::Causal,
         further_layers: 0,
         attention_gate: false,
         conv_taps: 0,

@@ -302,7 +302,7 @@ impl Mixer {
                     factor: c.attention_scale,
                     sinks: *sinks,
                     as_f32: false,
-                    pictures: c.rows_see_ahead.of(layer.window),
+                    pictures: c.picture_attention.mask(layer.window),
                 };
                 Some((o, b.attention(&name("attention"), rows, shape, o)?)) // (T, H E)
             }

@@ -48,7 +48,7 @@ mod toy;
 pub mod vision;
 
 use config::MixerKind;
-pub use config::{ModelConfig, SeesAhead};
+pub use config::{ModelConfig, PictureAttention};
 pub use pooling::{AskedPooling, Pooling};
 pub use tensors::{LeftOut, Listed};
 

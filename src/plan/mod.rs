@@ -31,7 +31,7 @@ pub use limited::Limited;
 use operations::Room;
 pub use operations::{
     Act, Activation, Attention, Axes, AxesOrder, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer,
-    PictureRows, QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
+    PictureMask, QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
 };
 pub use print::{PlanRow, rows};
 pub use sampling::{Asked, GrammarRoom};

@@ -186,24 +186,24 @@ pub struct Attention {
     pub sinks: Option<BufferId>,
     /// Whether its outputs are wanted as f32, whatever form the output product reads: something comes between them. Of passes over prompts alone.
     pub as_f32: bool,
-    /// What rows of a picture see beside what others do, where that is more.
-    pub pictures: Option<PictureRows>,
+    /// What rows of a picture see beside what tokens do, where that is more.
+    pub pictures: Option<PictureMask>,
 }
 
-/// What rows of a picture see of it.
+/// What rows of a picture see of it, beside what tokens do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PictureRows {
-    /// Those behind them.
-    Ahead,
-    /// All, also those before the window.
+pub enum PictureMask {
+    /// What is behind them.
+    WithinWindow,
+    /// All of it, what is before the window too.
     Whole,
 }
 
-impl PictureRows {
-    /// As kernels have it.
+impl PictureMask {
+    /// `SPANS` of attention_prefill.wgsl.
     pub(super) fn number(self) -> f64 {
         match self {
-            Self::Ahead => 3.0,
+            Self::WithinWindow => 3.0,
             Self::Whole => 4.0,
         }
     }

@@ -61,6 +61,7 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
     readers.push(request.url ?? '');
     response.writeHead(204).end();
   });
+  const bytes = () => readers.map((path) => Number(path.split('?')[1])).reduce((sum, n) => sum + n, 0);
   const answers: number[][] = [];
   const warnings: string[] = [];
   for (const script of [
@@ -76,10 +77,10 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
     page.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()));
     await openBlank(page, site);
     answers.push(await page.evaluate(load, BOX));
+    // What the Worker tells is under way when the answer is there, and would end with its page.
+    await expect.poll(bytes).toBeGreaterThan(bytesOf(`www${BOX}`).length / 2);
     await page.close();
   }
-  const bytes = readers.map((path) => Number(path.split('?')[1])).reduce((sum, n) => sum + n, 0);
-  expect(bytes).toBeGreaterThan(bytesOf(`www${BOX}`).length / 2);
   expect(answers[1]).toEqual(answers[0]);
   expect(warnings.filter((text) => text.includes('the Worker that reads stored files'))).toHaveLength(1);
 });

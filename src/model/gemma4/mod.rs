@@ -7,7 +7,7 @@ mod names;
 use serde_json::{Value, json};
 
 use super::Architecture;
-use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, Norms, QkNorm, SeesAhead, activation};
+use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, Norms, PictureAttention, QkNorm, activation};
 use super::keys::Keys;
 use super::rope::{Rope, Scaling};
 use crate::error::{Error, Result};
@@ -22,9 +22,9 @@ pub const GEMMA4: Architecture = Architecture {
 };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
-    // 12B's configuration has no such key, and another default of what pictures' rows see.
+    // 12B's class has no numbers of tokens for layers, and another default of how pictures are attended to.
     let unified = keys.hf_class().starts_with("Gemma4Unified");
-    keys.defaults(if unified { &DEFAULTS[..DEFAULTS.len() - 1] } else { DEFAULTS });
+    keys.defaults(if unified { DEFAULTS } else { PER_LAYER_DEFAULTS });
     keys.allow_differences();
     let mut c = ModelConfig::read_rms(keys, "gemma4")?;
     let n = c.layers.len();
@@ -58,10 +58,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.per_layer = Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
     // GGUF files do not say it: models with numbers of tokens for layers are those whose rows do not.
     let ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
-    c.rows_see_ahead = match (ahead, unified) {
-        (false, _) => SeesAhead::Nowhere,
-        (true, false) => SeesAhead::InWindows,
-        (true, true) => SeesAhead::Everywhere,
+    c.picture_attention = match (ahead, unified) {
+        (false, _) => PictureAttention::Causal,
+        (true, false) => PictureAttention::BothWaysInWindows,
+        (true, true) => PictureAttention::BothWays,
     };
     c.row_token = if c.per_layer.is_some() { Some(keys.padding_token()?.unwrap_or(0)) } else { None };
     if let Some(id) = c.row_token.filter(|id| *id as usize >= c.vocab) {
@@ -135,8 +135,8 @@ fn experts(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     Ok(())
 }
 
-/// What transformers takes where a configuration does not say.
-const DEFAULTS: &[(&str, f64)] = &[
+/// What transformers takes where a configuration does not say: of classes whose tokens have numbers for layers, and of the one whose have none.
+const PER_LAYER_DEFAULTS: &[(&str, f64)] = &[
     ("vocab_size", 262_144.0),
     ("num_attention_heads", 8.0),
     ("num_key_value_heads", 4.0),
@@ -146,3 +146,4 @@ const DEFAULTS: &[(&str, f64)] = &[
     ("rms_norm_eps", 1e-6),
     ("hidden_size_per_layer_input", 256.0),
 ];
+const DEFAULTS: &[(&str, f64)] = PER_LAYER_DEFAULTS.split_at(PER_LAYER_DEFAULTS.len() - 1).0;

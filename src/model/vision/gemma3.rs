@@ -1,16 +1,15 @@
 //! Gemma 3 from 4B on: SigLIP over squares of one size, and one product that makes a row of the normed mean of sixteen patches. In all layers of the
 //! language model rows of a picture see each other.
 
-use millrace_picture::{Gemma3, TableResize};
+use millrace_picture::Gemma3;
 use serde_json::{Map, Value, json};
 
-use super::{Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, siglip, width_of_text};
+use super::{Family, Joining, Parts, ProjectorNorm, SIGLIP, VisionConfig, Words, asked_of, siglip_of, whole, width_of_text, wrong_in};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::model::config::{NormKind, activation};
+use crate::model::config::NormKind;
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
-use crate::plan::Activation;
 
 pub const GEMMA3: Family = Family {
     gguf: "gemma3",
@@ -26,7 +25,6 @@ pub const GEMMA3: Family = Family {
 
 const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "vision_tower.vision_model."), ("model.", "model.vision_tower.vision_model."), ("model.", "model.vision_tower.")],
-    layers: "encoder.layers",
     outside: &[
         ("v.position_embd", "embeddings.position_embedding"),
         ("v.patch_embd", "embeddings.patch_embedding"),
@@ -35,26 +33,20 @@ const NAMES: TensorNames = TensorNames {
         ("mm.input_projection", "/multi_modal_projector.mm_input_projection_weight="),
     ],
     ignored: &["language_model.", "model.language_model.", "lm_head."],
-    ..super::lfm2_vl::NAMES
+    ..SIGLIP
 };
 
 /// Patches of a picture's side, and of a row's, where files do not say.
 const MERGE: usize = 4;
-/// Epsilon of the projector's norm, where no file says: the tower's.
-const EPS: f64 = 1e-6;
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
-    let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
-    let sizes = [width, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
-    let eps = keys.positive("attention.layer_norm_epsilon", "layer_norm_eps")?.unwrap_or(EPS);
-    let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
     let (side, patch) = (keys.need("image_size", "image_size")?, keys.need("patch_size", "patch_size")?);
     if patch == 0 || !side.is_multiple_of(patch) {
         return Err(Error::bad_model(format!("pictures of {side} x {side} pixels are not whole patches of {patch}")));
     }
     let grid = side / patch;
     let patches = u32::try_from(grid * grid).map_err(|_| Error::bad_model(format!("pictures of {grid} x {grid} patches")))?;
-    let tower = siglip("gemma3", sizes, eps, gelu, patches)?;
+    let tower = siglip_of(keys, "gemma3", patches)?;
     let (merge, width, channels) = match &checkpoint.metadata {
         Metadata::Gguf(_) => {
             keys.ignore_gguf(&["projector_type", "attention.head_count_kv"]);
@@ -70,30 +62,15 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     if merge == 0 || !grid.is_multiple_of(merge) {
         return Err(Error::bad_model(format!("{grid} patches along a side are not whole rows of {merge}")));
     }
+    // Gemma's own GGUF files end before the token of a picture's rows.
+    let words = Words { otherwise: Some("<pad>"), ..Words::of_whole(["\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n"]) };
     Ok(VisionConfig {
-        tower,
-        patch,
-        positions: [grid, grid],
         merge,
         joining: Joining::Mean,
-        hidden: None,
-        width,
-        activation: gelu,
         // GGUF files hold the weights, folders how far they are from 1.
-        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps, offset: if keys.is_gguf() { 0.0 } else { 1.0 } }),
-        standardised: false,
-        by_channel: true,
-        frames: 1,
-        apart: false,
-        // As large as every picture's grid.
-        table: Table::Resized(TableResize::Antialiased),
-        deepstack: Vec::new(),
-        sees_ahead: None,
-        grid: false,
-        limited: None,
-        pictures: pictures(checkpoint, [side, patch, merge], channels)?,
-        // Gemma's own GGUF files end before the token of a picture's rows.
-        words: Words { otherwise: Some("<pad>"), ..Words::of_whole(["\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n"]) },
+        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps: tower.eps, offset: if keys.is_gguf() { 0.0 } else { 1.0 } }),
+        // The table is as large as every picture's grid.
+        ..VisionConfig::of(tower, [patch, width], [grid, grid], pictures(checkpoint, [side, patch, merge], channels)?, words)
     })
 }
 
@@ -106,10 +83,9 @@ fn merge_of(config: &Map<String, Value>, grid: usize) -> Result<usize> {
 
 /// How it wants pictures: squares of that side, as the processor's file says.
 fn pictures(checkpoint: &Checkpoint, [side, patch, merge]: [usize; 3], channels: Option<[[f32; 3]; 2]>) -> Result<millrace_picture::Family> {
-    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let of_model = Gemma3 { side: whole(side), patch_size: whole(patch), merge: whole(merge), ..Gemma3::default() };
     let asked = asked_of(checkpoint).unwrap_or_default();
-    let read = of_model.with_config(&asked).map_err(|e| Error::bad_model(format!("preprocessor_config.json: {e}")))?;
+    let read = of_model.with_config(&asked).map_err(wrong_in("preprocessor_config.json"))?;
     let [mean, std] = channels.unwrap_or([read.mean, read.std]);
     Ok(millrace_picture::Family::Gemma3(Gemma3 { mean, std, ..read }))
 }

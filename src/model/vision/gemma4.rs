@@ -4,7 +4,9 @@
 use millrace_picture::Gemma4;
 use serde_json::{Map, Value, json};
 
-use super::{Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, reads_pictures, rotated, rotated_as_usual, width_of_text};
+use super::{
+    Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, reads_pictures, rotated, rotated_as_usual, whole, width_of_text, wrong_in,
+};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::{ModelConfig, NormKind, Norms, QkNorm, activation};
@@ -96,28 +98,17 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         Metadata::Gguf(_) => of_gguf(keys, checkpoint, d)?,
         Metadata::Hf(m) => of_hf(keys, &m.config)?,
     };
+    // Of the mean times the width's root: where rows are not standardised the epsilon says so.
+    let eps = if standardised { PROJECTOR_EPS } else { PROJECTOR_EPS / d as f64 };
     Ok(VisionConfig {
-        patch,
-        positions: [2, positions],
         merge,
         joining: Joining::Mean,
-        hidden: None,
-        width,
-        activation: gelu,
-        // Of the mean times the width's root: where rows are not standardised the epsilon says so.
-        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps: if standardised { PROJECTOR_EPS } else { PROJECTOR_EPS / d as f64 }, offset: 0.0 }),
+        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps, offset: 0.0 }),
         standardised,
         by_channel: keys.is_gguf(),
-        frames: 1,
-        apart: false,
         table: Table::Added,
-        deepstack: Vec::new(),
-        sees_ahead: None,
-        grid: false,
         limited: Some(limited),
-        pictures: millrace_picture::Family::Gemma4(pictures),
-        words: WORDS,
-        tower,
+        ..VisionConfig::of(tower, [patch, width], [2, positions], millrace_picture::Family::Gemma4(pictures), WORDS)
     })
 }
 
@@ -162,14 +153,10 @@ fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
     })
 }
 
-fn whole(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
 /// How pictures are wanted of which squares of so many pixels become a row: as the processor's file says, or as by default, and one patch a row.
 pub(super) fn pictures(checkpoint: &Checkpoint, square: usize) -> Result<Gemma4> {
     let asked = asked_of(checkpoint);
-    let read = Gemma4::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(|e| Error::bad_model(format!("processor_config.json: {e}")))?;
+    let read = Gemma4::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("processor_config.json"))?;
     if asked.is_some() && u64::from(read.patch_size) * u64::from(read.pooling_kernel_size) != square as u64 {
         return Err(Error::bad_model("processor_config.json and config.json have other sizes of patches"));
     }

@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value};
 
-use super::{Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, gemma4, reads_pictures, rows_of, width_of_text};
+use super::{Family, Parts, ProjectorNorm, Table, VisionConfig, gemma4, reads_pictures, rows_of, width_of_text};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::model::config::{ModelConfig, NormKind, SeesAhead};
+use crate::model::config::{ModelConfig, NormKind, PictureAttention};
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
-use crate::plan::{Activation, Heads};
+use crate::plan::Heads;
 
 pub const GEMMA4_UNIFIED: Family = Family {
     gguf: "gemma4uv",
@@ -56,26 +56,11 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     tower.eps = PATCH_EPS;
     reads_pictures(&mut tower, pictures.max_soft_tokens);
     Ok(VisionConfig {
-        patch,
-        positions: [2, positions],
-        merge: 1,
-        joining: Joining::Wide,
-        hidden: None,
-        width,
-        activation: Activation::GeluTanh,
         norm: Some(ProjectorNorm { kind: NormKind::Rms, eps: keys.positive("", "rms_norm_eps")?.unwrap_or(PROJECTOR_EPS), offset: 0.0 }),
-        standardised: false,
         by_channel: keys.is_gguf(),
-        frames: 1,
-        apart: false,
         table: if keys.is_gguf() { Table::Added } else { Table::Paired },
-        deepstack: Vec::new(),
-        sees_ahead: Some(SeesAhead::Everywhere),
-        grid: false,
-        limited: None,
-        pictures: millrace_picture::Family::Gemma4(pictures),
-        words: gemma4::WORDS,
-        tower,
+        picture_attention: Some(PictureAttention::BothWays),
+        ..VisionConfig::of(tower, [patch, width], [2, positions], millrace_picture::Family::Gemma4(pictures), gemma4::WORDS)
     })
 }
 

@@ -1,15 +1,13 @@
 //! Idefics 3, SmolVLM, SmolVLM2 and Granite-Docling: SigLIP over square tiles of one size, and one product that makes a row of a square of patches.
 
-use millrace_picture::{Idefics3, Place, TableResize};
+use millrace_picture::{Idefics3, Place};
 use serde_json::{Map, Value, json};
 
-use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, siglip};
+use super::{Family, Parts, SIGLIP, VisionConfig, Words, asked_of, siglip_of, whole};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
-use crate::model::config::activation;
 use crate::model::keys::Keys;
 use crate::model::names::TensorNames;
-use crate::plan::Activation;
 
 pub const IDEFICS3: Family = Family {
     gguf: "idefics3",
@@ -21,7 +19,6 @@ pub const IDEFICS3: Family = Family {
 
 const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model.vision_model.")],
-    layers: "encoder.layers",
     outside: &[
         ("v.position_embd", "embeddings.position_embedding"),
         ("v.patch_embd", "embeddings.patch_embedding"),
@@ -29,7 +26,7 @@ const NAMES: TensorNames = TensorNames {
         ("mm.model.fc", "/model.connector.modality_projection.proj"),
     ],
     ignored: &["model.text_model.", "lm_head."],
-    ..super::lfm2_vl::NAMES
+    ..SIGLIP
 };
 
 /// What transformers has where config.json says nothing: published ones leave out what is so.
@@ -49,10 +46,6 @@ const MOST_SIDE: usize = 128;
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     keys.defaults(DEFAULTS);
-    let (d, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
-    let sizes = [d, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
-    let eps = keys.positive("attention.layer_norm_epsilon", "layer_norm_eps")?.unwrap_or(1e-6);
-    let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
     let (patch, tile) = (keys.need("patch_size", "patch_size")?, keys.need("image_size", "image_size")?);
     // What is left of a tile beside whole patches is not read.
     let side = tile / patch;
@@ -63,33 +56,13 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         Metadata::Gguf(_) => of_gguf(keys, tile)?,
         Metadata::Hf(m) => of_hf(keys, &m.config, checkpoint)?,
     };
-    Ok(VisionConfig {
-        tower: siglip("idefics3", sizes, eps, gelu, (side * side) as u32)?,
-        patch,
-        positions: [side, side],
-        merge,
-        joining: Joining::Wide,
-        hidden: None,
-        width,
-        activation: gelu,
-        norm: None,
-        standardised: false,
-        by_channel: true,
-        frames: 1,
-        apart: false,
-        // Tiles are as large as the table: it stays as it is.
-        table: Table::Resized(TableResize::Antialiased),
-        deepstack: Vec::new(),
-        sees_ahead: None,
-        grid: false,
-        limited: None,
-        pictures: pictures(asked, [tile, patch, merge], channels)?,
-        words: WORDS,
-    })
+    let tower = siglip_of(keys, "idefics3", (side * side) as u32)?;
+    // Tiles are as large as the table: it stays as it is.
+    Ok(VisionConfig { merge, ..VisionConfig::of(tower, [patch, width], [side, side], pictures(asked, [tile, patch, merge], channels)?, WORDS) })
 }
 
 /// What stands for a picture.
-const WORDS: Words = Words { tile: before, ..Words::of_whole(["", "<image>", "<fake_token_around_image>"]) };
+const WORDS: Words = Words { tile: before, typed: true, ..Words::of_whole(["", "<image>", "<fake_token_around_image>"]) };
 
 /// What stands before a tile's rows. Behind each row of tiles there is a new line, and before the whole picture another one.
 fn before(place: Place) -> String {
@@ -147,7 +120,6 @@ fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>, checkpoint: &Checkpoint) 
 fn pictures(mut asked: Map<String, Value>, [tile, patch, merge]: [usize; 3], channels: Option<[[f32; 3]; 2]>) -> Result<millrace_picture::Family> {
     asked.entry("size").or_insert_with(|| json!({ "longest_edge": 4 * tile }));
     asked.entry("max_image_size").or_insert_with(|| json!({ "longest_edge": tile }));
-    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let wrong = |e: String| Error::bad_model(format!("preprocessor_config.json: {e}"));
     let read = Idefics3::from_config(&asked, whole(patch), whole(merge)).map_err(|e| wrong(e.to_string()))?;
     if read.tile_size / whole(patch) != whole(tile / patch) {

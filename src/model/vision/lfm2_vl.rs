@@ -1,9 +1,9 @@
 //! LFM2-VL and LFM2.5-VL: SigLIP 2, patches of any grid whose sides are even, and two products that make a row of four patches.
 
-use millrace_picture::{Lfm2Vl, Place, TableResize};
+use millrace_picture::{Lfm2Vl, Place};
 use serde_json::{Map, json};
 
-use super::{Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, rows_of, siglip, square, width_of_text};
+use super::{Family, Parts, ProjectorNorm, SIGLIP, VisionConfig, Words, asked_of, rows_of, siglip_of, square, whole, width_of_text, wrong_in};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::activation;
@@ -19,9 +19,8 @@ pub const LFM2_VL: Family = Family {
     parts: Parts { projector_norm: Some("mm.input_norm"), ..Parts::of(["v.position_embd", "v.patch_embd", "mm.1", "mm.2"], Some("v.post_ln")) },
 };
 
-pub(super) const NAMES: TensorNames = TensorNames {
+const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model.vision_tower.vision_model."), ("", "model.vision_tower.")],
-    layers: "encoder.layers",
     outside: &[
         ("v.position_embd", "embeddings.position_embedding"),
         ("v.patch_embd", "embeddings.patch_embedding"),
@@ -30,53 +29,27 @@ pub(super) const NAMES: TensorNames = TensorNames {
         ("mm.1", "/model.multi_modal_projector.linear_1"),
         ("mm.2", "/model.multi_modal_projector.linear_2"),
     ],
-    layer: &[
-        ("attn_norm", "layer_norm1"),
-        ("attn_q", "self_attn.q_proj"),
-        ("attn_k", "self_attn.k_proj"),
-        ("attn_v", "self_attn.v_proj"),
-        ("attn_output", "self_attn.out_proj"),
-        ("ffn_norm", "layer_norm2"),
-        ("ffn_up", "mlp.fc1"),
-        ("ffn_down", "mlp.fc2"),
-    ],
-    gguf: &[("attn_norm", "ln1"), ("ffn_norm", "ln2"), ("attn_output", "attn_out")],
     ignored: &["model.language_model.", "lm_head.", "model.multi_modal_projector.layer_norm."],
+    ..SIGLIP
 };
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
-    let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
-    let sizes = [width, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
-    let eps = keys.number("attention.layer_norm_epsilon", "layer_norm_eps")?.unwrap_or(1e-6);
-    let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
-    let tower = siglip("lfm2", sizes, eps, gelu, MOST_PATCHES)?;
+    let tower = siglip_of(keys, "lfm2", MOST_PATCHES)?;
     let patch = keys.need("patch_size", "patch_size")?;
     let (projector, rows) = match &checkpoint.metadata {
         Metadata::Gguf(_) => (of_gguf(keys)?, rows_of(checkpoint, "v.position_embd.weight")?),
         Metadata::Hf(m) => (of_hf(keys, &m.config)?, keys.need("", "num_patches")?),
     };
     let Projector { merge, hidden, width, activation, norm, channels } = projector;
+    let words = Words { tile, ..Words::of_whole(["<|image_start|>", "<image>", "<|image_end|>"]) };
+    let pictures = pictures(checkpoint, [patch, merge], channels)?;
     Ok(VisionConfig {
-        tower,
-        patch,
-        positions: square(rows)?,
         merge,
-        joining: Joining::Wide,
         hidden: Some(hidden.map_or_else(|| rows_of(checkpoint, "mm.1.weight"), Ok)?),
-        width,
         activation,
         norm: norm.map(ProjectorNorm::layer),
-        standardised: false,
         by_channel: keys.is_gguf(),
-        frames: 1,
-        apart: false,
-        table: Table::Resized(TableResize::Antialiased),
-        deepstack: Vec::new(),
-        sees_ahead: None,
-        grid: false,
-        limited: None,
-        pictures: pictures(checkpoint, [patch, merge], channels)?,
-        words: Words { tile, ..Words::of_whole(["<|image_start|>", "<image>", "<|image_end|>"]) },
+        ..VisionConfig::of(tower, [patch, width], square(rows)?, pictures, words)
     })
 }
 
@@ -93,8 +66,7 @@ fn tile(place: Place) -> String {
 /// file is missing; GGUF files say what pixels become.
 fn pictures(checkpoint: &Checkpoint, [patch, merge]: [usize; 2], channels: Option<[[f32; 3]; 2]>) -> Result<millrace_picture::Family> {
     let asked = asked_of(checkpoint);
-    let read = Lfm2Vl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(|e| Error::bad_model(format!("preprocessor_config.json: {e}")))?;
-    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let read = Lfm2Vl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;
     let (patch_size, downsample_factor) = (whole(patch), whole(merge));
     if asked.is_some() && (read.patch_size, read.downsample_factor) != (patch_size, downsample_factor) {
         return Err(Error::bad_model("preprocessor_config.json and config.json have other sizes of patches"));

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use millrace_picture::{Cut, Place as CropPlace, TableResize};
 use serde_json::{Map, Value};
 
-use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind, SeesAhead};
+use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind, PictureAttention, activation};
 use super::decoder::{Layer, NormWeights, norm_of};
 use super::keys::Keys;
 use super::names::TensorNames;
@@ -62,8 +62,8 @@ pub struct VisionConfig {
     pub table: Table,
     /// Layers behind which features have a projector of their own; the language model adds what they make to a picture's rows, behind its first layers.
     pub deepstack: Vec<usize>,
-    /// In which layers of the language model a picture's rows see those behind them, where its own file does not tell.
-    pub sees_ahead: Option<SeesAhead>,
+    /// How rows of one picture attend to each other in the language model, where its own file does not tell.
+    pub picture_attention: Option<PictureAttention>,
     /// Whether a picture's rows are a grid on the axes of the language model's positions.
     pub grid: bool,
     /// Whether all products of layers read and give numbers between limits; with `false` those that files have limits of. `None`: no product does.
@@ -75,6 +75,33 @@ pub struct VisionConfig {
 }
 
 impl VisionConfig {
+    /// A tower over patches of `patch` pixels a side, with a table of `positions`, for a language model that is `width` wide. Each patch becomes a row, by one
+    /// product without a norm; patches are given channel by channel, and the table is fitted to a picture's grid.
+    fn of(tower: ModelConfig, [patch, width]: [usize; 2], positions: [usize; 2], pictures: millrace_picture::Family, words: Words) -> Self {
+        Self {
+            activation: tower.mlp.activation,
+            tower,
+            patch,
+            positions,
+            merge: 1,
+            joining: Joining::Wide,
+            hidden: None,
+            width,
+            norm: None,
+            standardised: false,
+            by_channel: true,
+            frames: 1,
+            apart: false,
+            table: Table::Resized(TableResize::Antialiased),
+            deepstack: Vec::new(),
+            picture_attention: None,
+            grid: false,
+            limited: None,
+            pictures,
+            words,
+        }
+    }
+
     /// Numbers of a patch.
     pub fn pixels(&self) -> usize {
         3 * self.patch * self.patch * self.frames
@@ -143,12 +170,15 @@ pub struct Words {
     pub end: &'static str,
     /// What stands before the rows of a tile and of the thumbnail, where pictures are cut.
     pub tile: fn(CropPlace) -> String,
+    /// Whether the chat template has to see pictures as parts of their own type, for each of which it prints `row`: SmolVLM's has a space before a first part
+    /// that is a text.
+    pub typed: bool,
 }
 
 impl Words {
     /// Those of pictures that are not cut: what stands before the rows, for each of them, and behind them.
     const fn of_whole([start, row, end]: [&'static str; 3]) -> Self {
-        Self { start, row, otherwise: None, end, tile: |_| String::new() }
+        Self { start, row, otherwise: None, end, tile: |_| String::new(), typed: false }
     }
 
     /// The names of the tokens that stand for a picture, each crop's rows as one.
@@ -452,6 +482,44 @@ fn square(rows: usize) -> Result<[usize; 2]> {
 fn asked_of(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
     let Metadata::Hf(m) = &checkpoint.metadata else { return None };
     Some(m.config.iter().chain(m.preprocessor.iter().flat_map(|all| all.iter())).map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// transformers' names of a tower of SigLIP's kin, but for its projector.
+const SIGLIP: TensorNames = TensorNames {
+    prefixes: &[],
+    layers: "encoder.layers",
+    outside: &[],
+    layer: &[
+        ("attn_norm", "layer_norm1"),
+        ("attn_q", "self_attn.q_proj"),
+        ("attn_k", "self_attn.k_proj"),
+        ("attn_v", "self_attn.v_proj"),
+        ("attn_output", "self_attn.out_proj"),
+        ("ffn_norm", "layer_norm2"),
+        ("ffn_up", "mlp.fc1"),
+        ("ffn_down", "mlp.fc2"),
+    ],
+    gguf: &[("attn_norm", "ln1"), ("ffn_norm", "ln2"), ("attn_output", "attn_out")],
+    ignored: &[],
+};
+
+/// Such a tower, by SigLIP's keys.
+fn siglip_of(keys: &Keys<'_>, architecture: &'static str, patches: u32) -> Result<ModelConfig> {
+    let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
+    let sizes = [width, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
+    let eps = keys.positive("attention.layer_norm_epsilon", "layer_norm_eps")?.unwrap_or(1e-6);
+    let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
+    siglip(architecture, sizes, eps, gelu, patches)
+}
+
+/// A size as the crate of pictures has it.
+fn whole(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// What is wrong with a file that says how pictures are prepared.
+fn wrong_in(file: &str) -> impl Fn(millrace_picture::Error) -> Error {
+    move |e| Error::bad_model(format!("{file}: {e}"))
 }
 
 /// A tower as those of SigLIP's kin are: LayerNorms before, biases everywhere, attention both ways of heads as wide as the keys say.

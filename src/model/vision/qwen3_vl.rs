@@ -4,7 +4,7 @@
 use millrace_picture::{QwenVl, TableResize};
 use serde_json::{Map, json};
 
-use super::{Family, Joining, Parts, Table, VisionConfig, Words, asked_of, rotated, rotated_as_usual, rows_of, siglip, square};
+use super::{Family, Parts, Table, VisionConfig, Words, asked_of, rotated, rotated_as_usual, rows_of, siglip, square, whole, wrong_in};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::{Stored, activation};
@@ -65,28 +65,19 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         Metadata::Gguf(_) => of_gguf(keys, checkpoint, layers)?,
         Metadata::Hf(_) => of_hf(keys, layers)?,
     };
+    let words = Words::of_whole(["<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]);
+    let pictures = pictures(keys, checkpoint, [patch, merge])?;
     Ok(VisionConfig {
-        patch,
-        positions: square(rows)?,
         merge,
-        joining: Joining::Wide,
         hidden: Some(merge * merge * tower.width),
-        width,
         activation: Activation::Gelu,
-        norm: None,
-        standardised: false,
-        by_channel: true,
         // llama.cpp's files have a tensor for each of two frames.
         frames: if keys.is_gguf() { 1 } else { keys.size("", "temporal_patch_size")?.unwrap_or(2) },
         apart: keys.is_gguf(),
         table: Table::Resized(TableResize::AlignedCorners),
         deepstack,
-        sees_ahead: None,
         grid: true,
-        limited: None,
-        pictures: pictures(keys, checkpoint, [patch, merge])?,
-        words: Words::of_whole(["<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]),
-        tower,
+        ..VisionConfig::of(tower, [patch, width], square(rows)?, pictures, words)
     })
 }
 
@@ -119,8 +110,7 @@ fn of_hf(keys: &Keys<'_>, layers: usize) -> Result<Of> {
 /// How it wants pictures.
 fn pictures(keys: &Keys<'_>, checkpoint: &Checkpoint, [patch, merge]: [usize; 2]) -> Result<millrace_picture::Family> {
     let asked = asked_of(checkpoint);
-    let read = QwenVl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(|e| Error::bad_model(format!("preprocessor_config.json: {e}")))?;
-    let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let read = QwenVl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;
     let of_file = |key| Ok::<_, Error>(keys.size(key, "")?.map(whole));
     let (least, largest) = (of_file("image_min_pixels")?.unwrap_or(read.min_pixels), of_file("image_max_pixels")?.unwrap_or(read.max_pixels));
     let [mean, std] = if keys.is_gguf() { [keys.channels("image_mean")?, keys.channels("image_std")?] } else { [read.mean, read.std] };
