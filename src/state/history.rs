@@ -142,6 +142,7 @@ fn passes(input: &Input, rows: u32) -> Vec<Stretch> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Embedded;
 
     #[test]
     fn stretches_follow_the_tokens() {
@@ -174,5 +175,18 @@ mod tests {
             assert_eq!(History::new(vec![1, 2, 3].into(), stretches, 2).ranges(), whole);
         }
         assert_eq!(History::new(vec![1, 2, 3].into(), vec![stretch(3)], 2).by_passes(2).ranges(), whole);
+    }
+
+    #[test]
+    fn passes_hold_pictures_whole_where_they_can() {
+        let mut input = Input::from(vec![1, 2, 3]);
+        input.push_rows(Embedded::new("a".into(), 9, 3).unwrap());
+        input.push_rows(Embedded::new("b".into(), 9, 6).unwrap());
+        input.push_tokens(&[4]);
+        let ends = |rows: u32| History::new(input.clone(), Vec::new(), rows).ranges().into_iter().map(|(range, _)| range.end).collect::<Vec<_>>();
+        assert_eq!(ends(6), [6, 12, 13]);
+        assert_eq!(ends(7), [6, 13]);
+        // The second is larger than any pass.
+        assert_eq!(ends(4), [3, 6, 10, 13]);
     }
 }

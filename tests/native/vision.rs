@@ -341,6 +341,10 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
         assert_eq!(run(&mut engine, &asked(input.clone())).tokens, greedy, "{name}");
         run(&mut engine, &asked(input.slice(0..end - 2)));
         assert_eq!(run(&mut engine, &asked(input.clone())).tokens, greedy, "{name}");
+        // With passes of few rows at hand, which do not see what is behind a row.
+        block_on(engine.tune(0.0, &Cancel::new())).unwrap();
+        let afresh = Request { reuse: false, ..asked(input.clone()) };
+        assert_eq!(run(&mut engine, &afresh).tokens, greedy, "{name}");
         engine.device().lose();
         let after = run(&mut engine, &asked(input.clone()));
         assert_eq!((after.tokens, after.recoveries), (greedy, 1), "{name}");
