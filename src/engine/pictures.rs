@@ -112,7 +112,8 @@ impl Sight {
         let of = |side: u32| self.cut(side, side).map_or(0, |cut| cut.prompt_rows());
         let (small, large) = (of(512), of(1024));
         let VisionConfig { tower, patch, .. } = &self.vision;
-        let kind = format!("{} layers of {}, patches of {patch} pixels", tower.layers.len(), tower.width);
+        let layers = if tower.layers.is_empty() { "one product".into() } else { format!("{} layers", tower.layers.len()) };
+        let kind = format!("{layers} of {}, patches of {patch} pixels", tower.width);
         format!("{kind}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}")
     }
 
