@@ -148,7 +148,6 @@ main(async () => {
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
   const began = Date.now();
-  const times = new Times();
   const left = () => (minutes === false ? Infinity : Number(minutes) * 60 - (Date.now() - began) / 1000 - RESERVE);
   const usual = Object.keys(RUNNERS).filter((name) => !NAMED.includes(name) && (long || !LONG.includes(name)));
   const { runners, only } = change ? chosen(change, usual) : { runners: args.length > 0 ? args : usual, only: {} };
@@ -156,6 +155,7 @@ main(async () => {
   const meter = new Meter();
   const unit = METERED.some((name) => runners.includes(name)) ? unitSeconds() : 1;
   if (unit !== 1) say(`a unit of processor time is ${unit.toFixed(2)} s here`);
+  const times = new Times(unit);
   meter.start();
   const context = { ...(await setupTest()), long, more, times, left, only, meter };
   context.ready = buildFor(runners, context);

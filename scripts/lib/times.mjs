@@ -3,7 +3,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cache, root } from './env.mjs';
 
-/** Wall seconds and numbers of tests on two quick cores, with everything to compile: what a machine that has not run them yet is taken to need. */
+/**
+ * Wall seconds and numbers of tests on two quick cores where nothing has been downloaded or compiled yet: what a machine that has not run them yet is
+ * taken to need.
+ */
 const COMMITTED = join(root, 'tests', 'times.json');
 /** The same of this machine's last runs. */
 const MEASURED = join(cache, 'times.json');
@@ -32,18 +35,29 @@ function read(path) {
 /** What is known of each name, a runner's or a test file's: `{ seconds, tests }`. */
 export class Times {
   #committed = read(COMMITTED);
-  #measured = read(MEASURED);
-  /** How much slower this machine is than the committed figures, as seen so far. */
-  #slower = 1;
+  #measured;
+  #file;
+  /** How much slower this machine is than the committed figures: its processor, and the test files that it has run so far. */
+  #slower;
+
+  /**
+   * `unit`: processor seconds of the small fixed job of scripts/lib/budget.mjs, about one where the committed figures were measured. `file`: what keeps
+   * this machine's times.
+   */
+  constructor(unit = 1, file = MEASURED) {
+    this.#slower = Math.max(1, unit);
+    this.#file = file;
+    this.#measured = read(file);
+  }
 
   /** Notes what a runner or file took. */
   note(name, seconds, tests) {
     const { seconds: usual } = this.#committed[name] ?? {};
-    // What is over in a moment says nothing about a machine.
-    if (usual > 20) this.#slower = Math.max(this.#slower, seconds / usual);
+    // Runners compile and download, which says nothing about how quick tests are; neither does what is over in a moment.
+    if (usual > 20 && name.includes('/')) this.#slower = Math.max(this.#slower, seconds / usual);
     this.#measured[name] = { seconds: Math.round(seconds * 10) / 10, tests };
-    mkdirSync(dirname(MEASURED), { recursive: true });
-    writeFileSync(MEASURED, `${JSON.stringify(this.#measured, null, 1)}\n`);
+    mkdirSync(dirname(this.#file), { recursive: true });
+    writeFileSync(this.#file, `${JSON.stringify(this.#measured, null, 1)}\n`);
   }
 
   /** Seconds that it is expected to take: as this machine has measured it, or as committed, on a machine as slow as this one has been so far. */

@@ -7,6 +7,7 @@ import { expect, test } from '@playwright/test';
 import { Meter, overBudget } from '../../scripts/lib/budget.mjs';
 import { ALL, EVERYTHING, TABLE, touchedBy } from '../../scripts/lib/changed.mjs';
 import { root } from '../../scripts/lib/env.mjs';
+import { Times } from '../../scripts/lib/times.mjs';
 
 type Runners = Record<string, true | string[]>;
 
@@ -198,4 +199,24 @@ test('a budget is exceeded by half, and only judged where it was measured', () =
   expect(overBudget('browser', 151, 100, false)).toMatchObject({ fails: false });
   expect(overBudget('native', 151, 100, true)).toMatchObject({ fails: false });
   expect(overBudget('size', 151, undefined, true)).toBeNull();
+});
+
+test('a machine that compiles everything is not taken for a slow one; one whose test files are slow is', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-times-'));
+  try {
+    const [usual, file] = [new Times(1, join(folder, 'none.json')), 'tests/browser/download.spec.ts'];
+    const times = new Times(1, join(folder, 'times.json'));
+    // Clippy of a new machine compiles 400 crates.
+    times.note('clippy', 40 * usual.seconds('clippy'), 1);
+    expect(times.seconds('native')).toBe(usual.seconds('native'));
+    times.note(file, 3 * usual.seconds(file), 100);
+    expect(times.seconds('native')).toBeCloseTo(3 * usual.seconds('native'));
+    expect(times.seconds(file)).toBeCloseTo(3 * usual.seconds(file), 0);
+    expect(new Times(2, join(folder, 'none.json')).seconds('native')).toBe(2 * usual.seconds('native'));
+    // What this machine has measured goes before what it is expected to need.
+    times.note('native', 100, 400);
+    expect(new Times(2, join(folder, 'times.json')).seconds('native')).toBe(100);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
