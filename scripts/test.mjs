@@ -11,6 +11,7 @@ import { budgets, Meter, overBudget, unitSeconds, writeBudgets } from './lib/bud
 import { alone, buildTests, NATIVE } from './lib/cargo.mjs';
 import { ALL, changedPaths, touchedBy } from './lib/changed.mjs';
 import { Failure, main, root, run, say } from './lib/env.mjs';
+import { plant } from './mutants.mjs';
 import { prepare } from './package.mjs';
 import { checkSize } from './lib/size.mjs';
 import { childSeconds, Times } from './lib/times.mjs';
@@ -81,10 +82,11 @@ const RUNNERS = {
     return right ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
   },
   oracle: ({ native }) => oracle(native),
+  mutants: ({ more }) => plant(more),
 };
 
-/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, PyTorch, and what the browser's tests show through the package. */
-const LONG = ['wasm', 'deny', 'wasm-pack', 'oracle'];
+/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, PyTorch, what the browser's tests show through the package, faults. */
+const LONG = ['wasm', 'deny', 'wasm-pack', 'oracle', 'mutants'];
 /** What runs only where it is named: a browser that only a Mac has. */
 const NAMED = ['safari'];
 

@@ -7,6 +7,7 @@ import { expect, test } from '@playwright/test';
 import { Meter, overBudget } from '../../scripts/lib/budget.mjs';
 import { ALL, EVERYTHING, TABLE, touchedBy } from '../../scripts/lib/changed.mjs';
 import { root } from '../../scripts/lib/env.mjs';
+import { complaints } from '../../scripts/mutants.mjs';
 
 type Runners = Record<string, true | string[]>;
 
@@ -198,4 +199,8 @@ test('a budget is exceeded by half, and only judged where it was measured', () =
   expect(overBudget('browser', 151, 100, false)).toMatchObject({ fails: false });
   expect(overBudget('native', 151, 100, true)).toMatchObject({ fails: false });
   expect(overBudget('size', 151, undefined, true)).toBeNull();
+});
+
+test('the faults that tests have to find can be planted', async () => {
+  expect(await complaints()).toEqual([]);
 });
