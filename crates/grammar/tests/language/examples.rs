@@ -20,6 +20,7 @@ fn texts_of_schemas() {
         (json!({ "enum": [1, "x\u{1}"] }), &["1", r#""x\u0001""#], &["2", "\"x\"", "1.0"]),
         (json!({ "exclusiveMinimum": 0.1, "maximum": 3, "type": "number" }), &["0.11", "3", "3.0", "1"], &["0.1", "0.10", "3.01", "-1", "0"]),
         (json!({ "type": "array", "items": false }), &["[]", "[ ]"], &["[1]", "[,]"]),
+        (json!({ "minimum": 1, "exclusiveMaximum": 2.5, "type": "number" }), &["1", "1.0", "2.49"], &["0.99", "2.5", "2.50", "3"]),
     ];
     for (schema, yes, no) in cases {
         let automaton = of(&schema);
