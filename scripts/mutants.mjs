@@ -76,6 +76,8 @@ export async function plant(names = []) {
   const unknown = names.find((name) => !all.some((one) => one.name === name));
   if (unknown) throw new Failure(`there is no tests/mutants/${unknown}.patch`);
   const chosen = all.filter(({ name }) => names.length === 0 || names.includes(name));
+  // What runs for a fault is no child of the terminal's, and ends with this one.
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
   await refresh();
   await withoutFaults(chosen);
   const sum = { passed: 0, failed: 0 };
