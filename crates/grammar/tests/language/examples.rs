@@ -10,7 +10,11 @@ fn texts_of_schemas() {
     let cases: Vec<(Value, &[&str], &[&str])> = vec![
         (json!({ "type": "integer" }), &["0", "-0", "12", "-7"], &["", "01", "1.0", "1e3", "+1", " 1", "1 "]),
         (json!({ "type": "number" }), &["0.5", "1e9", "-1.5E-3"], &[".5", "1.", "1e", "NaN"]),
-        (json!({ "type": "string" }), &[r#""""#, r#""\u00e9\ud83d\ude00\/""#, "\"é😀\""], &[r#""\ud83d""#, r#""\ude00""#, "\"\n\"", r#""\x""#, "\"\u{0}\""]),
+        (
+            json!({ "type": "string" }),
+            &[r#""""#, r#""\u00e9\ud83d\ude00\/""#, "\"é😀\""],
+            &[r#""\ud83d""#, r#""\ude00""#, r#""\ud83d\ud83d""#, "\"\n\"", r#""\x""#, "\"\u{0}\""],
+        ),
         (json!({ "type": "string", "maxLength": 2 }), &["\"é😀\"", r#""\u00e9\ud83d\ude00""#, r#""""#], &["\"abc\"", r#""ab\n""#]),
         (
             json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["b"] }),
