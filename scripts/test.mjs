@@ -8,9 +8,10 @@ import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { build, tsc } from './build.mjs';
 import { budgets, Meter, overBudget, unitSeconds, writeBudgets } from './lib/budget.mjs';
-import { alone, buildTests, NATIVE } from './lib/cargo.mjs';
+import { alone, buildTests, commandLine, NATIVE } from './lib/cargo.mjs';
 import { ALL, changedPaths, touchedBy } from './lib/changed.mjs';
 import { Failure, main, root, run, say } from './lib/env.mjs';
+import { plant } from './mutants.mjs';
 import { prepare } from './package.mjs';
 import { checkSize } from './lib/size.mjs';
 import { childSeconds, Times } from './lib/times.mjs';
@@ -57,6 +58,9 @@ const RUNNERS = {
   },
   browser: async (context) => {
     await context.ready('dev');
+    // Where no native test ran before, the command line is compiled here, and not in the time of the test that runs it.
+    const needed = (context.only.browser ?? ALL) === ALL || context.only.browser.includes('tests/browser/cli.spec.ts');
+    if (needed) await commandLine().catch(({ message }) => say(message));
     return playwright('browser', [], context);
   },
   firefox: async (context) => {
@@ -81,10 +85,11 @@ const RUNNERS = {
     return right ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
   },
   oracle: ({ native }) => oracle(native),
+  mutants: ({ more }) => plant(more),
 };
 
-/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, PyTorch, and what the browser's tests show through the package. */
-const LONG = ['wasm', 'deny', 'wasm-pack', 'oracle'];
+/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, PyTorch, what the browser's tests show through the package, faults. */
+const LONG = ['wasm', 'deny', 'wasm-pack', 'oracle', 'mutants'];
 /** What runs only where it is named: a browser that only a Mac has. */
 const NAMED = ['safari'];
 

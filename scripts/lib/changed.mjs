@@ -78,7 +78,7 @@ export const TABLE = [
 
   [/^examples\//, { format: ALL, lint: ALL, package: packaged('examples runtimes') }],
 
-  [/^scripts\/(lib\/(changed|times|budget|lock|size)|test)\.mjs$/, SCRIPTS],
+  [/^scripts\/(lib\/(changed|times|budget|lock|size)|test|mutants)\.mjs$|^tests\/mutants\//, SCRIPTS],
   [/^scripts\/(docs|options|lib\/(options|tables))\b/, { ...SCRIPTS, docs: ALL }],
   [/^scripts\/(bench\.mjs|lib\/\w*bench\w*\.mjs)$/, { ...SCRIPTS, browser: specs('cli scripts') }],
   [/^scripts\/www\.mjs$/, { ...SCRIPTS, browser: specs('scripts www') }],

@@ -553,6 +553,15 @@ plain('an answer that is asked for whole can be aborted until it is read', async
   await expect(response.json()).rejects.toMatchObject({ name: 'AbortError' });
 });
 
+plain('a stream over fetch is events, the last of which says that it is whole', async () => {
+  const ask = { method: 'POST', body: JSON.stringify({ ...HELLO, stream: true }) };
+  const response = await respondTo(fake([['a', 'b']]).engine, 'http://millrace/v1/chat/completions', ask);
+  const events = (await response.text()).split('\n\n');
+  expect(events.splice(-2)).toEqual(['data: [DONE]', '']);
+  const chunks = events.map((event) => JSON.parse(event.replace(/^data: /, '')) as ChatCompletionChunk);
+  expect(chunks.map(({ choices: [choice] }) => choice!.delta.content ?? '').join('')).toBe('ab');
+});
+
 /** The official client on an engine. */
 const client = (engine: Engine): OpenAI =>
   new OpenAI({

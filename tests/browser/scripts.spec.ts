@@ -8,6 +8,7 @@ import { Meter, overBudget } from '../../scripts/lib/budget.mjs';
 import { ALL, EVERYTHING, TABLE, touchedBy } from '../../scripts/lib/changed.mjs';
 import { root } from '../../scripts/lib/env.mjs';
 import { Times } from '../../scripts/lib/times.mjs';
+import { complaints } from '../../scripts/mutants.mjs';
 
 type Runners = Record<string, true | string[]>;
 
@@ -219,4 +220,8 @@ test('a machine that compiles everything is not taken for a slow one; one whose 
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+test('the faults that tests have to find can be planted', async () => {
+  expect(await complaints()).toEqual([]);
 });

@@ -340,6 +340,12 @@ fn keys_that_are_missing_have_llama_cpps_defaults() {
     }
     let yarn = scaling(&[("rope.scaling.type", text("yarn")), ("rope.scaling.factor", four())]);
     assert!(yarn.contains("Yarn") && yarn.contains("factor: 4.0"), "{yarn}");
+    let without_base = |metadata: &mut gguf::Metadata| {
+        let mut rest = gguf::Metadata::default();
+        metadata.iter().filter(|(key, _)| *key != "llama.rope.freq_base").for_each(|(key, value)| rest.set(key, value.clone()));
+        *metadata = rest;
+    };
+    assert_eq!(changed("gguf-f32/model.gguf", without_base, &[]).unwrap().config().ropes[0].base, 10_000.0);
 }
 
 /// Numbers of every type, and lists that say the same for each layer.

@@ -295,6 +295,12 @@ fn thoughts_have_the_name_that_the_template_asks_for() {
     );
 }
 
+#[test]
+fn keys_of_json_are_texts_as_in_python() {
+    let rendered = render("{{ {true: 1, false: 2, none: 3, 0.5: 4, 6: 5, 'a': true} | tojson }}");
+    assert_eq!(outcome(rendered), r#"{"true": 1, "false": 2, "null": 3, "0.5": 4, "6": 5, "a": true}"#);
+}
+
 /// Expressions at random: what Jinja makes of them we make, or refuse by name; what it refuses we do not make.
 #[test]
 fn expressions_at_random_are_as_in_jinja() {

@@ -63,3 +63,18 @@ pub fn parallel(n: usize, cost: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
     let _ = cost;
     work(0..n);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_the_whole() {
+        for n in 0..20 {
+            let mut times = vec![0.0; n];
+            let shared = Shared::new(&mut times);
+            parallel(n, usize::MAX, &|part| shared.part(part).iter_mut().for_each(|times| *times += 1.0));
+            assert_eq!(times, vec![1.0; n]);
+        }
+    }
+}

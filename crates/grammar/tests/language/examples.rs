@@ -10,7 +10,11 @@ fn texts_of_schemas() {
     let cases: Vec<(Value, &[&str], &[&str])> = vec![
         (json!({ "type": "integer" }), &["0", "-0", "12", "-7"], &["", "01", "1.0", "1e3", "+1", " 1", "1 "]),
         (json!({ "type": "number" }), &["0.5", "1e9", "-1.5E-3"], &[".5", "1.", "1e", "NaN"]),
-        (json!({ "type": "string" }), &[r#""""#, r#""\u00e9\ud83d\ude00\/""#, "\"é😀\""], &[r#""\ud83d""#, r#""\ude00""#, "\"\n\"", r#""\x""#, "\"\u{0}\""]),
+        (
+            json!({ "type": "string" }),
+            &[r#""""#, r#""\u00e9\ud83d\ude00\/""#, "\"é😀\""],
+            &[r#""\ud83d""#, r#""\ude00""#, r#""\ud83d\ud83d""#, "\"\n\"", r#""\x""#, "\"\u{0}\""],
+        ),
         (json!({ "type": "string", "maxLength": 2 }), &["\"é😀\"", r#""\u00e9\ud83d\ude00""#, r#""""#], &["\"abc\"", r#""ab\n""#]),
         (
             json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["b"] }),
@@ -20,6 +24,7 @@ fn texts_of_schemas() {
         (json!({ "enum": [1, "x\u{1}"] }), &["1", r#""x\u0001""#], &["2", "\"x\"", "1.0"]),
         (json!({ "exclusiveMinimum": 0.1, "maximum": 3, "type": "number" }), &["0.11", "3", "3.0", "1"], &["0.1", "0.10", "3.01", "-1", "0"]),
         (json!({ "type": "array", "items": false }), &["[]", "[ ]"], &["[1]", "[,]"]),
+        (json!({ "minimum": 1, "exclusiveMaximum": 2.5, "type": "number" }), &["1", "1.0", "2.49"], &["0.99", "2.5", "2.50", "3"]),
     ];
     for (schema, yes, no) in cases {
         let automaton = of(&schema);
