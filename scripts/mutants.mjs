@@ -5,6 +5,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { nativeArguments } from './lib/cargo.mjs';
 import { ask, cache, childEnv, Failure, isMain, main, root, run, say } from './lib/env.mjs';
 
 const folder = join(root, 'tests', 'mutants');
@@ -15,8 +16,6 @@ const target = join(cache, 'target-mutants');
 const LEAST = 40;
 /** Runners whose tests a patch may name. */
 const RUNNERS = ['native', 'browser', 'package'];
-/** What Cargo selects tests by: `nativeArguments` in test.mjs. */
-const VALUED = ['--test', '-p', '--package'];
 /** A fault can keep a test from ever ending, which finds it as well. */
 const LIMIT_MINUTES = 20;
 const LIMIT_WHOLE_MINUTES = 180;
@@ -36,27 +35,16 @@ export function mutants() {
       const [runner, ...args] = /^Caught by: (.*)$/.exec(caught ?? '')?.[1].split(' ') ?? [];
       if (!what?.endsWith('.') || !RUNNERS.includes(runner) || rest.length > 0 || !namesTests(runner, args))
         throw new Failure(
-          `tests/mutants/${file} has to begin with a sentence and a line "Caught by: RUNNER TESTS", and the tests have to be there`,
+          `tests/mutants/${file} has to begin with a sentence and a line "Caught by: RUNNER TESTS" with tests that are there`,
         );
       return { name: file.replace('.patch', ''), path, what, runner, args };
     });
 }
 
-/** Whether the arguments name tests that there are; of native ones the functions, as far as they are named whole or by their beginning. */
+/** Whether the arguments name tests: files that are there, or the beginnings of native tests' names, of which a run has to find some. */
 function namesTests(runner, args) {
-  if (runner !== 'native') return args.length > 0 && args.every((file) => existsSync(join(root, file)));
-  const { names } = selection(args);
-  return names.length > 0 && names.every((name) => !name.startsWith('-'));
-}
-
-/** What stands in a native header: what selects executables, and the names of tests. */
-function selection(args) {
-  const [selected, names] = [[], []];
-  for (let i = 0; i < args.length; i += 1) {
-    if (!args[i].startsWith('-')) names.push(args[i]);
-    else selected.push(args[i], ...(VALUED.includes(args[i]) ? [args[++i]] : []));
-  }
-  return { selected, names };
+  if (runner === 'native') return nativeArguments(args).names.length > 0;
+  return args.length > 0 && args.every((file) => existsSync(join(root, file)));
 }
 
 /** What is wrong with the patches here, in sentences: a quick look, which belongs to `npm test`. */
@@ -110,7 +98,7 @@ async function refresh() {
 async function withoutFaults(chosen) {
   const groups = new Map();
   for (const { runner, args } of chosen) {
-    const { selected, names } = runner === 'native' ? selection(args) : { selected: [], names: args };
+    const { selected, names } = runner === 'native' ? nativeArguments(args) : { selected: [], names: args };
     const key = [runner, ...selected].join(' ');
     const group = groups.get(key) ?? { runner, selected, names: new Set() };
     for (const name of names) group.names.add(name);
@@ -131,7 +119,7 @@ async function found({ name, path, runner, args }) {
     const quick = runner === 'native' ? [] : ['--retries=0', '--max-failures=1'];
     const named = await tested(name, [runner, '--', ...args, ...quick]);
     if (named.code !== 0 && named.ran) return { caught: true, text: `caught by ${runner}` };
-    if (named.code !== 0) return { caught: false, text: `ERROR: does not build, see ${named.log}` };
+    if (named.code !== 0) return { caught: false, text: `ERROR: nothing was tested, see ${named.log}` };
     say(`${name}: the tests that its patch names do not find it; trying all of npm test`);
     const whole = await tested(name, [], LIMIT_WHOLE_MINUTES);
     const by = [...whole.output.matchAll(/^(\S+) +\d+ passed, [1-9]\d* failed/gm)]
@@ -146,7 +134,10 @@ async function found({ name, path, runner, args }) {
   }
 }
 
-/** Runs `npm test -- …` in the clone. `ran`: whether any test did, or what there is to test could not be built. The output is kept as a file. */
+/**
+ * Runs `npm test -- …` in the clone, and keeps the output as a file. `ran`: whether any test did; none does where the fault does not compile, or where
+ * tests have got other names.
+ */
 async function tested(name, args, minutes = LIMIT_MINUTES) {
   let output = '';
   let late = false;
@@ -183,7 +174,7 @@ async function tested(name, args, minutes = LIMIT_MINUTES) {
   mkdirSync(join(log, '..'), { recursive: true });
   writeFileSync(log, late ? `${output}\nended after ${minutes} minutes\n` : output);
   // Rust's tests say how many there are before the first; Playwright does, too.
-  return { code, output, log, ran: /^running \d+ tests?\b/im.test(output) };
+  return { code, output, log, ran: /^running [1-9]\d* tests?\b/im.test(output) };
 }
 
 if (isMain(import.meta.url))

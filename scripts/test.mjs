@@ -8,7 +8,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { build, tsc } from './build.mjs';
 import { budgets, Meter, overBudget, unitSeconds, writeBudgets } from './lib/budget.mjs';
-import { alone, buildTests, commandLine, NATIVE } from './lib/cargo.mjs';
+import { alone, buildTests, NATIVE, nativeArguments } from './lib/cargo.mjs';
 import { ALL, changedPaths, touchedBy } from './lib/changed.mjs';
 import { Failure, main, root, run, say } from './lib/env.mjs';
 import { plant } from './mutants.mjs';
@@ -58,9 +58,6 @@ const RUNNERS = {
   },
   browser: async (context) => {
     await context.ready('dev');
-    // Where no native test ran before, the command line is compiled here, and not in the time of the test that runs it.
-    const needed = (context.only.browser ?? ALL) === ALL || context.only.browser.includes('tests/browser/cli.spec.ts');
-    if (needed) await commandLine().catch(({ message }) => say(message));
     return playwright('browser', [], context);
   },
   firefox: async (context) => {
@@ -88,7 +85,10 @@ const RUNNERS = {
   mutants: ({ more }) => plant(more),
 };
 
-/** What only `npm run test:long` runs, unless it is named: tools that take minutes to build, PyTorch, what the browser's tests show through the package, faults. */
+/**
+ * What only `npm run test:long` runs, unless it is named: tools that take minutes to build, PyTorch, what the browser's tests show through the package,
+ * planted faults.
+ */
 const LONG = ['wasm', 'deny', 'wasm-pack', 'oracle', 'mutants'];
 /** What runs only where it is named: a browser that only a Mac has. */
 const NAMED = ['safari'];
@@ -96,10 +96,6 @@ const NAMED = ['safari'];
 /** Runners whose processor time has a budget, and whether it is judged here: software GPUs compute otherwise on other processors. */
 const METERED = ['native', 'browser', 'firefox', 'package'];
 const JUDGED = process.platform === 'linux' && process.arch === 'x64';
-
-/** Options of Cargo that have a value behind them. */
-const VALUED =
-  /^(--(test|bin|example|bench|package|exclude|features|profile|target|jobs|config|color|target-dir|manifest-path)|-[pFjZ])$/;
 
 /** What runners need built, in the order in which it is: in the background, while the runners before them test. */
 const BUILDS = {
@@ -273,18 +269,6 @@ function rest(runners, only, usual) {
     .filter((name) => !whole(name))
     .map((name) => (runners.includes(name) ? `the rest of ${name}` : name));
   return parts.length > 0 ? parts.join(', ') : 'nothing';
-}
-
-/** What stands behind `npm test -- native --`: what Cargo selects by, names of tests, and what goes to the tests. */
-function nativeArguments(more) {
-  const end = more.indexOf('--');
-  const [own, tests] = end < 0 ? [more, []] : [more.slice(0, end), more.slice(end + 1)];
-  const [selected, names] = [[], []];
-  for (let i = 0; i < own.length; i += 1) {
-    if (!own[i].startsWith('-')) names.push(own[i]);
-    else selected.push(own[i], ...(VALUED.test(own[i]) ? own.slice(++i, i + 1) : []));
-  }
-  return { selected, names, tests };
 }
 
 /** The native tests, from this clone's own copies, and those in comments, which Cargo compiles. */

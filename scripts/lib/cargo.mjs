@@ -103,6 +103,22 @@ export async function buildTests(cargo, args, { env, into } = {}) {
 /** What native tests and the command line are built with. */
 export const NATIVE = ['--locked', '--workspace', '--features', 'cli,toy'];
 
+/** Options of Cargo that have a value behind them. */
+const VALUED =
+  /^(--(test|bin|example|bench|package|exclude|features|profile|target|jobs|config|color|target-dir|manifest-path)|-[pFjZ])$/;
+
+/** What stands behind `npm test -- native --`: what Cargo selects by, names of tests, and what goes to the tests. */
+export function nativeArguments(more) {
+  const end = more.indexOf('--');
+  const [own, tests] = end < 0 ? [more, []] : [more.slice(0, end), more.slice(end + 1)];
+  const [selected, names] = [[], []];
+  for (let i = 0; i < own.length; i += 1) {
+    if (!own[i].startsWith('-')) names.push(own[i]);
+    else selected.push(own[i], ...(VALUED.test(own[i]) ? own.slice(++i, i + 1) : []));
+  }
+  return { selected, names, tests };
+}
+
 /** The command line as the native tests have built it: the path of this clone's copy. */
 export async function commandLine() {
   const { code, programs } = await alone(() => buildTests('cargo', [...NATIVE, '--quiet', '--test', 'native']));

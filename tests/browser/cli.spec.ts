@@ -44,6 +44,12 @@ const generate = (...args: string[]): Promise<Outcome> =>
     MILLRACE_SKIP_BUILD: '1',
   });
 
+// Where no native test ran before it is compiled now, which can take longer than a test may.
+test.beforeAll(async () => {
+  test.setTimeout(3_600_000);
+  await commandLine();
+});
+
 /** On this machine's own driver, with the command line as the native tests have built it. */
 const native = async (...args: string[]): Promise<Outcome> => {
   return run(await commandLine(), ['generate', ...args], await vulkan());
