@@ -30,6 +30,8 @@ export default defineConfig<object, { device: 'auto' | 'gpu' | 'cpu' }>({
   reporter: [['list']],
   use: {
     headless: true,
+    // A control that does not come fails its test, and not the time of the whole run.
+    actionTimeout: 120_000,
     launchOptions: { args: browserFlags(), ...(executablePath ? { executablePath } : {}) },
     screenshot: 'only-on-failure',
   },

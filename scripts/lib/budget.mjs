@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import { root } from './env.mjs';
 
 const FILE = join(root, 'tests', 'budgets.json');
-/** A runner that takes more than so many times its budget has failed. */
+/**
+ * A runner that takes more than so many times its budget has failed. Budgets are those of the slowest machine at hand: a unit says how quick a core is at
+ * arithmetic, and what browsers and drivers compile takes up to 1.6 times as many units where memory is slow.
+ */
 const MOST = 1.5;
 /** Runners that are only warned about: Mesa keeps compiled shaders, so that an edit of many costs once what it does not cost again. */
 const WARNED = ['native'];
