@@ -287,7 +287,12 @@ async function native({ native: env, long, more, only, meter }) {
   const sum = await ranTests(built, ({ path, cwd }) => [
     path,
     [...options, ...timed],
-    { cwd, env: { ...env, CARGO_MANIFEST_DIR: cwd, RUSTC_BOOTSTRAP: '1' }, started },
+    // The long tests leave on the GPU what has the CPU for being quick.
+    {
+      cwd,
+      env: { ...env, CARGO_MANIFEST_DIR: cwd, RUSTC_BOOTSTRAP: '1', MILLRACE_TEST_GPU: long ? '1' : '' },
+      started,
+    },
   ]);
   if (selected.length > 0) return sum;
   const doc = await alone(() => testsOfRust('cargo', ['test', '--doc', ...NATIVE, '--', ...options], { env }));

@@ -59,6 +59,7 @@ impl ChatTemplate {
     pub fn new(source: &TemplateSource, special: SpecialTokens) -> Result<Self> {
         let mut prepared = IndexMap::new();
         for (name, text) in source.iter() {
+            template_limits::check_length(text)?;
             let text = without_generation_tags(text);
             template_limits::check_source(&text)?;
             environment(None, 1)?.add_template(name, &text).map_err(|e| failure("does not parse", &e))?;
@@ -287,7 +288,7 @@ fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
     let mut raw = false;
-    while let Some(at) = ["{%", "{{", "{#"].iter().filter(|begin| !raw || **begin == "{%").filter_map(|begin| rest.find(begin)).min() {
+    while let Some(at) = template_limits::next_tag(rest, if raw { b"%" } else { b"%{#" }) {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
         // What a raw block holds has no texts of its own.

@@ -17,13 +17,18 @@ pub(super) const MOST_WIDTH: usize = 10_000;
 /// Bytes that a filter or method may make.
 const MOST_MADE: usize = 16 << 20;
 
+/// Refuses a template that is too long to be looked at, `TEMPLATE`.
+pub(super) fn check_length(source: &str) -> Result<()> {
+    if source.len() <= MOST_BYTES {
+        return Ok(());
+    }
+    Err(Error::template(format!("the chat template has {} bytes; {MOST_BYTES} are the most", source.len())))
+}
+
 /// Refuses what could not be parsed. `TEMPLATE` names the line.
 pub(super) fn check_source(source: &str) -> Result<()> {
-    if source.len() > MOST_BYTES {
-        return Err(Error::template(format!("the chat template has {} bytes; {MOST_BYTES} are the most", source.len())));
-    }
     let (mut branches, mut rest, mut line, mut product) = (0, source, 1, 0usize);
-    while let Some(at) = rest.find("{{").into_iter().chain(rest.find("{%")).min() {
+    while let Some(at) = next_tag(rest, b"{%") {
         let (before, tag) = rest.split_at(at);
         line += before.matches('\n').count();
         let (tokens, length) = tokens(&tag[2..]);
@@ -43,6 +48,12 @@ pub(super) fn check_source(source: &str) -> Result<()> {
         rest = after;
     }
     Ok(())
+}
+
+/// Where the first tag begins: a `{` with one of `signs` behind it. Nothing is looked at behind that tag, so that all tags of a template together cost one
+/// look at it.
+pub(super) fn next_tag(text: &str, signs: &[u8]) -> Option<usize> {
+    text.as_bytes().windows(2).position(|pair| pair[0] == b'{' && signs.contains(&pair[1]))
 }
 
 /// Numbers that a text or list is multiplied by, all of a template together: minijinja does that when it reads the template.

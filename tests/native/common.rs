@@ -1,9 +1,12 @@
 //! What several test modules need.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use millrace::engine::LoadOptions;
 use millrace::format::Checkpoint;
+use millrace::gpu::DeviceChoice;
 use millrace::source::{ByteSource, Files, MemorySource};
 
 /// A path under tests/data.
@@ -49,4 +52,35 @@ pub fn worked<T>(work: impl FnOnce() -> T) -> (T, f64) {
 pub fn tiny_safetensors() -> Vec<u8> {
     let header = br#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
     [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat()
+}
+
+thread_local!(static DEVICE: Cell<Option<DeviceChoice>> = const { Cell::new(None) });
+
+/// Until it is dropped, this thread's [`placed`] engines are on this device.
+#[must_use]
+pub struct On {
+    before: Option<DeviceChoice>,
+}
+
+impl Drop for On {
+    fn drop(&mut self) {
+        DEVICE.set(self.before);
+    }
+}
+
+/// For tests of what is above a device: the CPU runs the same plans, loop, caches and states, and compiles no shaders, which is what tests on a software
+/// GPU wait for. `MILLRACE_TEST_GPU=1`, which `npm run test:long` sets, leaves them on the GPU.
+pub fn on_cpu() -> On {
+    let all_on_gpu = std::env::var_os("MILLRACE_TEST_GPU").is_some_and(|set| !set.is_empty());
+    On { before: DEVICE.replace(if all_on_gpu { None } else { Some(DeviceChoice::Cpu) }) }
+}
+
+/// For what such a test does on the GPU as well.
+pub fn on_gpu() -> On {
+    On { before: DEVICE.replace(None) }
+}
+
+/// Options for the device that this thread's test asks for, where they name none.
+pub fn placed(options: &LoadOptions) -> LoadOptions {
+    LoadOptions { device: options.device.or(DEVICE.get()), ..options.clone() }
 }

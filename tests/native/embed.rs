@@ -13,6 +13,8 @@ use millrace::source::disk::open_path;
 use pollster::block_on;
 use serde::Deserialize;
 
+use crate::common::{on_cpu, on_gpu, placed};
+
 #[derive(Deserialize)]
 struct Expected {
     model: String,
@@ -33,7 +35,7 @@ fn fixture(name: &str) -> (PathBuf, Expected) {
 }
 
 fn load(path: &Path, options: LoadOptions) -> millrace::Result<Engine> {
-    block_on(Engine::load(&open_path(path)?, &options, &|_| (), &Cancel::new()))
+    block_on(Engine::load(&open_path(path)?, &placed(&options), &|_| (), &Cancel::new()))
 }
 
 fn lane(lane: Lane) -> LoadOptions {
@@ -91,6 +93,7 @@ fn a_text_among_others_is_as_it_is_alone() {
 }
 
 fn among_others(name: &str) {
+    let _device = if name == "bert-gguf" { on_gpu() } else { on_cpu() };
     let (path, expected) = fixture(name);
     let mut engine = load(&path, lane(Lane::Exact)).expect("a model");
     let text = |i: usize| format!("{} {i}", expected.texts[i % expected.texts.len()]);
@@ -177,6 +180,7 @@ fn documents_are_judged_by_a_classifier_as_by_transformers() {
 /// Texts are cut where the model's folder or its positions end, and what comes back says how many; or they are refused.
 #[test]
 fn long_texts_are_cut_as_by_sentence_transformers() {
+    let _cpu = on_cpu();
     for (name, most) in [("bert-hf", 96), ("bert-gguf", 128), ("qwen3-gguf", 256)] {
         let (path, expected) = fixture(name);
         let mut engine = load(&path, lane(Lane::Exact)).expect(name);

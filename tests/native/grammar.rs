@@ -14,11 +14,12 @@ use millrace::text::calls::Part;
 use pollster::block_on;
 use serde_json::{Map, Value, json};
 
+use crate::common::{on_cpu, placed};
 use crate::device_lost::disturbed;
 
 fn load(options: &LoadOptions) -> Engine {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
-    let mut engine = block_on(Engine::load(&open_path(&path).expect("the box"), options, &|_| {}, &Cancel::new())).expect("an engine");
+    let mut engine = block_on(Engine::load(&open_path(&path).expect("the box"), &placed(options), &|_| {}, &Cancel::new())).expect("an engine");
     engine.compile_with(Rc::new(InProcess));
     engine
 }
@@ -53,6 +54,7 @@ fn person() -> Value {
 
 #[test]
 fn an_answer_satisfies_its_schema_whatever_the_seed() {
+    let _cpu = on_cpu();
     let mut engine = load(&LoadOptions::default());
     let mut texts = Vec::new();
     for seed in 0..6 {
@@ -123,6 +125,7 @@ fn with_penalties_and_log_probabilities_it_holds_too() {
 
 #[test]
 fn a_lost_device_a_growing_cache_and_a_full_context_change_nothing() {
+    let _cpu = on_cpu();
     let options = LoadOptions { chunk: Some(1), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() };
     let mut engine = load(&options);
     let request = Request { temperature: 2.0, reuse: false, schema: schema(person()), ..ask() };
@@ -138,6 +141,7 @@ fn a_lost_device_a_growing_cache_and_a_full_context_change_nothing() {
 
 #[test]
 fn forks_and_what_was_cut_off_leave_nothing_behind() {
+    let _cpu = on_cpu();
     let mut engine = load(&LoadOptions { chunk: Some(4), slots: Some(2), ..LoadOptions::default() });
     let request = Request { temperature: 2.0, schema: schema(person()), ..ask() };
     let whole = run(&mut engine, &request);
@@ -267,6 +271,7 @@ fn answers_satisfy(schemas: usize, seeds: u64) {
 
 #[test]
 fn answers_to_schemas_at_random_satisfy_them() {
+    let _cpu = on_cpu();
     answers_satisfy(15, 1);
 }
 
@@ -278,6 +283,7 @@ fn answers_to_five_hundred_schemas_satisfy_them() {
 
 #[test]
 fn calls_are_forced_and_stand_beside_a_form() {
+    let _cpu = on_cpu();
     let mut engine = load(&LoadOptions::default());
     let tool = |name: &str, strict: bool, key: &str, of: Value| {
         let parameters = json!({ "type": "object", "properties": { key: of }, "required": [key], "additionalProperties": false });

@@ -10,10 +10,12 @@ use millrace::source::disk::open_path;
 use millrace::{Result, decode::Speculate};
 use pollster::block_on;
 
+use crate::common::{on_cpu, on_gpu, placed};
+
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
     let file = ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
-    block_on(Engine::load(&open_path(&file).expect("the fixture"), options, &|_| {}, &Cancel::new())).unwrap_or_else(|e| panic!("{fixture}: {e}"))
+    block_on(Engine::load(&open_path(&file).expect("the fixture"), &placed(options), &|_| {}, &Cancel::new())).unwrap_or_else(|e| panic!("{fixture}: {e}"))
 }
 
 fn exact() -> LoadOptions {
@@ -58,6 +60,8 @@ fn no_draft_changes_the_text_of_any_kind_of_layer() {
     ];
     let mut accepted = 0;
     for fixture in fixtures {
+        // One of each kind of step: products, experts, windows and norms behind layers.
+        let _device = if ["gguf-q4_k_m", "gemma3-gguf", "qwen3moe-gguf"].contains(&fixture) { on_gpu() } else { on_cpu() };
         let mut engine = load(fixture, &exact());
         let [alone, drafted] = both(&ask(40, 5)).map(|request| run(&mut engine, &request));
         assert_eq!(alone.tokens, drafted.tokens, "{fixture}");
@@ -89,6 +93,7 @@ fn every_lane_takes_drafts_with_and_without_subgroups() {
 
 #[test]
 fn drafts_keep_seeds_limits_stops_and_chunks() {
+    let _cpu = on_cpu();
     let mut engine = load("gguf-q8_0", &exact());
     for seed in 0..12 {
         let sampled =
@@ -113,6 +118,7 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
         assert_eq!(run(&mut engine, &again).tokens, whole.tokens[20..50]);
     }
     for chunk in [1, 3, 32] {
+        let _device = if chunk == 3 { on_gpu() } else { on_cpu() };
         let mut engine = load("gguf-q8_0", &LoadOptions { chunk: Some(chunk), ..exact() });
         assert_eq!(run(&mut engine, &both(&ask(60, 1))[1]).tokens, whole.tokens, "{chunk}");
     }
@@ -127,6 +133,7 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
 /// 40 prompts one after the other in one sequence, each asked with and without drafts and some of them left in the middle.
 #[test]
 fn forty_prompts_have_the_texts_that_they_have_without_drafts() {
+    let _cpu = on_cpu();
     let mut engines = [(load("gguf-q4_0", &exact()), Speculate::Off), (load("gguf-q4_0", &exact()), Speculate::Always)];
     let (mut drafted, mut accepted) = (0, 0);
     for n in 0..40_u32 {

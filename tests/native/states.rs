@@ -22,6 +22,7 @@ use pollster::block_on;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde_json::{Value, json};
 
+use crate::common::{on_cpu, placed};
 use crate::decode_loop::run;
 use crate::device_lost::disturbed;
 
@@ -109,8 +110,9 @@ thread_local! {
 /// Fixtures of architectures with recurrent layers.
 const RECURRENT: [&str; 3] = ["lfm2-hf/model", "falconh1-hf/model", "qwen35moe-gguf/model.gguf"];
 
-/// The same of each of them.
+/// The same of each of them: the toy shows it of the GPU.
 fn of_each(test: impl Fn()) {
+    let _cpu = on_cpu();
     for model in RECURRENT {
         MODEL.set(model);
         test();
@@ -123,7 +125,7 @@ fn load(options: &LoadOptions) -> Engine {
         "toy" => files(),
         name => open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(name)).unwrap(),
     };
-    block_on(Engine::load(&files, options, &|_| {}, &Cancel::new())).unwrap()
+    block_on(Engine::load(&files, &placed(options), &|_| {}, &Cancel::new())).unwrap()
 }
 
 fn exact(chunk: Option<u32>) -> LoadOptions {
@@ -140,10 +142,14 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 
 /// What an engine says that has read nothing before.
 fn fresh(prompt: &[u32], n: u32) -> Generation {
-    // Begins with an engine, so that what engines keep in their threads ends after them.
-    thread_local!(static ENGINES: RefCell<BTreeMap<&'static str, Engine>> = RefCell::new(BTreeMap::from([(MODEL.get(), load(&exact(Some(8))))])));
+    // Begins with an engine, so that what engines keep in their threads ends after them: where a test asks both devices, the GPU is the first.
+    fn which() -> (&'static str, bool) {
+        (MODEL.get(), placed(&LoadOptions::default()).device.is_some())
+    }
+    type Engines = BTreeMap<(&'static str, bool), Engine>;
+    thread_local!(static ENGINES: RefCell<Engines> = RefCell::new(BTreeMap::from([(which(), load(&exact(Some(8))))])));
     ENGINES.with_borrow_mut(|engines| {
-        let engine = engines.entry(MODEL.get()).or_insert_with(|| load(&exact(Some(8))));
+        let engine = engines.entry(which()).or_insert_with(|| load(&exact(Some(8))));
         run(engine, &Request { reuse: false, ..ask(prompt, n) })
     })
 }
@@ -190,9 +196,14 @@ fn a_step_too_many_is_seen() {
 
 #[test]
 fn turns_go_on_from_what_was_read() {
-    turns(&[(1, Some(1)), (23, Some(5)), (24, Some(16)), (25, Some(32)), (100, None)]);
+    turns(&[(25, Some(16))]);
+    MODEL.set(RECURRENT[2]);
+    turns(&[(2, Some(16))]);
+    MODEL.set("toy");
     // Shorter than a convolution, across chunks of linear attention.
     of_each(|| turns(&[(1, Some(1)), (2, Some(16)), (65, None)]));
+    let _cpu = on_cpu();
+    turns(&[(1, Some(1)), (23, Some(5)), (24, Some(16)), (25, Some(32)), (100, None)]);
 }
 
 fn turns(turns: &[(usize, Option<u32>)]) {
@@ -224,10 +235,12 @@ fn turns(turns: &[(usize, Option<u32>)]) {
 
 #[test]
 fn steps_beyond_the_end_never_count() {
+    beyond_the_end(&[16], &[2, 17]);
+    of_each(|| beyond_the_end(&[16], &[2, 17]));
+    let _cpu = on_cpu();
     beyond_the_end(&[1, 3], &[1, 2, 17]);
     beyond_the_end(&[16], &[1, 2, 15, 16, 17, 40]);
     beyond_the_end(&[32], &[17, 40]);
-    of_each(|| beyond_the_end(&[16], &[2, 17]));
 }
 
 fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
@@ -286,7 +299,9 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
     let (prompt, longer) = (ids(30, 5), ids(70, 6));
     // Each state by itself, so that some have moved where another cannot.
     move_in_stages_of(Some(1));
-    for late in [false, true] {
+    for late in [true, false] {
+        // Browsers' GPUs are what tells late.
+        let _cpu = (!late).then(on_cpu);
         for (what, request) in [("for a prompt", ask(&longer, 10)), ("within an answer", ask(&longer[..40], 60))] {
             let Prompt::Tokens(asked) = &request.prompt else { unreachable!() };
             // Some of the buffers, of each case others.
@@ -459,8 +474,10 @@ fn a_copy_that_there_was_no_memory_for_is_made_again() {
 /// A stop text within a chunk: what comes after it is no part of the answer, nor of what is remembered.
 #[test]
 fn stop_texts_in_the_middle_of_a_chunk_leave_nothing_behind() {
-    stop_texts(6);
+    stop_texts(2);
     of_each(|| stop_texts(2));
+    let _cpu = on_cpu();
+    stop_texts(6);
 }
 
 fn stop_texts(most: usize) {
@@ -489,10 +506,12 @@ fn stop_texts(most: usize) {
 
 #[test]
 fn forks_and_released_ones_do_not_disturb_one_another() {
+    forks(&LoadOptions { slots: Some(2), ..exact(Some(4)) });
+    of_each(|| forks(&LoadOptions { slots: Some(2), ..exact(Some(4)) }));
+    let _cpu = on_cpu();
     for slots in [None, Some(2), Some(3)] {
         forks(&LoadOptions { slots, ..exact(Some(4)) });
     }
-    of_each(|| forks(&LoadOptions { slots: Some(2), ..exact(Some(4)) }));
 }
 
 /// Conversations that take turns: with fewer slots than there are of them they are copied out and in, with as many they lie side by side.
@@ -570,8 +589,10 @@ fn saved(held: &[Option<Kv>]) {
 
 #[test]
 fn a_lost_device_changes_nothing() {
-    lost(&[1, 16], &[1, 2, 17, 33]);
+    lost(&[16], &[2, 33]);
     of_each(|| lost(&[16], &[2, 33]));
+    let _cpu = on_cpu();
+    lost(&[1, 16], &[1, 2, 17, 33]);
 }
 
 fn lost(chunks: &[u32], losses: &[usize]) {

@@ -148,12 +148,16 @@ fn expressions_that_nest_without_end_are_refused_when_the_template_is_read() {
         format!("one\n{{% set x = 'x'{} %}}", many(" ~ 'x'")),
         format!("one\n{{{{ x{} }}}}", many(".y")),
         format!("one\n{{% if x %}}{}{{% endif %}}", many("{% elif x %}")),
+        // As long as a template may be, with no tag of another kind.
+        format!("one\n{{% if x %}}{}{{% endif %}}", "{% elif x %}".repeat(80_000)),
         format!("one\n{{{{ {}1{} }}}}", many("("), many(")")),
         format!("one\n{{{{ 1{}", many(" + 1")),
     ] {
-        let error = template(&text).err().unwrap();
+        let (read, seconds) = worked(|| template(&text));
+        let error = read.err().unwrap();
         assert_eq!(error.code(), "TEMPLATE");
         assert!(error.message().contains("line 2") || error.message().contains("bytes"), "{error}");
+        assert!(seconds < 6.0, "{} took {seconds} s", &text[..40]);
     }
     // Long texts, strings with signs in them and many tags are no long expressions.
     let text = format!("{}{{{{ '{}' }}}}{}", many("a | b "), " | }} + ".repeat(10_000), "{{ 1 }}".repeat(5_000));

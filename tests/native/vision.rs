@@ -19,6 +19,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
+use crate::common::{on_cpu, placed};
 use crate::decode_loop::run;
 
 const FIXTURES: [&str; 16] = [
@@ -67,7 +68,7 @@ impl Fixture {
 
     fn engine(&self, lane: Lane) -> Engine {
         let options = LoadOptions { lane, ..LoadOptions::default() };
-        block_on(Engine::load(&open_path(&self.path("model")).unwrap(), &options, &|_| {}, &Cancel::new())).unwrap()
+        block_on(Engine::load(&open_path(&self.path("model")).unwrap(), &placed(&options), &|_| {}, &Cancel::new())).unwrap()
     }
 
     fn pictures(&self) -> &[Value] {
@@ -203,6 +204,7 @@ fn ids(of: &Value) -> Vec<u32> {
 /// From pixels to tokens: resizing, tiles, names of tiles, pictures between texts and in several turns.
 #[test]
 fn conversations_with_pictures_are_those_of_transformers() {
+    let _cpu = on_cpu();
     for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf", "idefics3vl-hf"] {
         conversations_of(&Fixture::open(name));
     }
@@ -234,6 +236,7 @@ fn conversations_of(fixture: &Fixture) {
 /// The same words with another picture, another question about the same one, turns, and a device that goes while a picture is read.
 #[test]
 fn pictures_are_read_once_and_known_by_what_they_show() {
+    let _cpu = on_cpu();
     // Where nothing says less, a picture is as many rows as that one's context has no room for twice.
     for name in FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf", "gemma4uvl-gguf"].contains(name)) {
         let fixture = Fixture::open(name);
@@ -315,13 +318,14 @@ fn pictures_that_cannot_be_read_are_errors_by_name() {
 /// However passes are cut, however much of a prompt is known already, and after a loss: rows that see each other are read in one pass.
 #[test]
 fn pictures_whose_rows_see_each_other_are_read_whole() {
+    let _cpu = on_cpu();
     for name in BOTH_WAYS {
         let fixture = Fixture::open(name);
         let input = with_pictures(&fixture, &ids(&fixture.expected["prompt"]));
         let greedy: Vec<u32> = ids(&fixture.expected["greedy"]);
         let asked = |input: Input| Request { max_tokens: Some(greedy.len() as u32), ignore_eos: true, ..Request::new(Prompt::Input(input)) };
         let loaded = |rows: u32| {
-            let options = LoadOptions { lane: Lane::Exact, prefill_rows: Some(rows), ..LoadOptions::default() };
+            let options = placed(&LoadOptions { lane: Lane::Exact, prefill_rows: Some(rows), ..LoadOptions::default() });
             block_on(Engine::load(&open_path(&fixture.path("model")).unwrap(), &options, &|_| {}, &Cancel::new())).unwrap()
         };
         // The larger of its pictures has 12 rows, or 9.
