@@ -352,15 +352,15 @@ mod tests {
     }
 
     /// Twins know nothing of subgroups: the variants with them have the cases of those without.
-    fn of_a_kernel(v: &Variant) -> bool {
+    fn without_subgroups(v: &Variant) -> bool {
         !v.subgroups
     }
 
     #[test]
     fn a_twin_agrees_with_itself() {
         let passes = |row: &Row| assert_eq!(row.status, Status::Pass, "{row:?}");
-        let report = pollster::block_on(check(&Twin { writes: true }, of_a_kernel, Selection::All, passes)).unwrap();
-        assert!(report.passed > kernels::all().iter().filter(|v| of_a_kernel(v)).count());
+        let report = pollster::block_on(check(&Twin { writes: true }, without_subgroups, Selection::All, passes)).unwrap();
+        assert!(report.passed > kernels::all().iter().filter(|v| without_subgroups(v)).count());
     }
 
     #[test]
@@ -372,6 +372,6 @@ mod tests {
                 || (row.case.starts_with("greedy") && row.kernel == "logit_stats")
                 || row.case.starts_with("idle")
         };
-        pollster::block_on(check(&silent, of_a_kernel, Selection::All, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
+        pollster::block_on(check(&silent, without_subgroups, Selection::All, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
     }
 }

@@ -121,7 +121,10 @@ export class Engine extends EventTarget {
           await wait(standIn.pause);
           if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
         }
-        while (standIn.endless && question.includes(standIn.endless) && !halt.signal.aborted && !this.#disposed) await wait(20);
+        while (standIn.endless && question.includes(standIn.endless) && !halt.signal.aborted) {
+          await wait(20);
+          if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
+        }
         return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, ...(grammar ? { grammar } : {}), tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, drafted_tokens: 0, accepted_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
       })();
       return { result, stop: () => halt.abort() };

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use millrace::engine::LoadOptions;
+use millrace::base::Cancel;
+use millrace::engine::{Engine, LoadOptions};
 use millrace::format::Checkpoint;
 use millrace::gpu::DeviceChoice;
 use millrace::source::{ByteSource, Files, MemorySource};
@@ -56,7 +57,7 @@ pub fn tiny_safetensors() -> Vec<u8> {
 
 thread_local!(static DEVICE: Cell<Option<DeviceChoice>> = const { Cell::new(None) });
 
-/// Until it is dropped, this thread's [`placed`] engines are on this device.
+/// Until it is dropped, what this thread's tests [`load`] is on this device.
 #[must_use]
 pub struct On {
     before: Option<DeviceChoice>,
@@ -80,7 +81,13 @@ pub fn on_gpu() -> On {
     On { before: DEVICE.replace(None) }
 }
 
-/// Options for the device that this thread's test asks for, where they name none.
-pub fn placed(options: &LoadOptions) -> LoadOptions {
-    LoadOptions { device: options.device.or(DEVICE.get()), ..options.clone() }
+/// The device that this thread's test asks for; none is the GPU.
+pub fn device() -> Option<DeviceChoice> {
+    DEVICE.get()
+}
+
+/// An engine of these files, on this [`device`] where the options name none.
+pub fn load(files: &Files, options: &LoadOptions) -> millrace::Result<Engine> {
+    let options = LoadOptions { device: options.device.or(device()), ..options.clone() };
+    pollster::block_on(Engine::load(files, &options, &|_| {}, &Cancel::new()))
 }

@@ -13,12 +13,12 @@ use millrace::source::disk::open_path;
 use millrace::{ErrorKind, Result};
 use pollster::block_on;
 
-use crate::common::{on_cpu, on_gpu, placed};
+use crate::common::{self, on_cpu};
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
     let file = ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
-    block_on(Engine::load(&open_path(&file).expect("the fixture"), &placed(options), &|_| {}, &Cancel::new())).unwrap_or_else(|e| panic!("{fixture}: {e}"))
+    common::load(&open_path(&file).expect("the fixture"), options).unwrap_or_else(|e| panic!("{fixture}: {e}"))
 }
 
 /// An engine of several answers, whose steps are together although its GPU is software.
@@ -112,8 +112,8 @@ fn company_changes_no_text_of_any_kind_of_layer() {
         "lfm2-gguf",
     ];
     for fixture in fixtures {
-        // Of layers with keys and values, and of those that have a state.
-        let _device = if ["gguf-q4_k_m", "lfm2-gguf"].contains(&fixture) { on_gpu() } else { on_cpu() };
+        // The GPU has layers with keys and values, and layers with a state.
+        let _cpu = (!["gguf-q4_k_m", "lfm2-gguf"].contains(&fixture)).then(on_cpu);
         let requests: Vec<Request> = (0..5).map(|n| ask(n, 12 + 5 * n)).collect();
         let mut engine = load(fixture, &alone());
         let expected: Vec<_> = requests.iter().map(|request| one(&mut engine, request).tokens).collect();
@@ -203,7 +203,7 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
 #[test]
 fn caches_grow_in_company() {
     for kv in [Kv::F32, Kv::F16, Kv::Q8] {
-        let _device = if kv == Kv::Q8 { on_gpu() } else { on_cpu() };
+        let _cpu = (kv != Kv::Q8).then(on_cpu);
         let small = |options: LoadOptions| LoadOptions { context: Some(192), cache_start: Some(64), kv: Some(kv), ..options };
         let requests: Vec<Request> = [(0, None), (4, Some(20)), (9, None)].map(|(n, most)| Request { max_tokens: most, ..ask(n, 1) }).to_vec();
         let mut engine = load("gguf-q8_0", &small(alone()));

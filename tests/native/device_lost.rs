@@ -14,7 +14,7 @@ use millrace::store::Memory;
 use millrace::{Error, Result};
 use pollster::block_on;
 
-use crate::common::{on_cpu, on_gpu, placed};
+use crate::common::{self, on_cpu};
 use crate::decode_loop::{load, run};
 
 fn model(path: &str) -> Files {
@@ -22,7 +22,7 @@ fn model(path: &str) -> Files {
 }
 
 fn load_from(files: &Files, options: &LoadOptions) -> Engine {
-    block_on(Engine::load(files, &placed(options), &|_| {}, &Cancel::new())).unwrap()
+    common::load(files, options).unwrap()
 }
 
 /// As many losses as a test likes.
@@ -307,7 +307,7 @@ fn shifts_stops_windows_and_long_texts_survive() {
         ("stop ids", model("gguf-q8_0/model.gguf"), often(Lane::Fast), Request { ignore_eos: false, ..ask(&ids(10, 8), 400) }),
     ];
     for (what, files, options, request) in cases {
-        let _device = if ["shift", "window, q8"].contains(&what) { on_gpu() } else { on_cpu() };
+        let _cpu = (!["shift", "window, q8"].contains(&what)).then(on_cpu);
         let mut engine = load_from(&files, &options);
         let request = Request { reuse: false, ..request };
         let whole = run(&mut engine, &request);

@@ -13,7 +13,7 @@ use millrace::source::disk::open_path;
 use pollster::block_on;
 use serde::Deserialize;
 
-use crate::common::{on_cpu, on_gpu, placed};
+use crate::common::{self, on_cpu};
 
 #[derive(Deserialize)]
 struct Expected {
@@ -35,7 +35,7 @@ fn fixture(name: &str) -> (PathBuf, Expected) {
 }
 
 fn load(path: &Path, options: LoadOptions) -> millrace::Result<Engine> {
-    block_on(Engine::load(&open_path(path)?, &placed(&options), &|_| (), &Cancel::new()))
+    common::load(&open_path(path)?, &options)
 }
 
 fn lane(lane: Lane) -> LoadOptions {
@@ -93,7 +93,7 @@ fn a_text_among_others_is_as_it_is_alone() {
 }
 
 fn among_others(name: &str) {
-    let _device = if name == "bert-gguf" { on_gpu() } else { on_cpu() };
+    let _cpu = (name != "bert-gguf").then(on_cpu);
     let (path, expected) = fixture(name);
     let mut engine = load(&path, lane(Lane::Exact)).expect("a model");
     let text = |i: usize| format!("{} {i}", expected.texts[i % expected.texts.len()]);

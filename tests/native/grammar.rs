@@ -14,12 +14,12 @@ use millrace::text::calls::Part;
 use pollster::block_on;
 use serde_json::{Map, Value, json};
 
-use crate::common::{on_cpu, placed};
+use crate::common::{self, on_cpu};
 use crate::device_lost::disturbed;
 
 fn load(options: &LoadOptions) -> Engine {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
-    let mut engine = block_on(Engine::load(&open_path(&path).expect("the box"), &placed(options), &|_| {}, &Cancel::new())).expect("an engine");
+    let mut engine = common::load(&open_path(&path).expect("the box"), options).expect("an engine");
     engine.compile_with(Rc::new(InProcess));
     engine
 }

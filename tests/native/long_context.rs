@@ -9,7 +9,7 @@ use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use pollster::block_on;
 
-use crate::common::{on_cpu, placed};
+use crate::common::{self, on_cpu};
 use crate::decode_loop::run;
 
 /// Mistral's window in tests/data/oracle/hf-window.
@@ -20,7 +20,7 @@ fn folder() -> PathBuf {
 }
 
 fn load(path: &Path, options: &LoadOptions) -> Engine {
-    block_on(Engine::load(&open_path(path).expect("model files"), &placed(options), &|_| {}, &Cancel::new())).expect("an engine")
+    common::load(&open_path(path).expect("model files"), options).expect("an engine")
 }
 
 /// The same model without its window.
@@ -70,7 +70,7 @@ fn apart(a: &[f32], b: &[f32]) -> f32 {
 fn slots_that_begin_again_give_what_a_whole_cache_gives() {
     // 16 rows: passes shorter than the window; 40: longer.
     for rows in [16, 40] {
-        // Passes that are longer than the window make the kernels' slots begin again in the middle of one.
+        // The GPU has the passes in the middle of which slots begin again.
         let _cpu = (rows == 16).then(on_cpu);
         let mut small = load(&folder(), &LoadOptions { prefill_rows: Some(rows), ..exact() });
         let mut whole = load(&folder(), &exact());

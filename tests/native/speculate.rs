@@ -10,12 +10,12 @@ use millrace::source::disk::open_path;
 use millrace::{Result, decode::Speculate};
 use pollster::block_on;
 
-use crate::common::{on_cpu, on_gpu, placed};
+use crate::common::{self, on_cpu, on_gpu};
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
     let file = ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
-    block_on(Engine::load(&open_path(&file).expect("the fixture"), &placed(options), &|_| {}, &Cancel::new())).unwrap_or_else(|e| panic!("{fixture}: {e}"))
+    common::load(&open_path(&file).expect("the fixture"), options).unwrap_or_else(|e| panic!("{fixture}: {e}"))
 }
 
 fn exact() -> LoadOptions {
@@ -60,8 +60,8 @@ fn no_draft_changes_the_text_of_any_kind_of_layer() {
     ];
     let mut accepted = 0;
     for fixture in fixtures {
-        // One of each kind of step: products, experts, windows and norms behind layers.
-        let _device = if ["gguf-q4_k_m", "gemma3-gguf", "qwen3moe-gguf"].contains(&fixture) { on_gpu() } else { on_cpu() };
+        // The GPU has one of each kind of step: products, experts, windows and norms behind layers.
+        let _cpu = (!["gguf-q4_k_m", "gemma3-gguf", "qwen3moe-gguf"].contains(&fixture)).then(on_cpu);
         let mut engine = load(fixture, &exact());
         let [alone, drafted] = both(&ask(40, 5)).map(|request| run(&mut engine, &request));
         assert_eq!(alone.tokens, drafted.tokens, "{fixture}");
@@ -118,7 +118,7 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
         assert_eq!(run(&mut engine, &again).tokens, whole.tokens[20..50]);
     }
     for chunk in [1, 3, 32] {
-        let _device = if chunk == 3 { on_gpu() } else { on_cpu() };
+        let _gpu = (chunk == 3).then(on_gpu);
         let mut engine = load("gguf-q8_0", &LoadOptions { chunk: Some(chunk), ..exact() });
         assert_eq!(run(&mut engine, &both(&ask(60, 1))[1]).tokens, whole.tokens, "{chunk}");
     }

@@ -22,7 +22,7 @@ use pollster::block_on;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde_json::{Value, json};
 
-use crate::common::{on_cpu, placed};
+use crate::common::{self, on_cpu};
 use crate::decode_loop::run;
 use crate::device_lost::disturbed;
 
@@ -125,7 +125,7 @@ fn load(options: &LoadOptions) -> Engine {
         "toy" => files(),
         name => open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(name)).unwrap(),
     };
-    block_on(Engine::load(&files, &placed(options), &|_| {}, &Cancel::new())).unwrap()
+    common::load(&files, options).unwrap()
 }
 
 fn exact(chunk: Option<u32>) -> LoadOptions {
@@ -144,7 +144,7 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 fn fresh(prompt: &[u32], n: u32) -> Generation {
     // Begins with an engine, so that what engines keep in their threads ends after them: where a test asks both devices, the GPU is the first.
     fn which() -> (&'static str, bool) {
-        (MODEL.get(), placed(&LoadOptions::default()).device.is_some())
+        (MODEL.get(), common::device().is_some())
     }
     type Engines = BTreeMap<(&'static str, bool), Engine>;
     thread_local!(static ENGINES: RefCell<Engines> = RefCell::new(BTreeMap::from([(which(), load(&exact(Some(8))))])));
@@ -300,7 +300,7 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
     // Each state by itself, so that some have moved where another cannot.
     move_in_stages_of(Some(1));
     for late in [true, false] {
-        // Browsers' GPUs are what tells late.
+        // Only a GPU tells late.
         let _cpu = (!late).then(on_cpu);
         for (what, request) in [("for a prompt", ask(&longer, 10)), ("within an answer", ask(&longer[..40], 60))] {
             let Prompt::Tokens(asked) = &request.prompt else { unreachable!() };

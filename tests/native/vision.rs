@@ -19,7 +19,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
-use crate::common::{on_cpu, placed};
+use crate::common::{self, on_cpu};
 use crate::decode_loop::run;
 
 const FIXTURES: [&str; 16] = [
@@ -68,7 +68,7 @@ impl Fixture {
 
     fn engine(&self, lane: Lane) -> Engine {
         let options = LoadOptions { lane, ..LoadOptions::default() };
-        block_on(Engine::load(&open_path(&self.path("model")).unwrap(), &placed(&options), &|_| {}, &Cancel::new())).unwrap()
+        common::load(&open_path(&self.path("model")).unwrap(), &options).unwrap()
     }
 
     fn pictures(&self) -> &[Value] {
@@ -325,8 +325,8 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
         let greedy: Vec<u32> = ids(&fixture.expected["greedy"]);
         let asked = |input: Input| Request { max_tokens: Some(greedy.len() as u32), ignore_eos: true, ..Request::new(Prompt::Input(input)) };
         let loaded = |rows: u32| {
-            let options = placed(&LoadOptions { lane: Lane::Exact, prefill_rows: Some(rows), ..LoadOptions::default() });
-            block_on(Engine::load(&open_path(&fixture.path("model")).unwrap(), &options, &|_| {}, &Cancel::new())).unwrap()
+            let options = LoadOptions { lane: Lane::Exact, prefill_rows: Some(rows), ..LoadOptions::default() };
+            common::load(&open_path(&fixture.path("model")).unwrap(), &options).unwrap()
         };
         // The larger of its pictures has 12 rows, or 9.
         let most = if name.starts_with("gemma3") { 9 } else { 12 };
