@@ -109,7 +109,7 @@ impl Session {
             wanted.push((matrix, shape, adapted));
         }
         let plan = (!plan.matrices.is_empty()).then_some(plan);
-        self.adopt_adapters(Loaded { adapters: adapters.to_vec(), plan })?;
+        self.adopt_adapters(Loaded { adapters: adapters.to_vec(), plan }).await?;
         let upload = self.upload()?;
         for (matrix, shape, adapted) in &wanted {
             for (number, adapter) in adapters.iter().enumerate() {

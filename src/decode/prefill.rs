@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use bytemuck::{bytes_of, cast_slice};
 
-use super::session::{Encoded, Session, context_full};
+use super::program::Encoded;
+use super::session::{Session, context_full};
 use super::tiles::padded;
 use crate::base::Cancel;
 use crate::error::{Error, Result};

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use bytemuck::bytes_of;
 
-use super::session::{Encoded, Session};
+use super::program::Encoded;
+use super::session::Session;
 use crate::base::numbers::STREAMED;
 use crate::base::{Cancel, now_ms};
 use crate::error::Result;
@@ -134,10 +135,8 @@ impl Session {
             let bytes = steps.iter().map(|i| self.plans()[Pass::Decode].steps[*i].bytes_at(position)).sum::<u64>() / steps.len() as u64;
             for variant in choice.map_or_else(|| vec![chosen], |c| c.variants) {
                 let wrong = check::self_test(&self.gpu, &[(variant, &self.plans()[Pass::Decode].steps[steps[0]].overrides)]).await?.pop().map(|(_, how)| how);
-                self.select.try_out(Some((&operation, variant.name)));
-                let encoded = self.encode_some(&steps);
-                self.select.try_out(None);
-                let ms = self.time(&encoded?.iter().collect::<Vec<&Encoded>>(), 1, LEAST_MS).await?;
+                let encoded = self.encode_with(&operation, variant.name, &steps).await?;
+                let ms = self.time(&encoded.iter().collect::<Vec<&Encoded>>(), 1, LEAST_MS).await?;
                 let us = ms * 1000.0 / steps.len() as f64;
                 let gb_s = bytes as f64 / us / 1e3;
                 rows.push(KernelRow {

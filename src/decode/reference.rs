@@ -2,7 +2,7 @@
 
 use bytemuck::cast_slice;
 
-use super::session::build_plans;
+use super::program::build_plans;
 use super::twins::Memory;
 use crate::base::Cancel;
 use crate::error::{Error, Result};

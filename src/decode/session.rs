@@ -11,13 +11,13 @@ use futures_util::future::LocalBoxFuture;
 use crate::base::{Cancel, now_ms};
 use crate::check;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpu::{Bound, Buffer, Gpu, Upload};
+use crate::gpu::{Buffer, Gpu, Upload};
 use crate::grammar::{Constraint, Grammar, Vocabulary};
 use crate::kernels::{State, Variant};
-use crate::layout::{BufferId, BufferSpec, Control, Layout, Name, Role, Sizes, StateShape};
+use crate::layout::{BufferId, Control, Layout, Name, Sizes};
 use crate::model::{Model, PictureAttention, Pooling};
 use crate::plan::tuning::{Known, LaneChoice};
-use crate::plan::{Adapters, Asked, Builder, GrammarRoom, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
+use crate::plan::{Adapters, Asked, GrammarRoom, Pass, Plans, Selector, Step};
 use crate::source::Files;
 use crate::state::{Saved, SequenceId, Settings, States};
 use crate::store::Writer;
@@ -29,52 +29,35 @@ pub use growth::move_in_stages_of;
 use super::adapters::{Loaded, Voices};
 use super::chunk::MOST;
 use super::generate::{LOGPROBS_ROW, Outcome};
+use super::program::{Compiled, Encoded, Program, build_plans, compile, compile_ahead, encode, make_buffer, make_buffers, plans_with};
 
 /// Readbacks under way at one time, and one to spare.
 const STAGING: usize = 3;
 /// Room for a grammar at first, in words: half of all published schemas need less.
 const LEAST_AUTOMATON: usize = 1 << 14;
 
-/// A step with everything that recording it needs.
-pub(super) struct Encoded {
-    pub(super) stage: Stage,
-    pub(super) bound: Bound,
-    pub(super) grid: Grid,
-}
-
-/// The steps of each pass that is compiled.
-type Compiled = [Option<Vec<Encoded>>; Pass::ALL.len()];
-
 /// Weights, states, activations and the recorded plans of one loaded model.
 pub struct Session {
     pub(super) gpu: Rc<Gpu>,
     model: Box<dyn Model>,
     pub(super) select: Selector,
-    layout: Layout,
-    /// Buffers of the layout that are weights and survive growth.
+    program: Program,
+    /// Buffers of the layout that are weights, those of adapters among them, and survive growth.
     weights: usize,
-    buffers: Vec<Buffer>,
-    sizes: Sizes,
-    context: u32,
-    plans: Plans,
-    /// The plans with adapters, where there are any, the adapters, and whether what runs now has some.
-    adapted_plans: Plans,
-    pub(super) adapters: Loaded,
-    adapted: bool,
     /// Buffers of the layout that are the model's own weights.
     own_weights: usize,
-    /// What plans have beyond what every answer needs: once it was asked for.
-    asked: Asked,
+    /// Most positions that may be used.
+    context: u32,
+    pub(super) adapters: Loaded,
+    /// Whether the plans with adapters run now.
+    adapted: bool,
     /// The grammar and the tokens that are in the GPU's memory.
     resident: Option<(Rc<Grammar>, Rc<Vocabulary>)>,
-    /// The plans that are compiled: prefill and decode, and once somebody has had time the passes of fewer rows.
-    encoded: Compiled,
-    /// The same with adapters.
-    encoded_adapted: Compiled,
-    /// Another one whenever plans or what is compiled of them become others, in whatever session.
+    /// A number that changes whenever plans or compiled passes do; no two sessions have the same one.
     edition: u32,
+    /// Buffers that chunks of tokens are read back through.
     pub(super) staging: Vec<Buffer>,
-    /// Where passes of prefill tell that they have run.
+    /// Readbacks of four bytes that tell when passes of prefill have run.
     pub(super) fences: [Buffer; 2],
     /// Whether variants must pass the self-test before they are used.
     pub(super) self_tested: bool,
@@ -90,17 +73,6 @@ pub struct Session {
     pub(super) interrupted: Option<Outcome>,
 }
 
-/// What a session can compute with from some moment on.
-struct Laid {
-    layout: Layout,
-    buffers: Vec<Buffer>,
-    sizes: Sizes,
-    asked: Asked,
-    /// Without adapters and with them.
-    plans: [Plans; 2],
-    compiled: [Compiled; 2],
-}
-
 /// How the self-test went.
 #[derive(Default)]
 pub struct SelfTest {
@@ -110,56 +82,6 @@ pub struct SelfTest {
     pub wrong: Vec<(&'static Variant, String)>,
     /// How long it took, ms.
     pub ms: f64,
-}
-
-/// A plan for each pass, and the buffers they need after the weights.
-pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked) -> Result<Plans> {
-    plans_with(model, layout, select, sizes, asked, None)
-}
-
-/// The same with adapters.
-fn plans_with(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked, adapters: Option<&Adapters>) -> Result<Plans> {
-    // States are reserved by whoever comes first, as large as a prefill pass wants them.
-    let mut plans = Vec::new();
-    for pass in Pass::ALL {
-        // A recurrent state cannot be cut back to before a draft that was wrong; numbers by layer and token are read of one row.
-        let recurrent = layout.specs().iter().any(|spec| matches!(spec.state, Some(StateShape::Recurrent { .. })));
-        // A model that pools reads texts, and writes nothing.
-        let reads_alone = model.config().pooling.is_some() && pass != Pass::Prefill;
-        plans.push(if reads_alone || pass.is_step_of_rows() && (recurrent || model.config().per_layer.is_some()) {
-            Plan::default()
-        } else {
-            build_plan(model, layout, select, sizes, pass, asked, adapters)?
-        });
-    }
-    Ok(Plans::new(plans))
-}
-
-/// The plan of one pass.
-pub(super) fn build_plan(
-    model: &dyn Model,
-    layout: &mut Layout,
-    select: &Selector,
-    sizes: Sizes,
-    pass: Pass,
-    asked: Asked,
-    adapters: Option<&Adapters>,
-) -> Result<Plan> {
-    let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters);
-    if asked.rows {
-        b = b.with_rows(model.config().deepstack);
-    }
-    if pass.is_step_of_rows() {
-        b.draft()?;
-    }
-    model.layers(&mut b)?;
-    let logits = model.head(&mut b)?;
-    if pass == Pass::Decode || pass.is_step_of_rows() {
-        b.sample(logits, (model.config().vocab, model.config().drawn), asked)?;
-    }
-    let plan = b.finish();
-    debug_assert!(hazards(&plan, layout).is_empty(), "{pass:?}: {:?}", hazards(&plan, layout));
-    Ok(plan)
 }
 
 /// A number that no plan has had yet.
@@ -176,7 +98,7 @@ impl Session {
 
     /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used, `sizes` what there is
     /// room for at first: states double.
-    pub fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, context: u32, sizes: Sizes) -> Result<Self> {
+    pub async fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, context: u32, sizes: Sizes) -> Result<Self> {
         let weights = layout.specs().len();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * (4 + LOGPROBS_ROW), usage)).collect::<Result<_>>()?;
@@ -184,23 +106,16 @@ impl Session {
         let mut session = Self {
             fences: [fence()?, fence()?],
             states: States::new(gpu.clone(), sizes.slots),
+            program: Program::unplanned(&gpu, layout, sizes)?,
             gpu,
             model,
             select,
-            layout,
             weights,
-            buffers: Vec::new(),
-            sizes,
+            own_weights: weights,
             context,
-            plans: Plans::default(),
-            adapted_plans: Plans::default(),
             adapters: Loaded::default(),
             adapted: false,
-            own_weights: weights,
-            asked: Asked::default(),
             resident: None,
-            encoded: Default::default(),
-            encoded_adapted: Default::default(),
             edition: 0,
             staging,
             self_tested: false,
@@ -209,122 +124,80 @@ impl Session {
             interrupted: None,
             long: false,
         };
-        session.make_buffers()?;
-        session.lay_out(sizes)?;
+        session.lay_out(sizes).await?;
         session.select.finish()?;
         Ok(session)
     }
 
     /// Plans for `sizes`, makes the buffers that are not weights, compiles and binds. After a failure all is as it was.
-    fn lay_out(&mut self, sizes: Sizes) -> Result<()> {
-        let laid = self.lay(self.weights, sizes, self.asked)?;
-        self.move_to(laid)
+    async fn lay_out(&mut self, sizes: Sizes) -> Result<()> {
+        let program = self.lay(self.weights, sizes, self.program.asked).await?;
+        self.move_to(program)
     }
 
-    /// Computes with another layout from now on, to which all states move.
-    fn move_to(&mut self, laid: Laid) -> Result<()> {
-        self.adopt(laid);
+    /// Computes with another program from now on, to whose buffers all states move.
+    fn move_to(&mut self, program: Program) -> Result<()> {
+        self.adopt(program);
         self.put_rotations()?;
-        self.states.attach(&self.layout, |id| &self.buffers[id.0 as usize]);
+        self.states.attach(&self.program.layout, |id| self.program.buffer(id));
         Ok(())
     }
 
     /// Plans again, with the buffers that are there. After a failure all is as it was.
-    fn plan(&mut self) -> Result<()> {
-        let laid = self.lay(self.buffers.len(), self.sizes, self.asked)?;
-        self.adopt(laid);
+    pub(super) async fn plan_again(&mut self) -> Result<()> {
+        let program = self.lay(self.program.buffers.len(), self.program.sizes, self.program.asked).await?;
+        self.adopt(program);
         Ok(())
     }
 
-    /// Plans, with the first `kept` of the buffers that are there, makes the others, compiles and binds what was compiled before, and at least prefill and
-    /// decode. Nothing of that is used yet.
-    fn lay(&mut self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Laid> {
-        let before = (self.layout.clone(), self.buffers.clone(), self.sizes, self.asked);
-        self.layout.truncate(kept);
-        self.buffers.truncate(kept);
-        (self.sizes, self.asked) = (sizes, asked);
-        let planned = self.planned().and_then(|plans| {
-            self.make_buffers()?;
-            let compiled = self.compile(&plans, &self.passes_compiled())?;
-            Ok((plans, compiled))
-        });
-        let (layout, buffers) = (std::mem::replace(&mut self.layout, before.0), std::mem::replace(&mut self.buffers, before.1));
-        (self.sizes, self.asked) = (before.2, before.3);
-        planned.map(|(plans, compiled)| Laid { layout, buffers, sizes, asked, plans, compiled })
+    /// A program with the first `kept` of the buffers that are there: plans, the other buffers, and compiled the passes that are compiled now, at least
+    /// prefill and decode. The session still computes with its own.
+    async fn lay(&self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Program> {
+        let (layout, plans) = self.planned(kept, sizes, asked)?;
+        let buffers = make_buffers(&self.gpu, &layout, &self.program.buffers[..kept])?;
+        let compiled = compile(&self.gpu, &buffers, &plans, &self.passes()).await?;
+        Ok(Program { layout, buffers, sizes, asked, plans, compiled })
     }
 
     /// As [`Session::lay`], of a GPU that tells a moment later that it has no memory for it.
-    async fn lay_where_there_is_room(&mut self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Laid> {
-        let gpu = self.gpu.clone();
-        let allocation = gpu.allocate();
-        let laid = self.lay(kept, sizes, asked);
-        allocation.end(&gpu).await?;
-        laid
+    async fn lay_where_there_is_room(&self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Program> {
+        let allocation = self.gpu.allocate();
+        let program = self.lay(kept, sizes, asked).await;
+        allocation.end(&self.gpu).await?;
+        program
     }
 
-    fn adopt(&mut self, Laid { layout, buffers, sizes, asked, plans: [plans, adapted_plans], compiled: [encoded, encoded_adapted] }: Laid) {
+    fn adopt(&mut self, program: Program) {
         self.edition = next_edition();
-        (self.layout, self.buffers, self.sizes, self.asked) = (layout, buffers, sizes, asked);
-        (self.plans, self.encoded, self.adapted_plans, self.encoded_adapted) = (plans, encoded, adapted_plans, encoded_adapted);
+        self.program = program;
     }
 
-    /// Plans, without adapters and with them, and the buffers that they need after those that the layout has.
-    fn planned(&mut self) -> Result<[Plans; 2]> {
-        let plans = build_plans(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked)?;
+    /// The first `kept` buffers of the layout and those that plans need after them; the plans, without adapters and with them.
+    fn planned(&self, kept: usize, sizes: Sizes, asked: Asked) -> Result<(Layout, [Plans; 2])> {
+        let mut layout = self.program.layout.clone();
+        layout.truncate(kept);
+        let plans = build_plans(self.model.as_ref(), &mut layout, &self.select, sizes, asked)?;
         let adapters = self.adapters.plan.as_ref();
         let adapted = match adapters {
-            Some(_) => plans_with(self.model.as_ref(), &mut self.layout, &self.select, self.sizes, self.asked, adapters)?,
+            Some(_) => plans_with(self.model.as_ref(), &mut layout, &self.select, sizes, asked, adapters)?,
             None => Plans::default(),
         };
-        Ok([plans, adapted])
+        Ok((layout, [plans, adapted]))
     }
 
-    /// The passes that are compiled, and prefill and decode, which always are: without adapters, and with them where there are any.
-    fn passes_compiled(&self) -> [Vec<Pass>; 2] {
-        let of = |compiled: &Compiled| {
-            let needed = |pass: &Pass| matches!(pass, Pass::Prefill | Pass::Decode) || compiled[*pass as usize].is_some();
-            Pass::ALL.into_iter().filter(needed).collect()
-        };
-        [of(&self.encoded), if self.adapters.plan.is_some() { of(&self.encoded_adapted) } else { Vec::new() }]
-    }
-
-    /// Compiles these passes of plans, and binds the buffers that are there.
-    fn compile(&self, plans: &[Plans; 2], passes: &[Vec<Pass>; 2]) -> Result<[Compiled; 2]> {
-        let mut compiled: [Compiled; 2] = Default::default();
-        for ((plans, passes), compiled) in plans.iter().zip(passes).zip(&mut compiled) {
-            for pass in passes {
-                compiled[*pass as usize] = Some(self.encode(&plans[*pass])?);
-            }
-        }
-        Ok(compiled)
-    }
-
-    /// Makes the layout's buffers that are not there yet, and those again that have become larger: only what is written again before it is read does.
-    fn make_buffers(&mut self) -> Result<()> {
-        for (buffer, spec) in self.buffers.iter_mut().zip(self.layout.specs()) {
-            if spec.bytes > buffer.bytes() {
-                *buffer = self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec))?;
-            }
-        }
-        self.make_buffers_of(self.layout.specs().len())
-    }
-
-    /// Makes buffers that are not there yet, of the layout's first so many.
-    fn make_buffers_of(&mut self, n: usize) -> Result<()> {
-        for spec in &self.layout.specs()[self.buffers.len()..n] {
-            self.buffers.push(self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec))?);
-        }
-        Ok(())
+    /// The passes that a program in place of this one has to have compiled.
+    fn passes(&self) -> [Vec<Pass>; 2] {
+        self.program.passes(self.adapters.plan.is_some())
     }
 
     /// Compiles what plans need for this, if it is not there yet, and tests it where the other kernels were tested.
     async fn prepare(&mut self, asked: Asked, what: &str) -> Result<()> {
-        let before = self.asked;
+        let before = self.program.asked;
         if before == asked {
             return Ok(());
         }
-        let laid = self.lay_where_there_is_room(self.buffers.len(), self.sizes, asked).await?;
-        self.adopt(laid);
+        let program = self.lay_where_there_is_room(self.program.buffers.len(), self.program.sizes, asked).await?;
+        self.adopt(program);
         if before.grammar != asked.grammar {
             self.resident = None;
         }
@@ -335,9 +208,9 @@ impl Session {
         match test {
             Ok(test) if test.wrong.is_empty() => return Ok(()),
             _ => {
-                self.asked = before;
+                self.program.asked = before;
                 self.resident = None;
-                self.plan()?;
+                self.plan_again().await?;
             }
         }
         let wrong: Vec<_> = test?.wrong.into_iter().map(|(variant, how)| format!("{variant}: {how}")).collect();
@@ -346,7 +219,7 @@ impl Session {
 
     /// Makes ready for penalties, bias and log probabilities.
     pub(super) async fn prepare_extras(&mut self) -> Result<()> {
-        self.prepare(Asked { extras: true, ..self.asked }, "penalties or log probabilities").await
+        self.prepare(Asked { extras: true, ..self.program.asked }, "penalties or log probabilities").await
     }
 
     /// How rows of one picture attend to each other, where the model's own file did not tell: set before any prompt has rows.
@@ -356,16 +229,16 @@ impl Session {
 
     /// Makes ready for prompts with rows in place of tokens.
     pub(super) async fn prepare_rows(&mut self) -> Result<()> {
-        self.prepare(Asked { rows: true, ..self.asked }, "rows in place of tokens").await
+        self.prepare(Asked { rows: true, ..self.program.asked }, "rows in place of tokens").await
     }
 
     /// Makes ready for a grammar, and puts it and the model's tokens into the GPU's memory where others are there. Room for grammars grows by doubling.
     pub(super) async fn prepare_grammar(&mut self, constraint: &Constraint) -> Result<()> {
         let (grammar, vocabulary) = (constraint.grammar(), constraint.vocabulary());
         let words = grammar.words();
-        let room = self.asked.grammar.map_or(LEAST_AUTOMATON, |room| room.automaton);
+        let room = self.program.asked.grammar.map_or(LEAST_AUTOMATON, |room| room.automaton);
         let room = GrammarRoom { automaton: room.max(words.len().next_power_of_two()), token_bytes: vocabulary.bytes.len().max(1) };
-        self.prepare(Asked { grammar: Some(room), ..self.asked }, "grammars").await?;
+        self.prepare(Asked { grammar: Some(room), ..self.program.asked }, "grammars").await?;
         if self.resident.as_ref().is_none_or(|(_, there)| !Rc::ptr_eq(there, vocabulary)) {
             self.put(Control::Vocabulary, cast_slice(&vocabulary.heads))?;
             self.put(Control::TokenBytes, cast_slice(&vocabulary.bytes))?;
@@ -380,8 +253,8 @@ impl Session {
     fn put_rotations(&self) -> Result<()> {
         for (i, rope) in self.model.config().ropes.iter().enumerate() {
             // Of a table that no layer reads there is no buffer.
-            if let Some(id) = self.layout.find(&Name::Rotations(i)) {
-                self.write_at(id, 0, cast_slice(&rope.table(self.sizes.capacity, self.long)?))?;
+            if let Some(id) = self.program.layout.find(&Name::Rotations(i)) {
+                self.write_at(id, 0, cast_slice(&rope.table(self.program.sizes.capacity, self.long)?))?;
             }
         }
         Ok(())
@@ -408,20 +281,11 @@ impl Session {
         let slot = self.states.enter(sequence)?;
         // Its slot may have been another's, whose copy takes memory now.
         if outside {
-            self.evict_for(self.sizes.capacity);
+            self.evict_for(self.program.sizes.capacity);
         }
         self.voice_of(&[sequence])?;
         self.rotate_long(self.states.is_long(sequence)?)?;
         Ok(slot as u32)
-    }
-
-    fn encode(&self, plan: &Plan) -> Result<Vec<Encoded>> {
-        plan.steps.iter().map(|step| self.encode_step(step)).collect()
-    }
-
-    pub(super) fn encode_step(&self, step: &Step) -> Result<Encoded> {
-        let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.buffers[id.0 as usize].clone())).collect();
-        Ok(Encoded { stage: step.stage, bound: self.gpu.bind(&step.name, step.variant, &step.overrides, &buffers)?, grid: step.grid })
     }
 
     /// The steps of a pass that is compiled; none of one that is not.
@@ -439,38 +303,41 @@ impl Session {
         self.compiled()[pass as usize].is_some()
     }
 
-    /// What is compiled of what runs now: with adapters, or without.
+    /// The compiled passes of what runs now: with adapters, or without.
     fn compiled(&self) -> &Compiled {
-        if self.adapted { &self.encoded_adapted } else { &self.encoded }
+        &self.program.compiled[usize::from(self.adapted)]
     }
 
     fn compiled_mut(&mut self) -> &mut Compiled {
-        if self.adapted { &mut self.encoded_adapted } else { &mut self.encoded }
+        &mut self.program.compiled[usize::from(self.adapted)]
     }
 
     /// Forgets adapters and all that was made for them. What is their room is reserved after the model's weights.
     pub(super) fn forget_adapters(&mut self) {
         self.adapters = Loaded::default();
-        (self.adapted, self.adapted_plans, self.encoded_adapted) = (false, Plans::default(), Default::default());
-        self.layout.truncate(self.own_weights);
+        self.adapted = false;
+        (self.program.plans[1], self.program.compiled[1]) = Default::default();
+        self.program.layout.truncate(self.own_weights);
         self.weights = self.own_weights;
     }
 
     /// Room for what adapters add to a matrix: A, B, and where rows find theirs.
     pub(super) fn reserve_adapter(&mut self, matrix: &str, bytes: [u64; 3]) -> [BufferId; 3] {
-        let mut room = |what: &str, bytes| self.layout.weight(format!("{matrix}.lora_{what}"), bytes);
+        let mut room = |what: &str, bytes| self.program.layout.weight(format!("{matrix}.lora_{what}"), bytes);
         let [a, b, at] = bytes;
         let reserved = [room("a", a), room("b", b), room("at", at)];
-        self.weights = self.layout.specs().len();
+        self.weights = self.program.layout.specs().len();
         reserved
     }
 
     /// Plans with these adapters beside the plans without, and makes their buffers.
-    pub(super) fn adopt_adapters(&mut self, adapters: Loaded) -> Result<()> {
+    pub(super) async fn adopt_adapters(&mut self, adapters: Loaded) -> Result<()> {
         self.adapters = adapters;
-        self.buffers.truncate(self.own_weights);
-        self.make_buffers_of(self.weights)?;
-        self.lay_out(self.sizes)
+        self.program.buffers.truncate(self.own_weights);
+        for spec in &self.program.layout.specs()[self.own_weights..self.weights] {
+            self.program.buffers.push(make_buffer(&self.gpu, spec)?);
+        }
+        self.lay_out(self.program.sizes).await
     }
 
     /// The kernels of adapters must pass the self-test, where others had to.
@@ -496,11 +363,6 @@ impl Session {
         self.edition
     }
 
-    /// Plans again, with what the selector has learnt; the buffers stay.
-    pub(super) fn plan_again(&mut self) -> Result<()> {
-        self.plan()
-    }
-
     /// Compiles short passes and those of few rows, which are used from then on: for idle time, as nothing needs them. They must pass the self-test.
     pub async fn prepare_few(&mut self) -> Result<()> {
         self.prepare_passes(&[Pass::Short, Pass::Few]).await
@@ -517,9 +379,10 @@ impl Session {
         if later.is_empty() {
             return Ok(());
         }
+        compile_ahead(&self.gpu, later.iter().flat_map(|pass| &self.plans()[*pass].steps)).await;
         self.edition = next_edition();
         for pass in &later {
-            let encoded = self.encode(&self.plans()[*pass])?;
+            let encoded = encode(&self.gpu, &self.program.buffers, &self.plans()[*pass].steps)?;
             self.compiled_mut()[*pass as usize] = Some(encoded);
         }
         let test = if self.self_tested { self.self_test().await } else { Ok(SelfTest::default()) };
@@ -547,9 +410,7 @@ impl Session {
         // A longer row than those that have passed is another thing to try.
         let name = |step: &Step| format!("{} KB={}", step.variant, blocks(step));
         let mut steps: Vec<&Step> = Vec::new();
-        let plain = Pass::ALL.into_iter().filter(|pass| self.encoded[*pass as usize].is_some()).flat_map(|pass| &self.plans[pass].steps);
-        let adapted = Pass::ALL.into_iter().filter(|pass| self.encoded_adapted[*pass as usize].is_some()).flat_map(|pass| &self.adapted_plans[pass].steps);
-        for step in plain.chain(adapted) {
+        for step in self.program.compiled_steps() {
             match steps.iter_mut().find(|other| other.variant == step.variant) {
                 Some(other) if blocks(other) >= blocks(step) => {}
                 Some(other) => *other = step,
@@ -592,11 +453,11 @@ impl Session {
     }
     /// The buffers.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.program.layout
     }
     /// A plan for each pass of what runs now: with adapters, or without.
     pub fn plans(&self) -> &Plans {
-        if self.adapted { &self.adapted_plans } else { &self.plans }
+        &self.program.plans[usize::from(self.adapted)]
     }
     /// What the plans of what runs now have of adapters.
     pub(super) fn adapters_now(&self) -> Option<&Adapters> {
@@ -621,7 +482,7 @@ impl Session {
     pub async fn restore(&mut self, model: &str, files: &Files) -> Result<SequenceId> {
         let saved = Saved::read(files, &self.settings(model), self.model().config().vocab as u32).await?;
         self.ensure(saved.tokens().max(1)).await?;
-        self.states.restore(saved, files, self.sizes.rows).await
+        self.states.restore(saved, files, self.program.sizes.rows).await
     }
 
     fn settings(&self, model: &str) -> Settings {
@@ -630,11 +491,11 @@ impl Session {
 
     /// What the plan of a decode step has beyond what every answer needs.
     pub(super) fn asked(&self) -> Asked {
-        self.asked
+        self.program.asked
     }
     /// What the plans are made for.
     pub fn sizes(&self) -> Sizes {
-        self.sizes
+        self.program.sizes
     }
     /// Most positions that may be used.
     pub fn context(&self) -> u32 {
@@ -660,7 +521,7 @@ impl Session {
 
     /// Writes into a buffer by id; ordered before the next submission.
     pub(super) fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
-        let buffer = self.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
+        let buffer = self.program.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
         self.gpu.write(buffer, offset, bytes);
         Ok(())
     }
@@ -676,11 +537,16 @@ impl Session {
 
     fn id_of(&self, name: impl Into<Name>) -> Result<BufferId> {
         let name = name.into();
-        self.layout.find(&name).ok_or_else(|| Error::internal(format!("no buffer {name}")))
+        self.program.layout.find(&name).ok_or_else(|| Error::internal(format!("no buffer {name}")))
+    }
+
+    /// The layout's buffers, by their ids.
+    pub(super) fn buffers(&self) -> &[Buffer] {
+        &self.program.buffers
     }
 
     pub(super) fn buffer_of(&self, id: BufferId) -> &Buffer {
-        &self.buffers[id.0 as usize]
+        self.program.buffer(id)
     }
 
     pub(super) fn buffer(&self, name: impl Into<Name>) -> Result<&Buffer> {
@@ -689,9 +555,9 @@ impl Session {
 
     /// Makes passes wide enough for texts of so many positions that are read whole; the states have room for them.
     pub(super) async fn widen(&mut self, rows: u32) -> Result<()> {
-        let rows = rows.next_multiple_of(512).min(self.sizes.capacity).min(self.context);
-        let laid = self.lay_where_there_is_room(self.weights, Sizes { rows, ..self.sizes }, self.asked).await?;
-        self.move_to(laid)
+        let rows = rows.next_multiple_of(512).min(self.program.sizes.capacity).min(self.context);
+        let program = self.lay_where_there_is_room(self.weights, Sizes { rows, ..self.program.sizes }, self.program.asked).await?;
+        self.move_to(program)
     }
 
     /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.
@@ -705,7 +571,7 @@ impl Session {
         let mut encoder = self.gpu.encoder("warm up");
         {
             let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in self.encoded.iter().chain(&self.encoded_adapted).flatten().flatten() {
+            for step in self.program.compiled.iter().flatten().flatten().flatten() {
                 self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
             }
         }
@@ -734,18 +600,4 @@ pub(super) fn context_full(positions: u32, context: u32) -> Error {
         ErrorKind::ContextFull,
         format!("{positions} positions do not fit into the context of {context}; shorten the prompt or load with a larger context"),
     )
-}
-
-/// Buffers that may be bound as uniforms.
-const UNIFORM_BYTES: u64 = 65_536;
-
-fn usage_of(spec: &BufferSpec) -> wgpu::BufferUsages {
-    use wgpu::BufferUsages as U;
-    match spec.role() {
-        // Norms of heads are uniforms.
-        Role::Weight if spec.bytes <= UNIFORM_BYTES => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
-        Role::Weight => U::STORAGE | U::COPY_DST | U::COPY_SRC,
-        Role::State | Role::Scratch => U::STORAGE | U::COPY_DST | U::COPY_SRC,
-        Role::Control => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
-    }
 }

@@ -3,7 +3,8 @@
 use bytemuck::bytes_of;
 use serde::Serialize;
 
-use super::session::{Encoded, Session, build_plan};
+use super::program::{Encoded, build_plan, compile_ahead, encode};
+use super::session::Session;
 use crate::base::{Cancel, now_ms};
 use crate::error::Result;
 use crate::kernels::State;
@@ -68,10 +69,7 @@ impl Session {
             }
             let mut candidates = Vec::new();
             for variant in &choice.variants {
-                self.select.try_out(Some((&choice.operation, variant.name)));
-                let encoded = self.encode_some(&steps);
-                self.select.try_out(None);
-                candidates.push(encoded?);
+                candidates.push(self.encode_with(&choice.operation, variant.name, &steps).await?);
                 self.time(&candidates[candidates.len() - 1].iter().collect::<Vec<_>>(), 1, 0.0).await?;
             }
             contests.push((choice, steps, candidates));
@@ -100,14 +98,14 @@ impl Session {
         }
         tuned.left = wanted - tuned.measured;
         if tuned.measured > 0 {
-            self.plan_again()?;
+            self.plan_again().await?;
             while self.self_tested {
                 let wrong: Vec<_> = self.self_test().await?.wrong.into_iter().map(|(variant, _)| variant).collect();
                 if wrong.is_empty() {
                     break;
                 }
                 self.select.avoid(&wrong);
-                self.plan_again()?;
+                self.plan_again().await?;
             }
         }
         if !cancel.is_cancelled() {
@@ -117,10 +115,15 @@ impl Session {
         Ok(tuned)
     }
 
-    /// Those steps of a decode plan, as the selector would choose them now, ready to run.
-    pub(super) fn encode_some(&mut self, steps: &[usize]) -> Result<Vec<Encoded>> {
+    /// Steps of the decode plan, by their numbers, with `variant` for `operation`: ready to run.
+    pub(super) async fn encode_with(&mut self, operation: &str, variant: &'static str, steps: &[usize]) -> Result<Vec<Encoded>> {
         let mut layout = self.layout().clone();
-        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.asked(), self.adapters_now())?;
-        steps.iter().map(|i| self.encode_step(&plan.steps[*i])).collect()
+        self.select.try_out(Some((operation, variant)));
+        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.asked(), self.adapters_now());
+        self.select.try_out(None);
+        let plan = plan?;
+        let steps = || steps.iter().map(|i| &plan.steps[*i]);
+        compile_ahead(&self.gpu, steps()).await;
+        encode(&self.gpu, self.buffers(), steps())
     }
 }

@@ -2,7 +2,8 @@
 
 use bytemuck::bytes_of;
 
-use super::session::{Encoded, Session};
+use super::program::Encoded;
+use super::session::Session;
 use crate::base::{Cancel, now_ms};
 use crate::error::Result;
 use crate::kernels::State;

@@ -241,7 +241,7 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
     let (layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
     let context = context_of(options, model.config())?;
     let sizes = sizes_of(options, context);
-    let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes)?;
+    let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes).await?;
     session.limit_context(super::fit::context_that_fits(session.layout(), session.sizes(), gpu.caps(), options, context)?);
     Ok(session)
 }

@@ -85,7 +85,7 @@ impl VisionEncoder {
         let select = selector(&checkpoint, options, lane, gpu.caps())?;
         progress(Progress::new(Phase::Compile, 0, 1));
         let sizes = Session::sizes_of(USUAL_PATCHES, context, USUAL_PATCHES, 1);
-        let mut session = Session::new(gpu, Box::new(tower), layout, select, context, sizes)?;
+        let mut session = Session::new(gpu, Box::new(tower), layout, select, context, sizes).await?;
         session.warm_up().await?;
         if options.self_test.unwrap_or(!session.gpu().caps().software) {
             let wrong = session.self_test().await?.wrong;

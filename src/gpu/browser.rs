@@ -1,12 +1,15 @@
 //! What wgpu cannot do on the web: ask for subgroups, and read all that the adapter says of itself.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
-use js_sys::{Array, Function, Object, Proxy, Reflect, Uint8Array};
+use js_sys::{Array, Function, Object, Promise, Proxy, Reflect, Uint8Array};
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
 
 use super::device::{DeviceChoice, Gpu, GpuOptions, OPTIONAL, fits, limits_of, no_adapter};
+use super::pipeline::{Compiled, Recipe};
 use crate::base::{js, now_ms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Caps, MATRICES};
@@ -122,6 +125,56 @@ impl Gpu {
         let name = format!("{} {}", self.caps().vendor, self.caps().name);
         if fits(options, &name) { Ok(()) } else { Err(no_adapter(options, &[name])) }
     }
+}
+
+/// The method by which wgpu has a pipeline compiled; the browser waits for it.
+const CREATE: &str = "createComputePipeline";
+
+/// Compiles pipelines on the browser's own threads. `None` in place of one that the browser refuses, none at all where it cannot.
+///
+/// wgpu knows only [`CREATE`]. So it is asked twice for each pipeline, and the device answers otherwise meanwhile: first by asking the browser for the same
+/// pipeline without a wait, then, once that is there, with the pipeline.
+pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<Item = &Recipe>, _caps: &Caps) -> Vec<Option<Compiled>> {
+    let Some(raw) = device.as_webgpu().map(|raw| JsValue::from(raw.clone())) else { return Vec::new() };
+    if !js::get(&raw, "createComputePipelineAsync").is_function() {
+        return Vec::new();
+    }
+    // What is refused is refused once more, and told of, when it is bound.
+    let refused = device.push_error_scope(wgpu::ErrorFilter::Validation);
+    let mut asked = Vec::new();
+    for recipe in recipes {
+        let parts = recipe.parts(device);
+        let promised = Rc::new(RefCell::new(None));
+        let (device_of, promise) = (raw.clone(), promised.clone());
+        let ask = move |descriptor: JsValue| {
+            promise.replace(js::call(&device_of, "createComputePipelineAsync", &[&descriptor]).ok());
+            // wgpu wraps it, and is told to forget it.
+            Object::new().into()
+        };
+        answering(&raw, ask, || parts.pipeline(device));
+        let promised = promised.take().map(|promise| JsFuture::from(Promise::resolve(&promise)));
+        asked.push((parts, promised));
+    }
+    let _ = refused.pop().await;
+    let mut made = Vec::new();
+    for (parts, promised) in asked {
+        let pipeline = match promised {
+            Some(promised) => promised.await.ok(),
+            None => None,
+        };
+        made.push(pipeline.map(|pipeline| answering(&raw, move |_| pipeline.clone(), || parts.pipeline(device))));
+    }
+    made
+}
+
+/// Has the device answer calls of [`CREATE`] by `answer` while `call` runs.
+fn answering<T>(device: &JsValue, answer: impl FnMut(JsValue) -> JsValue + 'static, call: impl FnOnce() -> T) -> T {
+    let answer = Closure::<dyn FnMut(JsValue) -> JsValue>::new(answer);
+    // A property of its own stands before the method of all devices. Objects of the browser can have such.
+    let _ = Reflect::set(device, &CREATE.into(), answer.as_ref());
+    let called = call();
+    let _ = Reflect::delete_property(device.unchecked_ref::<Object>(), &CREATE.into());
+    called
 }
 
 /// Copies `bytes` into a mapped buffer.

@@ -1,6 +1,7 @@
 //! The device, a GPU or the CPU: opening it, its capabilities, buffers, pipelines and readbacks. Everything that reaches the queue passes through here and is
 //! counted.
 
+mod ahead;
 mod allocation;
 #[cfg(target_arch = "wasm32")]
 mod browser;

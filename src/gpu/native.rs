@@ -1,8 +1,13 @@
 //! Opening a device natively, on Vulkan or Metal.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::FutureExt as _;
 
 use super::device::{GpuOptions, OPTIONAL, fits, limits_of, no_adapter};
+use super::pipeline::{Compiled, Recipe};
 use crate::error::{Error, Result};
 use crate::kernels::Caps;
 
@@ -53,6 +58,35 @@ pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features:
         software: info.device_type == wgpu::DeviceType::Cpu,
         ..limits_of(device, max_binding)
     }
+}
+
+/// Most threads that compile at one time: drivers lock what all of them need, and each takes memory.
+const COMPILERS: usize = 8;
+
+/// Compiles pipelines on several threads. `None` in place of one that the device refuses, none at all of a GPU in software: it has the same cores
+/// for the other loads of a process.
+#[allow(clippy::unused_async, reason = "a browser is waited for")]
+pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<Item = &Recipe>, caps: &Caps) -> Vec<Option<Compiled>> {
+    if caps.software {
+        return Vec::new();
+    }
+    let recipes: Vec<&Recipe> = recipes.collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COMPILERS).min(recipes.len());
+    let next = AtomicUsize::new(0);
+    let made = Mutex::new(vec![None; recipes.len()]);
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(recipe) = recipes.get(at) else { break };
+            let refused = device.push_error_scope(wgpu::ErrorFilter::Validation);
+            let compiled = recipe.parts(device).pipeline(device);
+            if refused.pop().now_or_never().flatten().is_none() {
+                made.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(compiled);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    made.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Copies `bytes` into a mapped buffer.

@@ -8,7 +8,7 @@ use super::counters::Counters;
 use super::device::{Gpu, On};
 use super::processor::Program;
 use crate::error::{Error, Result};
-use crate::kernels::{BindingKind, Variant};
+use crate::kernels::{Binding, BindingKind, Variant};
 use millrace_twins::op;
 
 /// A GPU buffer whose bytes are counted while it lives.
@@ -63,8 +63,79 @@ pub(super) struct PipelineKey {
     overrides: Vec<(&'static str, u64)>,
 }
 
+impl PipelineKey {
+    pub(super) fn new(variant: &Variant, overrides: &[(&'static str, f64)]) -> Self {
+        let mut overrides: Vec<_> = overrides.iter().map(|(name, value)| (*name, value.to_bits())).collect();
+        overrides.sort_unstable();
+        Self { kernel: variant.kernel, variant: variant.name, overrides }
+    }
+}
+
 /// A compiled pipeline, and the layout of its bind groups.
 pub(super) type Compiled = (wgpu::ComputePipeline, wgpu::BindGroupLayout);
+
+/// What a pipeline is made of.
+pub(super) struct Recipe {
+    variant: &'static Variant,
+    overrides: Vec<(&'static str, f64)>,
+    /// WGSL.
+    source: String,
+}
+
+/// What a device makes of a recipe before it compiles.
+pub(super) struct Parts<'a> {
+    recipe: &'a Recipe,
+    label: String,
+    layout: wgpu::BindGroupLayout,
+    pipeline_layout: wgpu::PipelineLayout,
+    module: wgpu::ShaderModule,
+}
+
+impl Recipe {
+    /// The shader's module and the layouts of its bindings.
+    pub(super) fn parts(&self, device: &wgpu::Device) -> Parts<'_> {
+        let label = format!("{}/{}", self.variant.kernel, self.variant.name);
+        let entry = |binding: &Binding| wgpu::BindGroupLayoutEntry {
+            binding: binding.slot,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty: match binding.kind {
+                    BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
+                    BindingKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
+                    BindingKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
+                },
+                has_dynamic_offset: false,
+                min_binding_size: None,
+            },
+            count: None,
+        };
+        let entries: Vec<_> = self.variant.bindings.iter().map(entry).collect();
+        let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
+        let layouts = wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 };
+        let pipeline_layout = device.create_pipeline_layout(&layouts);
+        let described = wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(self.source.as_str().into()) };
+        // Natively wgpu counts the turns of every loop in 64 bits, so that none runs for ever: a quarter of a software GPU's time.
+        let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
+        // SAFETY: the shaders are those of shaders/, and each of their loops ends. Indices stay checked.
+        let module = unsafe { device.create_shader_module_trusted(described, checks) };
+        Parts { recipe: self, label, layout, pipeline_layout, module }
+    }
+}
+
+impl Parts<'_> {
+    /// Compiles.
+    pub(super) fn pipeline(&self, device: &wgpu::Device) -> Compiled {
+        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(&self.label),
+            layout: Some(&self.pipeline_layout),
+            module: &self.module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions { constants: &self.recipe.overrides, ..Default::default() },
+            cache: None,
+        });
+        (pipeline, self.layout.clone())
+    }
+}
 
 impl Gpu {
     /// A buffer of at least `bytes` bytes, zeroed. Fails where the device cannot hold one that large.
@@ -162,64 +233,38 @@ impl Gpu {
 
     fn pipeline(&self, device: &wgpu::Device, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<Compiled> {
         self.can_run(variant, overrides)?;
-        let mut sorted: Vec<_> = overrides.iter().map(|(n, v)| (*n, v.to_bits())).collect();
-        sorted.sort_unstable();
-        let key = PipelineKey { kernel: variant.kernel, variant: variant.name, overrides: sorted };
+        let key = PipelineKey::new(variant, overrides);
         if let Some(made) = self.pipelines.borrow().get(&key) {
             return Ok(made.clone());
         }
-        let made = self.compile(device, variant, overrides, &key)?;
-        self.counters().pipeline();
-        self.pipelines.borrow_mut().insert(key, made.clone());
-        Ok(made)
+        let recipe = self.recipe(variant, overrides)?;
+        Ok(self.shared(&key, &recipe).unwrap_or_else(|| self.keep(key, &recipe, recipe.parts(device).pipeline(device))))
     }
 
-    /// A pipeline of the variant, new.
-    fn compile(&self, device: &wgpu::Device, variant: &'static Variant, overrides: &[(&'static str, f64)], key: &PipelineKey) -> Result<Compiled> {
-        let label = format!("{}/{}", variant.kernel, variant.name);
+    /// What a pipeline of the variant is made of.
+    pub(super) fn recipe(&self, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<Recipe> {
+        self.can_run(variant, overrides)?;
         let mut source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
         if self.is_broken(variant) {
             source = source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1);
         }
-        if let Some(made) = self.share.find(key, &source) {
-            return Ok(made);
-        }
-        let entries: Vec<_> = variant
-            .bindings
-            .iter()
-            .map(|b| wgpu::BindGroupLayoutEntry {
-                binding: b.slot,
-                visibility: wgpu::ShaderStages::COMPUTE,
-                ty: wgpu::BindingType::Buffer {
-                    ty: match b.kind {
-                        BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
-                        BindingKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
-                        BindingKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
-                    },
-                    has_dynamic_offset: false,
-                    min_binding_size: None,
-                },
-                count: None,
-            })
-            .collect();
-        let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
-        let pipeline_layout =
-            device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 });
-        let described = wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(source.as_str().into()) };
-        // Natively wgpu counts the turns of every loop in 64 bits, so that none runs for ever: a quarter of a software GPU's time.
-        let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
-        // SAFETY: the shaders are those of shaders/, and each of their loops ends. Indices stay checked.
-        let module = unsafe { device.create_shader_module_trusted(described, checks) };
-        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some(&label),
-            layout: Some(&pipeline_layout),
-            module: &module,
-            entry_point: Some("main"),
-            compilation_options: wgpu::PipelineCompilationOptions { constants: overrides, ..Default::default() },
-            cache: None,
-        });
-        self.share.add(key, &source, (pipeline.clone(), layout.clone()));
-        Ok((pipeline, layout))
+        Ok(Recipe { variant, overrides: overrides.to_vec(), source })
+    }
+
+    /// The pipeline that an earlier load on this device has made of the same.
+    pub(super) fn shared(&self, key: &PipelineKey, recipe: &Recipe) -> Option<Compiled> {
+        let made = self.share.find(key, &recipe.source)?;
+        self.counters().pipeline();
+        self.pipelines.borrow_mut().insert(key.clone(), made.clone());
+        Some(made)
+    }
+
+    /// Keeps a pipeline that was made of a recipe.
+    pub(super) fn keep(&self, key: PipelineKey, recipe: &Recipe, made: Compiled) -> Compiled {
+        self.share.add(&key, &recipe.source, made.clone());
+        self.counters().pipeline();
+        self.pipelines.borrow_mut().insert(key, made.clone());
+        made
     }
 
     /// Lets go of the pipelines of a variant; what is bound keeps its own.
@@ -275,6 +320,7 @@ impl Gpu {
     /// of kernels, not for inference. What the GPU refuses is this call's error alone: later calls on the same device are not blamed for it.
     pub async fn run_all(&self, trials: &mut [Trial<'_>]) -> Result<()> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        self.compile_ahead(trials.iter().map(|trial| (trial.variant, trial.overrides))).await;
         let scope = self.wgpu().ok().map(|(device, _)| device.push_error_scope(wgpu::ErrorFilter::Validation));
         let mut encoder = self.encoder("trials");
         // (trial, buffer, where it is copied from)

@@ -1,7 +1,8 @@
 //! Growth of the states. A large cache grows in stages: what a stage leaves is freed before the next one takes its memory, so that the old cache and the
 //! new one are never there at one time.
 
-use super::{Compiled, Laid, Session, context_full, usage_of};
+use super::super::program::{Compiled, Program, compile, make_buffer};
+use super::{Session, context_full};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::Buffer;
 use crate::layout::{BufferSpec, Layout, Name, Role, Scratch, Sizes};
@@ -116,13 +117,13 @@ impl Session {
     /// [`ErrorKind::OutOfMemory`] where there is none for that either: the context is no longer than what there is room for, and all else is as before, but
     /// that states may have to be made again from their tokens.
     pub async fn ensure(&mut self, positions: u32) -> Result<()> {
-        if positions <= self.sizes.capacity {
+        if positions <= self.program.sizes.capacity {
             return Ok(());
         }
         if positions > self.context {
             return Err(context_full(positions, self.context));
         }
-        let mut capacity = self.sizes.capacity;
+        let mut capacity = self.program.sizes.capacity;
         while capacity < positions {
             capacity *= 2;
         }
@@ -138,7 +139,7 @@ impl Session {
         if e.kind() != ErrorKind::OutOfMemory {
             return Err(e);
         }
-        self.limit_context(self.sizes.capacity);
+        self.limit_context(self.program.sizes.capacity);
         Err(Error::out_of_memory(format!(
             "the GPU has no memory for {positions} positions: until the model is loaded again a conversation has {} at most; begin a new one, shorten the \
              prompt, or close what else uses the GPU and load again, with a shorter context, kv q8 or less concurrency",
@@ -149,16 +150,16 @@ impl Session {
 
     /// Evicts copies of texts that no answer uses, as far as the plan of a full context has no room for them beside states of `capacity` positions.
     pub(super) fn evict_for(&mut self, capacity: u32) {
-        let full = states_at(&self.layout, Sizes { capacity: self.context.next_multiple_of(64), ..self.sizes });
-        let room = full.saturating_sub(states_at(&self.layout, Sizes { capacity, ..self.sizes }));
+        let full = states_at(&self.program.layout, Sizes { capacity: self.context.next_multiple_of(64), ..self.program.sizes });
+        let room = full.saturating_sub(states_at(&self.program.layout, Sizes { capacity, ..self.program.sizes }));
         self.states.evict(room.max(texts(full)));
     }
 
     /// Moves to states of so many positions. After a failure all is as before, but for what is `lost`.
     async fn grow(&mut self, capacity: u32) -> Result<(), Failed> {
         let gpu = self.gpu.clone();
-        let sizes = Sizes { capacity, ..self.sizes };
-        let (layout, plans) = self.planned_for(sizes)?;
+        let sizes = Sizes { capacity, ..self.program.sizes };
+        let (layout, plans) = self.planned(self.weights, sizes, self.program.asked)?;
         // All but the states that move: what is long enough stays.
         let allocation = gpu.allocate();
         let made: Result<Vec<_>> = layout.specs().iter().map(|spec| self.stays_or_made(spec)).collect();
@@ -168,8 +169,8 @@ impl Session {
         let mut encoder = gpu.encoder("grow");
         let mut replaced = Vec::new();
         for (spec, new) in layout.specs().iter().zip(&new) {
-            let Some((id, new)) = self.layout.find(&spec.name).zip(new.as_ref()) else { continue };
-            let old = std::mem::replace(&mut self.buffers[id.0 as usize], new.clone());
+            let Some((id, new)) = self.program.layout.find(&spec.name).zip(new.as_ref()) else { continue };
+            let old = std::mem::replace(&mut self.program.buffers[id.0 as usize], new.clone());
             if outlives(spec) && old.bytes() != new.bytes() {
                 encoder.copy_buffer_to_buffer(old.raw(), 0, new.raw(), 0, old.bytes());
             }
@@ -177,27 +178,24 @@ impl Session {
         }
         gpu.submit(encoder);
         drop(replaced);
-        let stages = stages(&self.layout, self.sizes, sizes);
+        let stages = stages(&self.program.layout, self.program.sizes, sizes);
         // What is bound is not freed.
-        let passes = self.passes_compiled();
-        (self.encoded, self.encoded_adapted) = Default::default();
-        let old = std::mem::take(&mut self.buffers).into_iter().map(Some).collect();
-        let mut moving = Moving { old, new, states: [states_of(&self.layout), states_of(&layout)], moved: Vec::new() };
+        let passes = self.passes();
+        self.program.compiled = Default::default();
+        let old = std::mem::take(&mut self.program.buffers).into_iter().map(Some).collect();
+        let mut moving = Moving { old, new, states: [states_of(&self.program.layout), states_of(&layout)], moved: Vec::new() };
         let error = match self.move_all(&mut moving, &stages, &layout, &plans, &passes).await {
             Ok(compiled) => {
-                let buffers = std::mem::take(&mut self.buffers);
-                self.adopt(Laid { layout, buffers, sizes, asked: self.asked, plans, compiled });
+                let buffers = std::mem::take(&mut self.program.buffers);
+                self.adopt(Program { layout, buffers, sizes, asked: self.program.asked, plans, compiled });
                 self.put_rotations()?;
                 return Ok(());
             }
             Err(e) => e,
         };
         let lost = self.move_back(&mut moving).await;
-        self.buffers = moving.old.into_iter().flatten().collect();
-        let plans = [std::mem::take(&mut self.plans), std::mem::take(&mut self.adapted_plans)];
-        let compiled = self.compile(&plans, &passes);
-        [self.plans, self.adapted_plans] = plans;
-        [self.encoded, self.encoded_adapted] = compiled?;
+        self.program.buffers = moving.old.into_iter().flatten().collect();
+        self.program.compiled = compile(&gpu, &self.program.buffers, &self.program.plans, &passes).await?;
         self.put_rotations()?;
         if lost {
             self.states.lose_all();
@@ -205,23 +203,13 @@ impl Session {
         Err(Failed { error, lost })
     }
 
-    /// The layout and the plans for other sizes.
-    fn planned_for(&mut self, sizes: Sizes) -> Result<(Layout, [Plans; 2])> {
-        let before = (self.layout.clone(), std::mem::replace(&mut self.sizes, sizes));
-        self.layout.truncate(self.weights);
-        let plans = self.planned();
-        let layout = std::mem::replace(&mut self.layout, before.0);
-        self.sizes = before.1;
-        Ok((layout, plans?))
-    }
-
     /// The buffer that there is, where it is long enough, or a new one; none of a state that moves.
     fn stays_or_made(&self, spec: &BufferSpec) -> Result<Option<Buffer>> {
-        let old = self.layout.find(&spec.name).map(|id| (self.layout.spec(id), &self.buffers[id.0 as usize]));
+        let old = self.program.layout.find(&spec.name).map(|id| (self.program.layout.spec(id), &self.program.buffers[id.0 as usize]));
         match old {
             Some((old, buffer)) if old.state == spec.state && buffer.bytes() >= spec.bytes => Ok(Some(buffer.clone())),
             Some(_) if spec.state.is_some() => Ok(None),
-            _ => self.gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec)).map(Some),
+            _ => make_buffer(&self.gpu, spec).map(Some),
         }
     }
 
@@ -230,7 +218,7 @@ impl Session {
         let gpu = self.gpu.clone();
         let spec = |part: usize| &layout.specs()[moving.states[1][part]];
         let allocation = gpu.allocate();
-        let made: Result<Vec<_>> = stage.iter().map(|part| gpu.buffer(&spec(*part).name.to_string(), spec(*part).bytes, usage_of(spec(*part)))).collect();
+        let made: Result<Vec<_>> = stage.iter().map(|part| make_buffer(&gpu, spec(*part))).collect();
         allocation.end(&gpu).await?;
         for (part, buffer) in stage.iter().copied().zip(made?) {
             let [before, after] = [0, 1].map(|i| moving.states[i][part]);
@@ -257,9 +245,9 @@ impl Session {
         for (i, stage) in stages.iter().enumerate() {
             self.move_stage(moving, stage, layout, i + 1 < stages.len()).await?;
         }
-        self.buffers = moving.new.iter().flatten().cloned().collect();
+        self.program.buffers = moving.new.iter().flatten().cloned().collect();
         let allocation = gpu.allocate();
-        let compiled = self.compile(plans, passes);
+        let compiled = compile(&gpu, &self.program.buffers, plans, passes).await;
         allocation.end(&gpu).await?;
         compiled
     }
@@ -267,14 +255,14 @@ impl Session {
     /// Moves states back that have moved: whether nothing is left of them. Where there is no memory for that, the larger buffers are taken.
     async fn move_back(&mut self, moving: &mut Moving) -> bool {
         let gpu = self.gpu.clone();
-        self.buffers.clear();
+        self.program.buffers.clear();
         let mut lost = false;
         while let Some(part) = moving.moved.pop() {
             let [before, after] = [0, 1].map(|i| moving.states[i][part]);
-            let spec = &self.layout.specs()[before];
+            let spec = &self.program.layout.specs()[before];
             let Some(shape) = spec.state else { continue };
             let allocation = gpu.allocate();
-            let made = gpu.buffer(&spec.name.to_string(), spec.bytes, usage_of(spec));
+            let made = make_buffer(&gpu, spec);
             let there = allocation.end(&gpu).await;
             let larger = moving.new[after].take();
             moving.old[before] = match (made, there) {
