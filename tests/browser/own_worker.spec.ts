@@ -147,6 +147,53 @@ test('the same answers as in a Worker of the package’s, whose script is not ev
   expect(site.hits).not.toContain('/pkg/worker.js');
 });
 
+test('kernels are compiled without a wait where the browser can, and all the same where it cannot', async ({
+  thread,
+}) => {
+  const outcomes = await thread.evaluate(
+    async ([model, prompt, options]) => {
+      const prototype = GPUDevice.prototype as unknown as Record<string, unknown>;
+      const { createComputePipeline: waits, createComputePipelineAsync: later } = GPUDevice.prototype;
+      let calls: string[] = [];
+      prototype.createComputePipeline = function (this: GPUDevice, pipeline: GPUComputePipelineDescriptor) {
+        calls.push('waits');
+        return waits.call(this, pipeline);
+      };
+      const ways: Record<string, unknown> = {
+        later(this: GPUDevice, pipeline: GPUComputePipelineDescriptor) {
+          calls.push('later');
+          return later.call(this, pipeline);
+        },
+        refused: () => Promise.reject(new Error('not this one')),
+        absent: undefined,
+      };
+      const outcomes = [];
+      for (const [way, method] of Object.entries(ways)) {
+        calls = [];
+        prototype.createComputePipelineAsync = method;
+        const engine = await Engine.load({ model, lane: 'exact', worker: false, cache: false });
+        const own = Object.getOwnPropertyNames(devices.at(-1)!);
+        const { tokens } = await engine.generate(prompt, options);
+        engine.dispose();
+        const count = (name: string): number => calls.filter((call) => call === name).length;
+        outcomes.push({ way, waited: count('waits'), later: count('later'), own, tokens: Array.from(tokens) });
+      }
+      return outcomes;
+    },
+    [TINY, PROMPT, OPTIONS] as const,
+  );
+  const [later, refused, absent] = outcomes;
+  expect(later!.later).toBeGreaterThan(10);
+  // A probe of the device, before any model.
+  expect(later!.waited).toBeLessThanOrEqual(2);
+  for (const other of [refused, absent]) {
+    expect(other!.waited).toBe(later!.waited + later!.later);
+    expect(other!.tokens).toEqual(later!.tokens);
+  }
+  // wgpu's own method is back on the device.
+  expect(outcomes.map(({ own }) => own)).toEqual([[], [], []]);
+});
+
 test('a page that does not ask for it loads none of its code', async ({ blank, site }) => {
   await blank.evaluate(async (model) => (await Engine.load({ model })).dispose(), TINY);
   expect(site.hits).toContain('/pkg/worker.js');
