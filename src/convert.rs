@@ -308,7 +308,7 @@ impl Folder {
             }
             Err(e) => return Err(io_error(&path.join(JOURNAL), &e)),
         }
-        // A shard counts whose bytes are those that were written.
+        // A shard is kept if its bytes are those that were written.
         let whole = |(i, hash): (usize, &String)| {
             let bytes = fs::read(path.join(shard_name(i, shards.len()))).unwrap_or_default();
             shards.get(i).is_some_and(|length| bytes.len() as u64 == *length) && sha256(&bytes) == *hash

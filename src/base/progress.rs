@@ -62,7 +62,7 @@ pub struct Progress {
     /// What has just happened to the download, where this report tells of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
-    /// The same for people, with the reason: what is waited for, and how long.
+    /// The event as a message for the user, with the reason: what is waited for, and how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -100,7 +100,7 @@ pub struct BenchRun {
     pub ttft_ms: f64,
     /// Time a token from readback to readback, ms: median and 95th percentile.
     pub latency_ms: [f64; 2],
-    /// What that is of: every readback but the first, whose beginning is the prompt's end.
+    /// The readbacks that `latency_ms` is computed from: all but the first, which begins at the prompt's end.
     pub chunks: Vec<Chunk>,
     /// Host time of recording, microseconds a token.
     pub record_us: f64,

@@ -21,7 +21,7 @@ fn overrides(values: &[(&'static str, usize)], scale: Option<f64>) -> Vec<(&'sta
     values.iter().map(|(name, value)| (*name, *value as f64)).chain(scale).collect()
 }
 
-/// How many sequences have a cache in the buffers of case `i`, and whose slot it works in.
+/// (Sequences in the cache buffers of case `i`, the slot that the case works in).
 const fn slots(i: usize) -> (usize, usize) {
     if i % 3 == 1 { (3, 1) } else { (1, 0) }
 }

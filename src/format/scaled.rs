@@ -23,7 +23,7 @@ const SHARED: [u64; 2] = [128, 128];
 /// Bytes of a block of MXFP4 without and with its scale.
 const BLOCK: [u64; 2] = [16, 17];
 
-/// Tensors, and of those whose values are single bytes what these are.
+/// Tensors by name, and the safetensors type of those with one byte per value.
 pub(crate) type Stored = (IndexMap<String, TensorInfo>, HashMap<String, Dtype>);
 
 /// Puts together what lies in two tensors. `UNSUPPORTED_MODEL` for bytes that nothing explains.

@@ -1,8 +1,9 @@
 //! What an answer may be, as the GPU walks it: a compiled grammar, where a text stands in it, and the tokens of a model as bytes.
 //!
-//! The compiler is no part of the main module: whoever opens an engine hands one over ([`Compiler`]), in the browser another wasm module that is fetched when a
-//! grammar is first asked for. What it makes are arrays. The kernels `constrain` and the walking variant of `advance` walk them on the GPU; [`Constraint`] is
-//! the same walk on the host, which checks every token that comes back and knows where to go on after a loss of the device.
+//! The compiler is no part of the main module: the caller that opens an engine passes a [`Compiler`], in the browser
+//! another wasm module that is fetched with the first grammar. A compiled grammar is a set of arrays. The kernels
+//! `constrain` and the walking variant of `advance` walk them on the GPU; [`Constraint`] is the same walk on the host:
+//! it checks every token that is read back, and says where to resume after a device loss.
 
 use std::rc::Rc;
 

@@ -1,4 +1,5 @@
-//! What buffers are called. Whatever several kernels or plans share has a name of its own here; weights are called as the model calls them.
+//! Names of buffers. Buffers that several kernels or plans share are named here; weights have the names that the model
+//! gives them.
 
 use std::fmt;
 
@@ -9,63 +10,65 @@ pub enum Name {
     Weight(String),
     /// cos and sin by position, of the model's n-th rotary positions.
     Rotations(usize),
-    /// A part of what a layer remembers of a sequence: the layer, and the binding of the part.
+    /// A part of a layer's state (KV cache, recurrent state): the layer, and the binding of the part.
     State(usize, &'static str),
-    /// What the loop is told and tells.
+    /// Input from the host and output to it.
     Control(Control),
-    /// What lies between two kernels.
+    /// An intermediate result between two kernels.
     Scratch(Scratch),
 }
 
-/// What the host writes for a pass, and what it reads back: it outlives a pass.
+/// What the host writes for a pass, and what it reads back: these buffers outlive a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Control {
     /// State of the decode loop.
     Decode,
     /// State of a prefill pass.
     Prefill,
-    /// The same for what only its last row goes through: one row, whose number in the pass is the token.
+    /// State for the tail of a prefill pass that only its last row goes through: one row, whose index in the pass is
+    /// `token`.
     Last,
     /// Token ids of a prefill pass.
     Tokens,
-    /// Rows in place of embeddings of a prefill pass, and what is added behind layers, f32 `[1 + layers, T, stride(D)]`; and of each row in each of these
-    /// its number, where it is one of them.
+    /// Rows in place of embeddings of a prefill pass, and what is added behind layers, f32 `[1 + layers, T,
+    /// stride(D)]`; and for each row of the pass and each of these, the index into it, if any.
     Embedded,
     EmbeddedAt,
-    /// Where each row of a pass is on the axes of time, rows and columns, and 0: u32 `[T, 4]`.
+    /// Position of each row of a pass on the axes of time, rows and columns, and 0: u32 `[T, 4]`.
     Axes,
-    /// Patches of a picture, f32 `[T, stride(P)]`; a row of positions for each, f32 `[T, stride(D)]`; and which row comes where before they are joined.
+    /// Patches of a picture, f32 `[T, stride(P)]`; a row of positions for each, f32 `[T, stride(D)]`; and the order of
+    /// rows before they are joined.
     Patches,
     PatchPositions,
     PatchOrder,
-    /// Of each row of a pass of several texts where its text begins and ends.
+    /// Begin and end of each row's text, in a pass of several texts.
     Spans,
-    /// Of each text the rows of such a pass that stand for it: the first, and the one behind the last.
+    /// The range of rows that are pooled for each text of such a pass: first row, one past the last.
     Taken,
-    /// Of each row of such a pass its position in its text, and of which kind its token is.
+    /// Each row's position in its text, and its token type, in such a pass.
     Positions,
     TokenTypes,
-    /// Which adapter rows have, and how strongly.
+    /// Adapter and strength of each row.
     Voices,
     /// Sampling parameters.
     Sampling,
     /// Sampled token ids between two readbacks.
     Ring,
-    /// The same of steps that may take several, and how many drafts each has read.
+    /// As `Ring`, for steps that accept several tokens; with the number of drafts that each step read.
     Accepted,
-    /// The text's token ids by position, for drafts.
+    /// The sequence's token ids by position, from which drafts are taken.
     Text,
-    /// What a step of several rows reads: a token and drafts.
+    /// Input of a step of several rows: a token and its drafts.
     Drafts,
-    /// How far the search for what survives top-k and top-p is.
+    /// Progress of the search for the tokens that survive top-k and top-p.
     Search,
-    /// Of each token whether it is in the prompt, how often in the answer, and its bias.
+    /// For each token: whether it is in the prompt, its count in the answer, its bias.
     Tallies,
-    /// A grammar, as kernels walk it.
+    /// A compiled grammar, as kernels walk it.
     Automaton,
-    /// Where the answer stands in it.
+    /// Each answer's state in the grammar.
     Walk,
-    /// Of each token its first bytes, where all of them are, what they are made of, and whether it ends an answer.
+    /// For each token: its first bytes, the offset and length of all of them, its class, and whether it ends an answer.
     Vocabulary,
     /// The bytes of all tokens.
     TokenBytes,
@@ -101,7 +104,7 @@ pub enum Scratch {
     Mixed,
     /// What a block adds once it is normed, f32 `[T, stride(D)]`.
     Block,
-    /// The same of experts that stand beside another feed-forward network, and the sum of both.
+    /// As `Block`, of the experts beside another feed-forward network; and the sum of both blocks.
     ExpertsBlock,
     BlocksSum,
     /// What each token has for each layer, f32 `[T, L P]`; and the last row's alone.
@@ -157,7 +160,7 @@ pub enum Scratch {
     Tops,
     /// What each slice would choose.
     Candidates,
-    /// What outputs are bound to that nobody reads.
+    /// Outputs of a kernel that no step reads.
     Unused,
 }
 

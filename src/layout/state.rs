@@ -91,7 +91,7 @@ impl Rows {
         if n < self.positions { n } else { self.positions }
     }
 
-    /// The same rows with no more room than `n` positions take: what is kept of them elsewhere.
+    /// The shape of a packed copy: room for the first `n` positions only.
     pub const fn cut(self, n: u32) -> Self {
         Self { positions: self.used(n), ..self }
     }
@@ -106,7 +106,7 @@ impl StateShape {
         }
     }
 
-    /// The same part in buffers of other sizes.
+    /// The shape in buffers of other `sizes`.
     pub(crate) fn grown(self, sizes: Sizes) -> Self {
         match self {
             Self::Rows(rows) => Self::Rows(Rows { positions: Rows::positions(sizes, rows.window), ..rows }),

@@ -67,7 +67,7 @@ pub struct ModelConfig {
     pub logit_cap: f64,
     /// Layers, the first ones, behind which a picture's rows have something added.
     pub deepstack: usize,
-    /// The token whose numbers for layers rows that stand in place of tokens have, where tokens have such.
+    /// The token id whose per-layer inputs embedded rows use, in models with per-layer inputs.
     pub row_token: Option<u32>,
     /// How the rows of one picture attend to each other.
     pub picture_attention: PictureAttention,
@@ -418,7 +418,7 @@ impl ModelConfig {
         self.layers.iter().rposition(own).map_or(0, |last| last + 1)
     }
 
-    /// The same with the epsilon of RMSNorm.
+    /// Reads the configuration of a model with RMSNorm: as [`ModelConfig::read`], with its epsilon's keys.
     pub fn read_rms(keys: &Keys<'_>, architecture: &'static str) -> Result<Self> {
         Self::read(keys, architecture, ("attention.layer_norm_rms_epsilon", "rms_norm_eps"))
     }

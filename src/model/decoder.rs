@@ -56,7 +56,7 @@ struct ExpertWeights {
     biases: Option<(BufferId, BufferId)>, // (experts 2 F), all gates' first where they do not take turns, and (experts D)
     up: Matrix,                           // (experts 2 F, D), gates first in each; (experts F, D) where nothing is gated
     down: Matrix,                         // (experts D, F)
-    shared: Option<(Matrix, Matrix)>,     // the same of one that all rows use
+    shared: Option<(Matrix, Matrix)>,     // up and down of a shared expert, which all rows use
 }
 
 pub(super) struct Layer {

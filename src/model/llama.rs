@@ -61,7 +61,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let attention = keys.flag("", "attention_bias")?.unwrap_or(false);
     c.biases = Biases { qkv: attention, output: attention, ff: keys.flag("", "mlp_bias")?.unwrap_or(false), experts: false };
     let window = keys.size("", "sliding_window")?;
-    // transformers ignores the key in a Llama's configuration; whoever wrote it there meant something.
+    // transformers ignores the key for LlamaForCausalLM; here it is refused, as it suggests training with a window.
     if window.is_some() && !keys.is_hf_class("MistralForCausalLM") {
         return Err(Error::unsupported("config.json: sliding_window; this version runs it for MistralForCausalLM, not for LlamaForCausalLM"));
     }

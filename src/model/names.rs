@@ -154,7 +154,7 @@ impl Names {
         }
     }
 
-    /// The same of one expert.
+    /// Name of a tensor that the checkpoint stores separately for each expert.
     pub fn expert(&self, layer: usize, part: &str, expert: usize) -> String {
         self.in_layer(layer, part, "weight", true).replace("{}", &expert.to_string())
     }

@@ -65,7 +65,7 @@ impl Rope {
         let original = keys.size("", "original_max_position_embeddings")?;
         // transformers 5 writes rope_parameters, which holds what rope_theta and rope_scaling held before.
         let (parameters, scaling) = (keys.object("rope_parameters")?, keys.object("rope_scaling")?);
-        // By kinds of layers: whoever has such reads them on its own.
+        // Nested objects are parameters by kind of layer, which [`Rope::by_kind`] reads.
         let parameters = parameters.filter(|p| p.values().all(|v| !v.is_object())).or(scaling);
         Self::of_hf(parameters, theta, partial, original, e, context)
     }
@@ -75,7 +75,7 @@ impl Rope {
         Self::by_kind_of(keys, c, [c.heads.e; 2])
     }
 
-    /// The same where heads of both are not equally wide.
+    /// As [`Rope::by_kind`], with head widths of full and sliding layers.
     pub fn by_kind_of(keys: &Keys<'_>, c: &ModelConfig, [full, sliding]: [usize; 2]) -> Result<Option<(Self, Self)>> {
         let Some(kinds) = keys.object("rope_parameters")?.filter(|p| p.values().any(Value::is_object)) else { return Ok(None) };
         let of = |kind: &str, e: usize| {

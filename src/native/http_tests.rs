@@ -154,7 +154,7 @@ fn ranges_in_shards() {
 
 #[test]
 fn nobody_there_is_a_network_error() {
-    // The near end of a connection has a port that nobody can listen at as long as it is open.
+    // No listener can bind the local port of an open connection.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = taken.local_addr().unwrap().port();

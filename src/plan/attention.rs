@@ -187,7 +187,7 @@ impl Builder<'_> {
         }
         cut.extend(apart);
         cut.extend(self.apart());
-        // Rows see each other's keys: all of them are in the cache before anybody looks.
+        // Rows of a step attend to each other's keys: append all of them to the cache before any row attends.
         if let (Some(rows), Some(_), true, 1..) = (step, apart, fused, own) {
             let chosen = Chosen { variant: chosen.variant, reason: chosen.reason.clone(), choice: None };
             let overrides = with(&[&rotation, &scores, &cut, norms, &[("ATTENDS", 0.0)]]);

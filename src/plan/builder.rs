@@ -353,7 +353,7 @@ impl<'a> Builder<'a> {
         self.norm_as(norm, out, last)
     }
 
-    /// The same in that form.
+    /// The norm of the residual stream into `out`, in its form. With `last`, only the pass's last row, as row 0.
     pub(super) fn norm_as(&mut self, norm: &Norm, out: Room, last: bool) -> Result<Act> {
         let Stream { h, width } = self.stream()?;
         self.norm_step(norm, h, width, (out.axis(), out.outputs()), last)?;

@@ -39,7 +39,7 @@ impl Builder<'_> {
         self.add_limited(mixed, o, post)
     }
 
-    /// The same of a feed-forward network.
+    /// The feed-forward network of the normed residual stream, of three limited products; its norm is added.
     pub fn limited_mlp(&mut self, norm: &Norm, [gate, up, down]: [&Limited; 3], mlp: Mlp, post: Norm) -> Result<()> {
         let x = self.normed_f32(norm, &gate.matrix)?;
         let (f, row) = (down.matrix.k, gate.matrix.n + up.matrix.n);

@@ -99,7 +99,7 @@ impl Grid {
         Self(x, y, 1)
     }
 
-    /// The same once for each of `rows` rows.
+    /// This grid with `rows` workgroups in the third dimension.
     pub fn deep(self, rows: u32) -> Self {
         Self(self.0, self.1, rows)
     }

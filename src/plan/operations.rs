@@ -17,7 +17,7 @@ pub enum Act<T = Value> {
     Q8(T, T),
 }
 
-/// Buffers for activations that nobody has written yet.
+/// Output buffers for activations.
 pub(super) type Room = Act<BufferId>;
 
 impl<T: Copy> Act<T> {
@@ -152,19 +152,19 @@ pub struct Growth {
     pub every: u32,
 }
 
-/// Whose keys and values an attention block reads.
+/// Which keys and values an attention block reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
-    /// Its own, which it appends to layer so-and-so's state.
+    /// The block's own, which it appends to this layer's state.
     Own(usize),
-    /// Those of an earlier layer: it has queries only.
+    /// Those of this earlier layer: the block projects queries only.
     Of(usize),
 }
 
 /// An attention block.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention {
-    /// Whose keys and values it reads.
+    /// Which keys and values it reads.
     pub keys: Keys,
     /// Its heads.
     pub heads: Heads,
@@ -293,11 +293,11 @@ impl Mlp {
 pub enum Scores {
     /// The softmax of the logits.
     Softmax,
-    /// The same, the weights of those that are used times a factor of each expert.
+    /// The softmax of the logits, with the weights of chosen experts times a factor of each expert.
     Scaled,
     /// Their sigmoids; with a bias only for the choice.
     Sigmoid {
-        /// What is added to the sum of those that are used, where they are divided by it.
+        /// Added to the sum of the chosen experts' weights, where they are divided by it.
         added: f64,
         /// Factor of the weights.
         factor: f64,
@@ -313,7 +313,7 @@ pub struct Routing {
     pub count: usize,
     /// How many a row uses.
     pub used: usize,
-    /// Whether the weights of those that are used sum to 1.
+    /// Whether the weights of the chosen experts are divided by their sum.
     pub normed: bool,
 }
 
@@ -362,7 +362,7 @@ pub struct PerLayer<'a> {
 /// A convolution of single channels over the last positions, in place of attention.
 #[derive(Debug, Clone, Copy)]
 pub struct ShortConv {
-    /// Whose state it has.
+    /// The layer that owns its state.
     pub layer: usize,
     /// Positions that it sees.
     pub taps: usize,
@@ -485,7 +485,7 @@ impl LinearFactors {
 /// Linear attention with its convolution and its norm.
 #[derive(Debug, Clone, Copy)]
 pub struct Linear {
-    /// Whose state it has.
+    /// The layer that owns its state.
     pub layer: usize,
     /// What it is.
     pub kind: LinearKind,

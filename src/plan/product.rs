@@ -168,7 +168,7 @@ impl Builder<'_> {
         self.norm_linear(norm, matrix, Scratch::Qkv)
     }
 
-    /// The same of any product, to that buffer.
+    /// As [`Builder::norm_qkv`], for any matrix, into the scratch buffer `to`.
     pub fn norm_linear(&mut self, norm: &Norm, matrix: &Matrix, to: Scratch) -> Result<Value> {
         if !self.fuses_norm(norm, matrix.kb()) {
             let x = self.norm(norm, matrix, false)?;
@@ -271,7 +271,7 @@ impl Builder<'_> {
         self.activate_as(name, gate_up, mlp, factors, (consumer.k, out))
     }
 
-    /// The same of rows of `k`, in that form.
+    /// As [`Builder::activate`], for rows of `k` values, into `out` in its form.
     pub(super) fn activate_as(&mut self, name: &str, gate_up: Value, mlp: Mlp, factors: Option<Factors>, (k, out): (usize, Room)) -> Result<Act> {
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = k.div_ceil(BLOCK);

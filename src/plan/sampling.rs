@@ -8,7 +8,7 @@ use crate::grammar::WALK_WORDS;
 use crate::layout::{BufferId, Control, Scratch};
 use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
 
-/// Which steps plans have that nobody needs who does not ask for them.
+/// Optional steps of plans, each included on request only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Penalties, bias and log probabilities.

@@ -29,7 +29,7 @@ pub trait ByteSource {
     fn len(&self) -> u64;
     /// `len` bytes from `offset`. Fails with a typed error if the range is not inside the file.
     fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>>;
-    /// All of it will be read soon, from its beginning: whoever can may begin to.
+    /// A hint that the whole file will be read soon from its beginning: a source may read ahead.
     fn will_be_read(&self) {}
     /// Whether the file has no bytes.
     fn is_empty(&self) -> bool {

@@ -206,7 +206,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// The same without fragment.
+    /// Parses a URL without a fragment.
     fn parse_whole(url: &str) -> Result<Self> {
         let (address, query) = match url.split_once('?') {
             Some((a, q)) => (a, q),

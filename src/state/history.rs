@@ -43,7 +43,7 @@ impl History {
         Self { input, stretches }
     }
 
-    /// The same tokens, all read in passes of up to `rows`.
+    /// The same tokens as if read in passes of up to `rows`.
     pub(crate) fn by_passes(&self, rows: u32) -> Self {
         Self { input: self.input.clone(), stretches: passes(&self.input, rows) }
     }
@@ -90,7 +90,7 @@ impl History {
         &self.stretches
     }
 
-    /// The same with the positions of their tokens.
+    /// Each stretch as a range of positions, and how it was read.
     pub(crate) fn ranges(&self) -> Vec<(Range<usize>, How)> {
         let mut end = 0;
         let mut range = |n: u32| {

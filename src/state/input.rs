@@ -37,8 +37,9 @@ impl Embedded {
         Ok(Rc::new(Self { hash, token, rows, grid, values: OnceCell::new() }))
     }
 
-    /// The same of a grid of `columns` x `rows`, row by row, for models whose positions have three axes: all have the same time, each its row and its
-    /// column, counted from the position of the first, and what comes behind them goes on after the longer side.
+    /// As [`Embedded::new`], for a grid of `columns` x `rows`, row by row, in models with three position axes: all rows
+    /// share the time, each has its row and column, counted from the position of the first, and the text behind goes on
+    /// after the longer side.
     ///
     /// # Errors
     /// `BAD_OPTION` where there are no rows.
@@ -153,7 +154,7 @@ impl Input {
         &self.ids
     }
 
-    /// The same, with another one where rows stand in place of tokens.
+    /// The ids, with `of_rows` in place of the id of each embedded row.
     pub fn ids_with(&self, of_rows: Option<u32>) -> Cow<'_, [u32]> {
         let Some(id) = of_rows.filter(|_| self.has_rows()) else { return Cow::Borrowed(&self.ids) };
         let mut ids = self.ids.clone();
@@ -278,7 +279,7 @@ impl Input {
         self.placed.iter().find(|placed| placed.at < at && at < placed.end())
     }
 
-    /// How many positions there are before the first row whose values are not there.
+    /// Length of the prefix before the first row whose values have not been filled in.
     pub fn filled(&self) -> usize {
         self.placed.iter().find(|placed| placed.of.values.get().is_none()).map_or(self.len(), |placed| placed.at)
     }

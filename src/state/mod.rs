@@ -1,13 +1,15 @@
-//! What sequences remember: the keys and values, the recurrent states of their layers, and which tokens these are of.
+//! Sequence state: keys and values, recurrent states of the layers, and the tokens that they were computed from.
 //!
-//! A sequence is a conversation's text as the model has read it. Its state lies in a slot of the GPU's buffers while somebody reads or writes it,
-//! and in buffers of its own where others need the slot; where a device was lost it is nowhere, and the tokens say how to make it again.
-//! Whoever generates asks [`States::trim`] how much of a text is known, and cuts back to that: prefix cache, regenerating, forks, shifts, saving and
-//! device loss know nothing of the kinds of state ([`kinds`]).
+//! A sequence is a conversation's text as the model has read it. Its state lies in a slot of the GPU's buffers while it
+//! is read or written, and in buffers of its own where another sequence needs the slot; after a device loss there is
+//! none, and it is recomputed from the tokens.
+//! A generation asks [`States::trim`] how much of a text is known, and cuts back to that: prefix cache, regenerating,
+//! forks, shifts, saving and device loss do not depend on the kinds of state ([`kinds`]).
 //!
-//! The host records steps ahead and stops on texts itself: the GPU has then run steps that do not count. Keys and values of such steps are
-//! overwritten before anybody reads them. A recurrent state is marked at the end of each chunk, and goes back to the last mark before the end
-//! ([`States::settle`]); the few tokens behind that are read again with the next turn.
+//! The host records steps ahead and stops on texts itself: the GPU has then run steps that do not count. Their keys and
+//! values are overwritten before they are read. A snapshot of recurrent states is taken at the end of each chunk, and
+//! they are reset to the last one before the end ([`States::settle`]); the few tokens behind it are read again with the
+//! next turn.
 
 mod checkpoint;
 mod history;
@@ -86,11 +88,11 @@ struct Sequence {
     voice: Option<Voice>,
     slot: Option<Slot>,
     place: Place,
-    /// How many tokens the recurrent states have read; `None` where nobody knows.
+    /// Number of tokens that the recurrent states have read; `None` if unknown.
     at: Option<u32>,
-    /// Where the recurrent states can go back to, the oldest first.
+    /// Snapshots that the recurrent states can be reset to, oldest first.
     checkpoints: Vec<Checkpoint>,
-    /// The same within the generation under way.
+    /// Snapshots taken within the current generation.
     marks: Vec<Checkpoint>,
     /// When it last got a slot, or was used in it.
     used: u64,
@@ -220,7 +222,7 @@ impl States {
         self.parts.iter().any(|part| matches!(part.shape, StateShape::Recurrent { .. }))
     }
 
-    /// Whether the state has to be made again from its tokens before anybody reads on.
+    /// Whether the state has to be recomputed from the tokens before the sequence is read or extended.
     pub fn is_lost(&self, id: SequenceId) -> Result<bool> {
         let sequence = self.get(id)?;
         Ok(matches!(sequence.place, Place::Nowhere) && sequence.len() > 0)
@@ -450,7 +452,7 @@ impl States {
         self.get(id)?.slot.ok_or_else(|| Error::internal(format!("sequence {} has no slot", id.0)))
     }
 
-    /// A slot that is nobody's, for whoever measures: a free one, or that of the sequence which was used the longest ago.
+    /// Evicts the least recently used sequence from its slot and returns the slot; free slots come first.
     pub fn vacate(&mut self) -> Result<Slot> {
         let last_used = |slot: &Slot| self.slots[*slot].and_then(|id| self.sequences.get(&id)).map_or(0, |sequence| sequence.used);
         let slot = (0..self.slots.len()).min_by_key(last_used).ok_or_else(|| Error::internal("a session without slots"))?;
@@ -512,7 +514,8 @@ impl States {
         Ok(())
     }
 
-    /// Whether all that sequences remember only grows with the text: what is there of its beginning stays, whatever is read after it.
+    /// Whether state only grows with the text (no windows, no recurrent states): that of a prefix stays valid, whatever
+    /// follows.
     fn only_grow(&self) -> bool {
         self.parts.iter().all(|part| matches!(part.shape, StateShape::Rows(Rows { window: None, .. })))
     }
@@ -662,14 +665,14 @@ impl States {
         }
     }
 
-    /// Takes over the sequences of a device that was lost. Each is made again when it has its turn.
+    /// Takes over the sequences of a lost device. Each is recomputed when it next needs a slot.
     pub fn inherit(&mut self, lost: Self) {
         self.sequences = lost.sequences;
         self.next = lost.next;
         self.lose_all();
     }
 
-    /// Nothing is left of any sequence but its tokens. Each is made again when it has its turn.
+    /// Drops the state of every sequence and keeps the tokens. Each is recomputed when it next needs a slot.
     pub fn lose_all(&mut self) {
         for sequence in self.sequences.values_mut() {
             sequence.slot = None;

@@ -93,7 +93,7 @@ fn damaged(what: &str) -> Error {
 }
 
 impl States {
-    /// Writes a sequence, whose state is not lost.
+    /// Writes a sequence; its state must not be lost.
     pub async fn save(&self, id: SequenceId, settings: Settings, writer: &mut Writer, cancel: &Cancel) -> Result<()> {
         let place = self.copy_of(id)?;
         let sequence = self.get(id)?;

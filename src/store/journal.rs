@@ -40,11 +40,11 @@ pub struct StoredFile {
     pub parts: Vec<Part>,
 }
 
-/// What is there of a shard that is not whole.
+/// An incomplete shard: index, bytes, hash of these bytes.
 pub type Part = (usize, u64, String);
 
 impl StoredFile {
-    /// A file of which nothing is there yet.
+    /// A file of which nothing is stored yet.
     pub fn new(name: impl Into<String>, length: Option<u64>, shard: u64) -> Self {
         let shards = vec![None; length.map_or(0, |length| length.div_ceil(shard)) as usize];
         Self { name: name.into(), length, version: Version::default(), sha256: None, shard, shards, parts: Vec::new() }
@@ -98,7 +98,7 @@ impl StoredFile {
         Some(self.parts.swap_remove(at))
     }
 
-    /// Says how much is there of a shard that is not whole.
+    /// Records how much of an incomplete shard is stored.
     pub fn put_part(&mut self, part: Part) {
         self.take_part(part.0);
         self.parts.push(part);

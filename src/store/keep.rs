@@ -1,4 +1,4 @@
-//! Models that are put into a store without being loaded: downloads for later, and files that somebody has.
+//! Puts models into a store without loading them: downloads for later, and local files.
 
 use std::rc::Rc;
 

@@ -19,7 +19,7 @@ pub struct Writer {
     current: Option<Sequence>,
 }
 
-/// What everybody who writes to a model shares.
+/// State shared by all writers to a model.
 pub(crate) struct Shared {
     medium: Rc<dyn Medium>,
     key: ModelKey,
@@ -108,7 +108,7 @@ impl Writer {
             }
         };
         if done.is_err() {
-            // What is left where this fails is swept away by the next who opens the store.
+            // What remains where this fails is removed by the next [`Store::sweep`].
             let _ = shared.discard().await;
         }
         done
@@ -319,7 +319,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Nobody goes on with it for now: what has arrived of it is kept for the next writer.
+    /// Stops writing the shard for now: what has arrived of it is kept for the next writer.
     pub(crate) async fn set_aside(mut self) -> Result<()> {
         // A write that was given up may have left anything behind the length.
         if self.length == 0 || self.hashed != self.length {

@@ -18,7 +18,7 @@ enum Takes {
 }
 use Takes::{Names, Positions};
 
-/// Filters with their parameters behind the value, as Jinja 3.1 has them. Those that are not here take any.
+/// Filters with their parameters behind the value, as Jinja 3.1 has them. Filters that are not listed take any.
 const FILTERS: &[(&str, &[&str], Takes)] = &[
     ("abs", &[], Positions),
     ("attr", &["name"], Positions),

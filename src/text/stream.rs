@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub struct StreamDecoder {
     pieces: Rc<Pieces>,
     skip_special: bool,
-    /// The beginning of a character whose other bytes have not come yet.
+    /// The first bytes of an incomplete character.
     pending: Vec<u8>,
     /// How many more leading characters may be stripped.
     strip: usize,

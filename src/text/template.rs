@@ -49,7 +49,7 @@ pub struct ChatTemplate {
 struct Prepared {
     /// The source in the form that the template engine reads.
     text: String,
-    /// What it wants of messages, once somebody has asked.
+    /// What it wants of messages; computed on first use.
     turns: OnceLock<Turns>,
 }
 

@@ -32,7 +32,7 @@ pub trait Quantized {
     /// The scale and what is taken off, of block `b`: of the first and of the last 16.
     fn scales(ws: &[u32], b: usize) -> [[f32; 2]; 2];
 
-    /// The same of `kb` blocks from block `first` on.
+    /// [`Quantized::scales`] of `kb` blocks from block `first` on, into `to`.
     #[inline(always)]
     fn row(ws: &[u32], first: usize, kb: usize, to: &mut Scales) {
         let Scales { scale, second, least, second_least } = to;

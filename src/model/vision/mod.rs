@@ -155,7 +155,7 @@ pub enum Table {
     Resized(TableResize),
     /// Its first row is of columns, its second one of rows; each patch has the sum of both.
     Added,
-    /// The same, but that columns and rows take turns in it.
+    /// As `Added`, with rows for columns and for rows interleaved.
     Paired,
 }
 

@@ -1,4 +1,4 @@
-//! Which files a model has, how long they are, and what is there of them already; small ones are fetched at once.
+//! Finds a model's files, their lengths, and what the store already has; small files are fetched at once.
 
 use super::connection::{Tell, ask, ask_either};
 use super::huggingface::{self, Known};

@@ -61,11 +61,11 @@ struct Table {
     /// Connections that it takes at a time, and what the others get; 0: any number.
     most: Cell<usize>,
     refusal: Cell<(u16, Option<&'static str>)>,
-    /// Those that are open, and the most that ever were.
+    /// Open connections, and the peak.
     open: Rc<Cell<usize>>,
     peak: Cell<usize>,
     refused: Cell<usize>,
-    /// How often it is looked before there is a network again.
+    /// How many checks find the network offline before it is online.
     offline: Cell<usize>,
     cancel: Cancel,
 }
@@ -86,7 +86,7 @@ impl Drop for Pieces {
     }
 }
 
-/// Comes back after everybody else has had a turn.
+/// Yields once, so that every other task is polled.
 async fn moment() {
     let mut first = true;
     std::future::poll_fn(move |cx| {
@@ -185,7 +185,7 @@ impl Transport for Table {
     }
 
     fn sleep(&self, ms: f64) -> LocalBoxFuture<'_, ()> {
-        // Whoever waits for half a second at once looks how another download goes: here there is none.
+        // A wait of half a second at once is the poll for another's download: there is none in these tests.
         if ms >= 500.0 {
             return Box::pin(std::future::pending());
         }
@@ -524,7 +524,7 @@ fn a_projector_that_does_not_come() {
     assert_eq!(get(&store, &table, WITH_EYES).unwrap().0.len(), 2, "and the next time it comes");
 }
 
-/// An interrupted one goes on; who does not want it any more has the model without it.
+/// An interrupted projector download resumes; a load without the projector has the model without it.
 #[test]
 fn a_projector_that_came_in_part() {
     for wanted in [true, false] {

@@ -67,7 +67,7 @@ impl Formats {
     /// Calls are written in the format of this name (`hermes`, `mistral`, …), whatever the template shows; thoughts also as the template shows.
     ///
     /// # Errors
-    /// `BAD_OPTION` for a name that is not known: the message lists those that are.
+    /// `BAD_OPTION` for an unknown name: the message lists the known ones.
     pub fn only(self, name: &str) -> Result<Self> {
         let Some((_, marks)) = formats::NAMES.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = formats::NAMES.iter().map(|(known, _)| *known).collect();
@@ -145,7 +145,7 @@ pub fn check_names(tools: &[Tool]) -> Result<()> {
 enum Mode {
     Answer,
     Thought(&'static Thought),
-    /// What nobody asked for: up to the end of the section.
+    /// A section that is not part of the answer: skipped up to its end.
     Dropped(&'static Thought),
 }
 
@@ -217,7 +217,7 @@ impl Parser {
         }
     }
 
-    /// Takes each name for that of a tool: for those who look at an answer without knowing what its model was offered.
+    /// Takes each name for that of a tool: for reading an answer without its list of tools.
     #[must_use]
     pub fn with_any_tool(mut self) -> Self {
         self.any_tool = true;
@@ -511,7 +511,7 @@ impl Parser {
             for mark in thought.around {
                 see(mark, Open::Around(mark), false);
             }
-            // The end of a thought that nobody has opened.
+            // The end of a thought that was never opened.
             for (end, _) in thought.ends.iter().filter(|(_, taken)| *taken) {
                 see(end, Open::Around(end), true);
             }

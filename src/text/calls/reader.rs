@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
         self.aside_as(&JSON)
     }
 
-    /// The same of a value in another language.
+    /// As [`Reader::aside`], for a value in the notation `spelling`.
     pub fn aside_as(&mut self, spelling: &Spelling) -> Read<String> {
         let mut out = std::mem::take(&mut self.memo.aside);
         match self.value(spelling, None, &mut out) {

@@ -24,7 +24,7 @@ pub(crate) struct ArrayBody {
 }
 
 impl ArrayBody {
-    /// The same items with their number in the states; `min` and `max` are of commas.
+    /// The array with its items counted by states instead of a counter; `min` and `max` count commas.
     pub fn unrolled(self, min: u32, max: Option<u32>) -> Self {
         let min = if min > 0 { min + 1 } else { self.min };
         Self { min, exact: Some(max.map(|m| m + 1)), counted: false, ..self }

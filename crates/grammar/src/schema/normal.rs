@@ -13,7 +13,7 @@ use crate::hash::Map;
 
 /// Alternatives of one schema.
 const MAX_ALTERNATIVES: usize = 600;
-/// Schemas whose alternatives wait for each other.
+/// Combining schemas inside each other.
 const MAX_DEPTH: usize = 120;
 /// How deep members and items are looked at to see that nothing fits.
 const LOOK: u32 = 3;

@@ -145,7 +145,7 @@ fn judge(name: &str, case: &Value, sum: &mut Sum, verbose: Option<&str>) {
     sum.passed += usize::from(!narrow && !wide);
 }
 
-/// Writes a value with its keys in whichever order an automaton has it.
+/// Writes a value with its keys in the order that an automaton accepts.
 struct Writer<'a> {
     automaton: &'a Automaton,
     /// Texts that are tried at most.

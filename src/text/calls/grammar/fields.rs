@@ -64,7 +64,7 @@ impl<'s> Fields<'s> {
         Ok(Self { all, open })
     }
 
-    /// In the schema's order, and with those that are required before the others.
+    /// The fields in the schema's order, and with the required ones before the others.
     fn orders(&self) -> Vec<Vec<&Field<'s>>> {
         let given: Vec<&Field<'s>> = self.all.iter().collect();
         let (mut first, rest): (Vec<&Field<'s>>, Vec<&Field<'s>>) = given.iter().copied().partition(|field| field.required);
@@ -93,7 +93,7 @@ impl<'s> Fields<'s> {
                     if *required { behind } else { optional(behind) }
                 }))
             };
-            // Whichever comes first: up to one that has to come.
+            // Any of the next fields: up to the first required one.
             let mut ways = Vec::new();
             for (i, (field, required)) in written.iter().enumerate() {
                 ways.push(sequence([field.clone(), rest(i + 1)]));

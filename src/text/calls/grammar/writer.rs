@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Any text.
 pub const ANY: &str = r"[\s\S]*";
 
-/// White space that may stand between parts of a call: not much, so that nobody pads for ever.
+/// White space between parts of a call: bounded, so that a model cannot pad without end.
 pub fn space() -> Value {
     json!({ "regex": "[ \\n]{0,8}" })
 }
