@@ -33,7 +33,7 @@ export function forgetKept(url: string): void {
   write(read().filter((one) => one !== url));
 }
 
-/** Whether it was stored and nobody has removed it. @internal */
+/** Whether a model was stored and not removed. @internal */
 export function wasKept(url: string): boolean {
   return read().includes(url);
 }

@@ -48,7 +48,7 @@ export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTok
   conversation?: number;
 }
 
-/** A request whose pictures are decoded: what the parts of messages that are pictures show, in their order. */
+/** A request with decoded pictures: those of the messages' parts, in their order. */
 export type ShownRequest = WasmRequest & { pictures?: WasmPicture[] };
 
 /** RGBA bytes, row by row. */
@@ -146,7 +146,7 @@ export class WasmEngine {
     lenient: boolean,
     compile: (description: string, lenient: boolean) => Promise<Made>,
   ): Promise<CompiledGrammar>;
-  /** Whether the device is lost and nobody is at work who would notice. */
+  /** Whether the device is lost while the engine is idle, so that no running call notices. */
   isLost(): boolean;
   /** Loads the model onto another device where this one is lost. */
   recover(): Promise<void>;
@@ -261,7 +261,7 @@ export interface BenchRun {
   ttft_ms: number;
   latency_ms: [number, number];
   record_us: number;
-  /** Every readback but the first, whose beginning is the prompt's end. */
+  /** The readbacks that `latency_ms` is computed from: all but the first, which begins at the prompt's end. */
   chunks: BenchChunk[];
   /** Drafts that were verified, and those that were right. */
   drafted: number;

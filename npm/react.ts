@@ -136,7 +136,7 @@ const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'WOR
 /** How long an engine outlives its component, in milliseconds: one that comes back at once, as with every hot edit, goes on with it. */
 const LINGER_MS = 5000;
 
-/** The engine whose component has gone, and what it was loaded with. */
+/** The engine of an unmounted component, and the key of its options. */
 let lingering: { key: string; engine: Engine; timer: ReturnType<typeof setTimeout> } | null = null;
 
 function linger(key: string, engine: Engine): void {
@@ -164,7 +164,7 @@ function endLingering(): void {
 const numbers = new WeakMap<object, number>();
 let next = 1;
 
-/** The same for the same options: plain values by what they are, files and functions by which they are. */
+/** One key for equal options: plain values by content, files and functions by identity. */
 function keyOf(model: unknown, load: object = {}): string {
   const plain = (_: string, value: unknown): unknown => {
     const isObject = typeof value === 'object' && value !== null;
@@ -254,7 +254,7 @@ class ChatStore {
     this.#drop();
   }
 
-  /** The same at once. */
+  /** Ends loading and answers, and disposes of the engine at once. */
   #drop(): void {
     this.#loading?.abort();
     this.#loading = null;

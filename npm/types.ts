@@ -18,7 +18,7 @@ export type Device = 'auto' | 'gpu' | 'cpu';
 
 /** One message of a conversation; it goes through the model's own chat template. */
 export interface Message {
-  /** Who speaks. */
+  /** The speaker. */
   role: 'system' | 'user' | 'assistant' | 'tool';
   /** Text. An assistant's message that only calls tools may have null. */
   content: string | null;
@@ -57,7 +57,7 @@ export type MessagePart =
 
 /** A message that shows pictures, for models that read them. */
 export interface PicturedMessage extends Omit<Message, 'role' | 'content'> {
-  /** Who speaks. */
+  /** The speaker. */
   role: 'system' | 'user' | 'tool';
   /** Texts and pictures, in their order. */
   content: readonly MessagePart[];
@@ -187,7 +187,7 @@ export interface LoadPlan {
   model: EngineInfo['model'];
   /** Where the model is: what the name of a repository was resolved to. Absent for files. */
   url?: string;
-  /** Of all files; of those that are stored already; what is to be fetched and stored. */
+  /** Bytes of all files; of those that are stored already; of those that are to be fetched and stored. */
   download: { total: number; stored: number; missing: number };
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
   storage: { kind: StorageKind; available: number | null; reason?: string };
@@ -246,7 +246,7 @@ export interface Configuration {
   memory?: number;
   /** How much is told. Default `warn`. */
   logLevel?: LogLevel;
-  /** Who is told. Default `console`. */
+  /** Where log messages go. Default `console`. */
   logger?: Logger;
 }
 
@@ -302,7 +302,7 @@ export interface Progress {
    * piece arrived damaged; another tab or engine is downloading the same model.
    */
   event?: DownloadEvent;
-  /** The same for people, with the reason. */
+  /** The event as a message for the user, with the reason. */
   note?: string;
   /** Phase `queue` alone: how many requests to this engine come first, the one at work counted; 0 as the turn comes. */
   ahead?: number;
@@ -343,7 +343,7 @@ export interface ScoredToken {
   id: number;
   /** What it adds to the text; U+FFFD for bytes that are no whole character. */
   text: string;
-  /** The same in bytes. */
+  /** The token's bytes. */
   bytes: number[];
   /** Natural logarithm of its probability. */
   logprob: number;
@@ -382,7 +382,10 @@ export interface TokenPiece {
 export interface GenerateResult {
   /** The answer, without what stopped it. */
   text: string;
-  /** Of an answer to messages: the same as a message of the assistant, with thoughts and calls of tools apart, as templates take it back. */
+  /**
+   * Of an answer to messages: the answer as a message of the assistant, with thoughts and calls of tools apart, as
+   * templates take it back.
+   */
   message?: Message;
   /** Its token ids. */
   tokens: number[];
@@ -461,7 +464,7 @@ export interface SchemaWarning {
 
 /** The GPU. */
 export interface AdapterInfo {
-  /** Who made it, as the browser says. */
+  /** The vendor, as the browser says. */
   vendor: string;
   /** Its name, or what the browser tells instead. */
   name: string;
@@ -492,7 +495,10 @@ export interface AdapterInfo {
    * look only every 100 ms what the GPU has done; chunks are then as long as to hide it.
    */
   poll_ms: number;
-  /** The same with empty submissions meanwhile, where `poll_ms` is over 50. They are made where this is at most half of it. */
+  /**
+   * `poll_ms` with empty submissions meanwhile, measured where `poll_ms` is over 50. They are made where this is at
+   * most half of it.
+   */
   pumped_poll_ms?: number;
 }
 
@@ -548,7 +554,10 @@ export interface PlanStep {
 
 /** Detail of the event `devicelost`. */
 export interface DeviceLost {
-  /** `destroyed`: somebody called `destroy()` on the device. `unknown`: the driver or the browser's GPU process failed, or the GPU was taken away. */
+  /**
+   * `destroyed`: `destroy()` was called on the device. `unknown`: the driver or the browser's GPU process failed, or
+   * the GPU was taken away.
+   */
   reason: 'destroyed' | 'unknown';
   /** What the browser says of it, for people. */
   message: string;
@@ -634,7 +643,7 @@ export interface EngineInfo {
   concurrency: number;
   /** Opening, downloading and uploading, in milliseconds. */
   load_ms: number;
-  /** What of it the weights took, in milliseconds: waiting for their bytes, repacking or quantizing them, handing them to the GPU. */
+  /** The weights' part of `load_ms`: waiting for their bytes, repacking or quantizing them, handing them to the GPU. */
   load_times: { read: number; encode: number; write: number };
   /** Kernels that ran on known data when the model was loaded. Those that `wrong` names are not used. `skipped`: why none ran. */
   self_test: { checked: number; ms: number; wrong: string[]; skipped?: string };

@@ -13,7 +13,7 @@ import { setupBuild, WASM } from './setup.mjs';
 /** The ways to build: Cargo's profile and where the package goes. */
 export const BUILDS = {
   release: { profile: 'web', out: join(root, 'pkg') },
-  // Both with what those who work on shaders need (Cargo.toml).
+  // Both with the feature `lab`, for work on shaders (Cargo.toml).
   quick: { profile: 'quick', features: 'lab', out: join(root, '.cache', 'pkg-quick') },
   dev: { profile: 'wasm-dev', features: 'lab', out: join(root, '.cache', 'pkg-dev') },
 };
@@ -74,7 +74,10 @@ async function cpu(name, features, out, env) {
   }, 'cpu');
 }
 
-/** Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic. */
+/**
+ * Shortens paths of other crates' sources: they would reveal this machine's folders, and take bytes in every panic
+ * message.
+ */
 function shortPaths() {
   const crates = join(process.env.CARGO_HOME || join(homedir(), '.cargo'), 'registry', 'src');
   return ['--config', `target.${WASM}.rustflags=${JSON.stringify([`--remap-path-prefix=${crates}=crates`])}`];
@@ -118,7 +121,7 @@ async function wasm(name, selected, profile, out, env, bind) {
   });
 }
 
-/** Where the sources are, for who reads of the package elsewhere. */
+/** Where the sources are, for readers of the package elsewhere. */
 const REPOSITORY = 'https://github.com/millrace/millrace';
 /** What takes the main entry's place outside of browsers, by conditions of `exports`: the same, with node/ for what such a place has not. */
 const RUNTIMES = ['deno', 'bun', 'node'];
@@ -343,7 +346,8 @@ export async function bundlePages(out, { pkg = 'pkg', installable = false, sourc
     minify: true,
     sourcemap,
     define: { INSTALLABLE: String(installable) },
-    // The pages use the package as anybody's page does, by its URL. (tsconfig.json's paths point at the sources, for the type check.)
+    // The pages use the package as any page does, by its URL. (tsconfig.json's paths point at the sources, for the type
+    // check.)
     alias: {
       millrace: `../${pkg}/index.js`,
       'millrace/wasm': `../${pkg}/millrace.js`,

@@ -9,7 +9,10 @@ import { nativeArguments } from './lib/cargo.mjs';
 import { ask, cache, childEnv, Failure, isMain, main, root, run, say } from './lib/env.mjs';
 
 const folder = join(root, 'tests', 'mutants');
-/** The clone in which faults are planted, and Cargo's target folder for it: what was built with a fault lies where nobody else takes it. */
+/**
+ * The clone in which faults are planted, and Cargo's target folder for it: no other build uses what was built with a
+ * fault.
+ */
 const clone = join(cache, 'mutants');
 const target = join(cache, 'target-mutants');
 /** How many faults there have to be. */

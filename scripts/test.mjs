@@ -120,7 +120,7 @@ function buildFor(runners, context) {
   for (const [name, { for: users, make }] of Object.entries(BUILDS)) {
     if (!users.some((user) => runners.includes(user))) continue;
     builds[name] = before.then(() => make(context));
-    // Who waits for it hears of a failure; those after it do not.
+    // A failure reaches the runners that await this build; later builds go on.
     before = builds[name].then(
       () => {},
       () => {},
@@ -282,7 +282,7 @@ async function native({ native: env, long, more, only, meter }) {
   const options = [...names, ...(long ? ['--include-ignored'] : []), ...tests];
   const started = meter.follow('native');
   const built = await alone(() => buildTests('cargo', [...NATIVE, ...selected]));
-  // Its times are for those who ask for what is not stable.
+  // Reporting times is an unstable option of the test harness.
   const timed = ['-Zunstable-options', '--report-time'];
   const sum = await ranTests(built, ({ path, cwd }) => [
     path,

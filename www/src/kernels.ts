@@ -184,7 +184,7 @@ function end(): void {
   worker = null;
 }
 
-/** Compares variants whose shaders are the server's, and again what has changed, until it is cancelled. */
+/** Compares the variants of the server's shaders, and again those that have changed, until it is cancelled. */
 async function follow(filter: string, cases: Asked['cases']): Promise<void> {
   let tag = '';
   following = true;
