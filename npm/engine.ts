@@ -342,7 +342,7 @@ export class Engine extends EventTarget {
     return (await this.#link.request<'answer'>({ type: 'imageTokens', width, height }).answer).value as number;
   }
 
-  /** How many tokens that are. */
+  /** The number of tokens that `tokenize` gives. */
   async countTokens(input: Input, options: TokenizeOptions = {}): Promise<number> {
     return (await this.tokenize(input, options)).length;
   }
@@ -675,7 +675,6 @@ export interface Engine extends Disposable, AsyncDisposable {
 }
 export interface Conversation extends Disposable, AsyncDisposable {}
 
-/** A `fetch` of what is there already. */
 /** The pictures of an input as a Worker can get them; null where it has none. */
 async function sentPictures(input: Input): Promise<SentPicture[] | null> {
   const pictures = picturesOf(input);

@@ -38,9 +38,9 @@ const PREFERRED_PROJECTORS = ['Q8_0', 'F16', 'BF16'];
 const READ = ['gemma3', 'gemma4v', 'gemma4uv', 'idefics3', 'lfm2', 'qwen3vl_merger'];
 /** Bytes of a projector's beginning that name its type. */
 const LOOK = 65_536;
-/** What stands between a model's address and that of what reads pictures for it. */
+/** Separates a model's address from that of its projector. */
 export const PROJECTOR = '#mmproj=';
-/** Where it is noted what a name was resolved to, so that the same is loaded the next time, also without a network. */
+/** Stores what a name was resolved to, so that the same model is loaded the next time, also without a network. */
 const KEY = `millrace:hub:${READ.join()}:`;
 
 /** Whether an address or a path is that of a file which reads pictures for a model beside it. */
@@ -85,7 +85,7 @@ export async function resolveHub<M>(
     const here = (await stored().catch(() => [])).filter(({ url, complete }) => complete && url.startsWith(base));
     if (here.length === 0 || !(error instanceof MillraceError) || error.code !== 'NETWORK') throw error;
     if (here.some(({ url }) => url === base)) return base;
-    // What reads pictures, where it is stored, is so with its model.
+    // A stored projector is stored with its model.
     return choose(
       name,
       base,
@@ -259,6 +259,6 @@ function remember(key: string, url: string): void {
   try {
     globalThis.localStorage?.setItem(key, url);
   } catch {
-    // It is asked again the next time.
+    // It is resolved again the next time.
   }
 }

@@ -19,7 +19,7 @@ function write(urls: string[]): void {
   }
 }
 
-/** What a model is stored under: its address without what reads pictures for it, which is stored with it. @internal */
+/** What a model is stored under: its address without the projector's, which is stored with it. @internal */
 export const keyOf = (url: string): string => url.split('#', 1)[0]!;
 
 /** Notes that a model is stored. @internal */

@@ -36,7 +36,7 @@ export class Link {
   #next = 1;
   /** Looks whether the Worker is still there, while something is pending. */
   #watch: ReturnType<typeof setInterval> | undefined;
-  /** Looks since it was last heard of. */
+  /** Looks since the last message of the Worker. */
   #quiet = 0;
   /** Why the host is gone; null while it is not. */
   #gone: MillraceError | null = null;

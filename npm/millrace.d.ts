@@ -72,7 +72,7 @@ export function planModel(
 ): Promise<LoadPlan>;
 /** Takes what starts a Worker that reads stored files beside this one (`reads.ts`). */
 export function readBeside(start: () => Worker): void;
-/** Takes what is told what this side notes. */
+/** Sets the function that log messages of the wasm side go to. */
 export function logTo(log: (level: 'warn' | 'info', text: string) => void): void;
 export function listModels(): Promise<StoredModel[]>;
 export function storageUsage(): Promise<StorageUsage>;
@@ -115,7 +115,7 @@ export class WasmEngine {
   embed(request: object, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Embeddings | Ranking>;
   /** The ids that a request's prompt stands for. */
   tokenize(request: ShownRequest): Uint32Array;
-  /** How many tokens of a prompt a picture of so many pixels takes. */
+  /** How many tokens of a prompt a picture of this size in pixels takes. */
   imageTokens(width: number, height: number): number;
   /** The text of tokens, special ones included. */
   detokenize(ids: Uint32Array): string;
@@ -132,9 +132,9 @@ export class WasmEngine {
   adapter(name: string, files: { files: WasmModelFile[] } | undefined, signal: AbortSignal): Promise<void>;
   /** Measures variants of kernels for two seconds at most; aborting ends it early. */
   tune(signal: AbortSignal): Promise<Tuned>;
-  /** Keeps the GPU's clock up for so many milliseconds; aborting ends it early. */
+  /** Keeps the GPU's clock up for `ms` milliseconds; aborting ends it early. */
   warm(ms: number, signal: AbortSignal): Promise<void>;
-  /** Tells of the device from now on. */
+  /** Sets the listener for device events. */
   onDevice(callback: (event: WasmDeviceEvent) => void): void;
   /** Has engines that compute on the CPU do so by what this loads. */
   static cpuFrom(load: () => Promise<object>): void;
@@ -236,7 +236,7 @@ export interface BenchProgress {
     | 'kernels';
   loaded: number;
   total: number;
-  /** Of the run under way: its tokens so far, and their number a second. */
+  /** Tokens of the current run so far, and their number a second. */
   tokens?: [count: number, perSecond: number];
 }
 
@@ -301,7 +301,7 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   shape: string;
   quant: string;
   lane: string;
-  /** Of the engine. What may be missing is missing in files of older versions. */
+  /** The engine's version. What may be missing is missing in files of older versions. */
   version?: string;
   adapter: Pick<AdapterInfo, 'vendor' | 'name' | 'features' | 'subgroup'> & Partial<AdapterInfo>;
   self_test?: EngineInfo['self_test'];

@@ -68,7 +68,7 @@ export interface ChatState {
    * are messages with `tool_calls`, their results messages of role `tool`. What has pictures has them in `parts`.
    */
   messages: readonly ChatMessage[];
-  /** Of the last answer: tokens, timings, finish reason. */
+  /** The last answer's tokens, timings and finish reason. */
   result: GenerateResult | null;
   /** Why loading or answering failed; null where it did not. */
   error: MillraceError | null;
@@ -133,7 +133,10 @@ const EMPTY: ChatState = {
 /** Errors after which an engine is of no more use. */
 const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'];
 
-/** How long an engine outlives its component, in milliseconds: one that comes back at once, as with every hot edit, goes on with it. */
+/**
+ * How long an engine outlives its component, in milliseconds: a component that comes back at once, as with every hot
+ * edit, takes it up.
+ */
 const LINGER_MS = 5000;
 
 /** The engine of an unmounted component, and the key of its options. */
@@ -144,7 +147,7 @@ function linger(key: string, engine: Engine): void {
   lingering = { key, engine, timer: setTimeout(endLingering, LINGER_MS) };
 }
 
-/** Takes it up again, if it is the same; any other one makes room. */
+/** Takes up the lingering engine if its key is the same; another one is disposed of. */
 function takeUp(key: string): Engine | null {
   const engine = lingering?.key === key ? lingering.engine : null;
   if (engine) {

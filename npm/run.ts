@@ -15,10 +15,10 @@ import type {
   ToolCall,
 } from './types.ts';
 
-/** How often the model may answer, where nothing else is said. */
+/** How often the model may answer by default. */
 const MOST_ROUNDS = 10;
 
-/** What a function is told of the call that it executes, beside the arguments. */
+/** What a function gets about the call that it executes, beside the arguments. */
 export interface ToolContext {
   /** The call's id. */
   id: string;

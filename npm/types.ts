@@ -151,9 +151,9 @@ export interface StoredModel {
 
 /** What {@link Engine.embed} gives. */
 export interface Embeddings {
-  /** Of each text, in their order. */
+  /** The vector of each text, in their order. */
   vectors: Float32Array[];
-  /** Of all texts, with what the model wants around them. */
+  /** Tokens of all texts, with what the model wants around them. */
   tokens: number;
   /** Texts that were longer than the model reads, and were cut there: {@link EmbedOptions.truncate}. */
   truncated: number;
@@ -165,7 +165,7 @@ export interface Embeddings {
 export interface Ranking {
   /** The best first: a document's place in the list, and its score from 0 to 1. */
   ranking: { index: number; score: number }[];
-  /** Of all documents, each with the question. */
+  /** Tokens of all documents, each with the question. */
   tokens: number;
   /** Documents that with the question were longer than the model reads, and were cut there. */
   truncated: number;
@@ -216,7 +216,7 @@ export interface LoadPlan {
  */
 export type StorageKind = 'opfs' | 'memory' | 'local';
 
-/** How much is told to the log: each level has what the ones before it have. */
+/** How much is logged: each level includes those before it. */
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
 
 /** What takes the log's lines, as `console` does. */
@@ -244,7 +244,7 @@ export interface Configuration {
   device?: Device;
   /** GPU memory that all models of this page may take together, in bytes, where a load does not say: as {@link LoadOptions.memory}. */
   memory?: number;
-  /** How much is told. Default `warn`. */
+  /** The least severe level that is logged. Default `warn`. */
   logLevel?: LogLevel;
   /** Where log messages go. Default `console`. */
   logger?: Logger;
@@ -314,7 +314,7 @@ export interface ProfileRow {
   step: string;
   /** The shader. */
   kernel: string;
-  /** Which text of it. */
+  /** The variant of the shader. */
   variant: string;
   /** Dispatches a token. */
   calls: number;
@@ -397,7 +397,7 @@ export interface GenerateResult {
   cached_tokens: number;
   /** Drafts that were verified: tokens guessed from where the text stood before. */
   drafted_tokens: number;
-  /** Those that were right, and are in the answer. */
+  /** Drafts that were right, and are in the answer. */
   accepted_tokens: number;
   /** How often the context was full and older tokens were left out. */
   shifts: number;
@@ -511,7 +511,7 @@ export interface Support {
   supported: boolean;
   /** Where there is no GPU: the code that {@link Engine.load} would reject with if only one would do. */
   code?: ErrorCode;
-  /** And the message, which says what to do. */
+  /** The error's message, which says what to do. */
   reason?: string;
   /** The GPU, as far as a page may know it; null where there is none. `software`: it computes on the CPU; `device: 'auto'` takes the CPU itself. */
   adapter: {
@@ -540,7 +540,7 @@ export interface PlanStep {
   step: string;
   /** The shader. */
   kernel: string;
-  /** Which text of it. */
+  /** The variant of the shader. */
   variant: string;
   /** Workgroups in x, y and z. */
   grid: [number, number, number];
@@ -548,7 +548,7 @@ export interface PlanStep {
   bytes: number;
   /** Why this variant was chosen. */
   reason: string;
-  /** Which processor runs it. */
+  /** Whether the GPU or the CPU runs it. */
   where: 'gpu' | 'cpu';
 }
 
@@ -584,7 +584,7 @@ export interface EngineEventMap {
 
 /** What is loaded, on what, and how it runs. */
 export interface EngineInfo {
-  /** Of the package. */
+  /** The package's version. */
   version: string;
   /** `types`: how many tensors have each type. `chat`: whether there is a chat template. `thinks`: whether an answer begins within a thought. */
   model: {

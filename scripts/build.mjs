@@ -30,7 +30,7 @@ export async function build(name = 'release', ready = setupBuild()) {
   const { env, bind } = await ready;
   const { profile, features = '', out } = BUILDS[name];
   mkdirSync(out, { recursive: true });
-  // A tool that cannot be built is told of at once.
+  // A tool that cannot be built is reported at once.
   await Promise.all([modules({ profile, features }, out, env, bind), bind]);
   await buildJavaScript(out);
   return out;
@@ -63,7 +63,7 @@ const CPU = [
   ['millrace_cpu_relaxed', '+simd128,+relaxed-simd'],
 ];
 
-/** Of every build the same: for speed. It needs no glue. */
+/** The CPU module is the same in every build: optimized for speed. It needs no glue. */
 async function cpu(name, features, out, env) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   const selected = ['--package', 'millrace-cpu', '--lib', '--target', WASM, '--profile', 'cpu'];
@@ -123,7 +123,10 @@ async function wasm(name, selected, profile, out, env, bind) {
 
 /** Where the sources are, for readers of the package elsewhere. */
 const REPOSITORY = 'https://github.com/millrace/millrace';
-/** What takes the main entry's place outside of browsers, by conditions of `exports`: the same, with node/ for what such a place has not. */
+/**
+ * Entries that replace the main one outside of browsers, by conditions of `exports`: the same code, with node/ for what
+ * such a place lacks.
+ */
 const RUNTIMES = ['deno', 'bun', 'node'];
 /** What a page imports, by its name in `exports`. */
 const ENTRIES = { '.': 'index', './ai-sdk': 'ai-sdk', './react': 'react' };
@@ -178,7 +181,8 @@ async function javascript(out) {
       external: ['react'],
       plugins: [elsewhere(/^\.\/index\.ts$/, { path: './index.js', external: true })],
     });
-    // They need no other script, wherever a bundler puts them: only the .wasm file, which they find by an address that bundlers know.
+    // These scripts need no other one, wherever a bundler puts them: only the .wasm file, which they find by an address
+    // that bundlers know.
     await esbuild.build({
       ...options,
       entryPoints: [join(sources, 'worker.ts'), join(sources, 'host.ts')],

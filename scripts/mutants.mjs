@@ -127,7 +127,7 @@ async function found({ name, path, runner, args }) {
     const whole = await tested(name, [], LIMIT_WHOLE_MINUTES);
     const by = [...whole.output.matchAll(/^(\S+) +\d+ passed, [1-9]\d* failed/gm)]
       .map(([, runner]) => runner)
-      // How a fault is laid out says nothing of it.
+      // The runner `format` does not count: layout says nothing about a fault.
       .filter((runner) => runner !== 'format');
     if (by.length > 0) return { caught: true, text: `caught by ${by.join(' and ')}, not by what its patch names,` };
     return { caught: false, text: 'MISSED by all' };
@@ -159,7 +159,7 @@ async function tested(name, args, minutes = LIMIT_MINUTES) {
     try {
       process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL');
     } catch {
-      // It has ended by itself.
+      // The process has ended by itself.
     }
   };
   const timer = setTimeout(() => {

@@ -37,7 +37,7 @@ pub enum Kind {
     Scaled(Bounds),
     /// What goes to a chat template.
     Object,
-    /// A list of such.
+    /// A list of objects.
     Objects,
 }
 
@@ -96,7 +96,7 @@ pub struct Row {
     pub kind: Kind,
     /// Another row that has to be true beside it.
     pub needs: Option<&'static str>,
-    /// How the command line has it, if it does.
+    /// The command line's flag, if there is one.
     #[cfg(not(target_arch = "wasm32"))]
     pub flag: Option<Flag>,
 }

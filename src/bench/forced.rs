@@ -40,7 +40,7 @@ pub struct Forced {
 
 /// Measures both in turns.
 pub async fn measure(session: &mut Session, prompt: &Input, options: &Options, compiler: &dyn Compiler, cancel: &Cancel) -> Result<Forced> {
-    // It does not end, and goes through keys, texts, numbers, lists and choices.
+    // An answer that does not end, and goes through keys, texts, numbers, lists and choices.
     let item = json!({
         "type": "object",
         "properties": {

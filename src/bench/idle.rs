@@ -18,7 +18,7 @@ const TYPING_MS: f64 = 1500.0;
 pub struct Idle {
     /// After a rest: decoded tokens a second, and time to the first token, ms.
     pub cold: (f64, f64),
-    /// After the same rest, the end of it warmed up.
+    /// After an idle time that ends with warming up.
     pub warmed: (f64, f64),
 }
 

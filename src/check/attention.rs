@@ -198,9 +198,9 @@ struct Layer {
 enum Step {
     /// Queries are rotated and keys appended already; all rows are cut as the last is.
     Pass,
-    /// Of a step: each row is cut as if it were alone, and keys are appended already.
+    /// A row of a step: cut as if it were alone; keys are appended already.
     Attends,
-    /// Of a step: keys and values are appended, nothing else.
+    /// A row of a step: keys and values are appended, nothing else.
     Appends,
 }
 

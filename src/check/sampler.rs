@@ -238,7 +238,7 @@ pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let part = maxima(values, random);
         (vec![("part", part), ("searches", words_of(search)), ("thr", untouched(4))], vec![("thr", Compare::Keys), ("searches", Compare::Exact)])
     });
-    // It looks at the maxima only.
+    // This kernel reads the maxima only.
     cases.iter_mut().for_each(|case| case.buffers.retain(|(name, _)| *name != "logits"));
     beside(cases)
 }

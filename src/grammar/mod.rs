@@ -37,14 +37,14 @@ pub struct Grammar {
     pub ms: f64,
 }
 
-/// What is told of a grammar.
+/// A report about a compiled grammar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compiled {
     /// States of the automaton.
     pub states: u32,
     /// Bytes of it on the GPU.
     pub bytes: usize,
-    /// How long compiling took, ms; 0 where it was at hand.
+    /// Compile time, ms; 0 where the grammar was cached.
     pub ms: f64,
     /// What of the schema is not enforced.
     pub warnings: Vec<Warning>,
@@ -63,7 +63,7 @@ impl Grammar {
         [&head, it.info.as_slice(), &it.states_info, &it.table].concat()
     }
 
-    /// What is told of it.
+    /// The report about this grammar.
     pub fn about(&self, ms: f64) -> Compiled {
         Compiled { states: self.automaton.states, bytes: self.automaton.bytes(), ms, warnings: self.warnings.clone() }
     }

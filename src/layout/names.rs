@@ -6,7 +6,7 @@ use std::fmt;
 /// A buffer's name, unique in its layout.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// A matrix's quants or scales, a vector: by the model's name of it.
+    /// A matrix's quants or scales, or a vector: by the model's name of it.
     Weight(String),
     /// cos and sin by position, of the model's n-th rotary positions.
     Rotations(usize),
@@ -30,8 +30,8 @@ pub enum Control {
     Last,
     /// Token ids of a prefill pass.
     Tokens,
-    /// Rows in place of embeddings of a prefill pass, and what is added behind layers, f32 `[1 + layers, T,
-    /// stride(D)]`; and for each row of the pass and each of these, the index into it, if any.
+    /// Rows in place of embeddings of a prefill pass, and what is added behind layers, f32
+    /// `[1 + layers, T, stride(D)]`; and for each row of the pass and each of these, the index into it, if any.
     Embedded,
     EmbeddedAt,
     /// Position of each row of a pass on the axes of time, rows and columns, and 0: u32 `[T, 4]`.
@@ -74,91 +74,92 @@ pub enum Control {
     TokenBytes,
     /// The likeliest tokens of each step between two readbacks.
     Likeliest,
-    /// The log probabilities of the token of each step, and of those.
+    /// Log probabilities of each step's token, and of the likeliest tokens.
     Logprobs,
-    /// What bindings are bound to that a model does not need.
+    /// Stands in for bindings that a model does not use.
     Zeros,
 }
 
-/// What a kernel leaves for a later one. Layers and plans share these: each is as large as its largest user wants it, and holds what was written
-/// last ([`crate::plan::hazards`] finds a plan in which that is not what its reader wants).
+/// An intermediate result. Layers and plans share these: each is as large as its largest user needs, and holds what was
+/// written last ([`crate::plan::hazards`] finds plans in which a step reads another result than it wants).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scratch {
     /// The residual stream, f32 `[T, stride(D)]`.
     Residual,
-    /// Its other buffer, where a product that norms its own input completes it, `[stride(D)]`, or where its norm takes its place.
+    /// The second buffer of the residual stream: where a product that norms its own input completes it, `[stride(D)]`,
+    /// or where its norm takes its place.
     ResidualSum,
     /// Queries, keys and values, f32 `[T, (H + 2 G) E]`.
     Qkv,
-    /// Projections of linear attention that stands beside attention, f32 `[T, channels + gates]`.
+    /// Projections of linear attention beside attention, f32 `[T, channels + gates]`.
     Beside,
-    /// Gates of linear attention that are no part of its other projections, f32 `[T, gates]`.
+    /// Gates of linear attention that are not among its other projections, f32 `[T, gates]`.
     Gates,
-    /// Queries, keys and values of linear attention behind their convolution, f32 `[T, channels]`.
+    /// Queries, keys and values of linear attention after their convolution, f32 `[T, channels]`.
     Convolved,
-    /// How strongly each of its heads fades and writes, `[T, heads]` of two.
+    /// Decay and write strength of each head of linear attention, `[T, heads]` pairs.
     Strengths,
-    /// What its rows do to each other within a chunk: two matrices of `[32, 32]` for each chunk and head.
+    /// Interactions of the rows within a chunk of linear attention: two `[32, 32]` matrices for each chunk and head.
     Within,
-    /// What its heads give, f32 `[T, heads value]`.
+    /// Outputs of the heads of linear attention, f32 `[T, heads value]`.
     Mixed,
-    /// What a block adds once it is normed, f32 `[T, stride(D)]`.
+    /// A block's output before its norm and addition, f32 `[T, stride(D)]`.
     Block,
     /// As `Block`, of the experts beside another feed-forward network; and the sum of both blocks.
     ExpertsBlock,
     BlocksSum,
-    /// What each token has for each layer, f32 `[T, L P]`; and the last row's alone.
+    /// Per-layer inputs of each token, f32 `[T, L P]`; and those of the last row.
     PerLayer,
     PerLayerLast,
-    /// What the narrow products of adapters give, f32 `[T, ranks]`.
+    /// Outputs of adapters' narrow products (A x), f32 `[T, ranks]`.
     Narrow,
     /// Gates and up rows, f32 `[T, 2 F]` or `[T, F]`.
     GateUp,
     /// The input of a product that follows a norm.
     Input(Form),
-    /// What attention gives to the output product.
+    /// Output of attention, the input of the output projection.
     Attention(Form),
-    /// What a product reads within its limits, f32 `[T, KB * 32]`, and what it gives before it is held between them, f32 `[T, stride(N)]`.
+    /// Clamped input of a limited product, f32 `[T, KB * 32]`, and its output before clamping, f32 `[T, stride(N)]`.
     Limited,
     Unlimited,
-    /// What a feed-forward network's first half gives to its second.
+    /// Activations between the two halves of a feed-forward network.
     Activation(Form),
-    /// What the chosen experts' first halves give to their second.
+    /// Activations between the two halves of the chosen experts.
     Experts(Form),
-    /// What products of many rows' experts give, f32 `[T, used]` of gates and up rows, then of `stride(D)`.
+    /// Outputs of products over many rows' experts, f32 `[T, used]` of gates and up rows, then of `stride(D)`.
     ExpertsMade,
-    /// The chosen experts' slots by expert, `[T, used]`, and the tiles of them that such products take.
+    /// The chosen experts' slots sorted by expert, `[T, used]`, and the tiles of them that such products take.
     Order,
     Tiles,
-    /// Logits of the choice among experts, `[T, experts]`.
+    /// Router logits, `[T, experts]`.
     Router,
-    /// Which experts a row has chosen, `[T, used]` of expert and weight.
+    /// The chosen experts of each row, `[T, used]` of expert and weight.
     Chosen,
-    /// Splits of attention before they are merged: sums, and their weights.
+    /// Partial attention outputs of splits before they are merged.
     Partial,
     /// (maximum, sum of weights) of each split and head.
     PartialWeights,
     /// Logits of the last row, `[V]`.
     Logits,
-    /// What a pass has found of each of its texts, f32 `[texts, stride(D)]`, and what products in turn make of that, `[texts, stride(N)]`.
+    /// Pooled row of each text, f32 `[texts, stride(D)]`, and outputs of the products behind it, `[texts, stride(N)]`.
     Pooled,
     Scores,
-    /// Features of a tower's midst, rows as wide as they are joined, and what their projector makes of them: by number.
+    /// Features of a tower's intermediate layers, joined, and the output of their projector: by number.
     Joined(usize),
     Deepstack(usize),
-    /// They before penalties and bias.
+    /// Logits before penalties and bias.
     RawLogits,
     /// The largest logit of each slice.
     Largest,
-    /// Below which logit nothing is drawn.
+    /// The least logit that can be drawn.
     Threshold,
-    /// Counts and sums by bits of the logits.
+    /// Histogram of logits by their bits: counts and sums.
     Bins,
     /// Sums of exponentials of each slice.
     Sums,
     /// The likeliest tokens of each slice.
     Tops,
-    /// What each slice would choose.
+    /// The candidate of each slice.
     Candidates,
     /// Outputs of a kernel that no step reads.
     Unused,

@@ -55,9 +55,9 @@ impl Kv {
 pub enum StateShape {
     /// Rows that grow with the text: keys or values.
     Rows(Rows),
-    /// What every token changes and none makes longer, in so many bytes: a recurrent state. It cannot be cut back.
+    /// A recurrent state: of fixed size, changed by every token. It cannot be cut back.
     Recurrent {
-        /// Of one sequence; a multiple of 16.
+        /// Bytes of one sequence; a multiple of 16.
         bytes: u64,
     },
 }

@@ -233,13 +233,13 @@ impl PictureAttention {
 /// Where in a layer the norms are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norms {
-    /// Of what attention and the feed-forward network read.
+    /// Norms of the inputs of attention and of the feed-forward network.
     Before,
-    /// Of what they read, and of what they add to the residual stream.
+    /// Norms of their inputs, and of what they add to the residual stream.
     Around,
-    /// Of what they add to the residual stream.
+    /// Norms of what they add to the residual stream.
     After,
-    /// Of the residual stream once they have added to it, which it becomes; there is none behind the layers.
+    /// The residual stream becomes its norm after each addition; there is no norm behind the layers.
     Behind,
 }
 
@@ -248,11 +248,11 @@ pub enum Norms {
 pub enum QkNorm {
     /// None.
     None,
-    /// Of each head, before it is rotated.
+    /// A norm of each head, before rotation.
     Each,
-    /// Of each head, after.
+    /// A norm of each head, after rotation.
     Late,
-    /// Of all heads' queries, and of all heads' keys, before they are rotated.
+    /// One norm of all heads' queries, and one of all heads' keys, before rotation.
     All,
 }
 

@@ -291,14 +291,14 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Of each layer whether a list of GGUF has more than 0 for it; `None` where there is no list.
+    /// Whether each layer's entry in a list of GGUF is above 0; `None` where there is no list.
     pub fn present(&self, gguf: &str) -> Option<Vec<bool>> {
         let (metadata, key) = self.gguf(gguf)?;
         let gguf::Value::Array(list) = metadata.get(&key)? else { return None };
         Some((0..list.len()).map(|i| list.int(i).is_some_and(|n| n > 0)).collect())
     }
 
-    /// A yes or no for each layer, from a list in GGUF; one number there says that every so many layers the last is a no.
+    /// A flag for each layer, from a list in GGUF; a single number n there means that every n-th layer is a no.
     pub fn flags(&self, gguf: &str, layers: usize) -> Result<Option<Vec<bool>>> {
         let Some((metadata, key)) = self.gguf(gguf) else { return Ok(None) };
         let list = match metadata.get(&key) {
@@ -569,7 +569,7 @@ fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..9e15).contains(x)).map(|x| x as u64))
 }
 
-/// Keys of what reads pictures and sounds, in the same file as the language model: it is left out.
+/// Keys of vision and audio towers in the same file as the language model: they are left out.
 const GGUF_TOWERS: &[&str] = &["vision.", "audio.", "mm.", "projector."];
 
 /// `x`, if it is finite and positive.

@@ -18,7 +18,7 @@ pub const LLAMA: Architecture = Architecture {
 };
 
 const NAMES: TensorNames = TensorNames {
-    // Idefics 3 has the language model beside what reads pictures.
+    // Idefics 3 has the language model beside a vision tower.
     prefixes: &[("", "model."), ("", "model.text_model."), ("", "")],
     ignored: &["model.vision_model.", "model.connector."],
     ..names::LLAMA

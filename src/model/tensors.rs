@@ -67,7 +67,7 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Self::named_so(Names::of(checkpoint, architecture.names), architecture.names, checkpoint, reserve)
     }
 
-    /// Those of a tower.
+    /// The tensors of a vision tower.
     pub fn of_tower(checkpoint: &'a Checkpoint, names: &'static TensorNames, reserve: &'a mut Reserve<'b>) -> Self {
         Self::named_so(Names::of_tower(checkpoint, names), names, checkpoint, reserve)
     }
@@ -170,7 +170,7 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Ok(id)
     }
 
-    /// Has the last vector's elements multiplied by factors: of so many, from the first on, each by one.
+    /// Multiplies the last vector's elements: each entry is (number of elements, their factor), from the first on.
     pub fn multiply(&mut self, factors: Vec<(usize, f32)>) {
         if let Some((_, vector)) = self.vectors.last_mut() {
             vector.factors = factors;

@@ -171,7 +171,7 @@ impl Builder<'_> {
         let splits = step.map_or(splits, |rows| u64::from(rows * room));
         let po = self.layout.reserve(Scratch::Partial, splits * width as u64 * 4);
         let ml = self.layout.reserve(Scratch::PartialWeights, splits * heads.h as u64 * 8);
-        // Of several rows, `rope` has rotated the queries and appended the keys.
+        // For several rows, `rope` has rotated the queries and appended the keys.
         let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
         let widest = width_axis(heads.e) == "e512";
         let rotated: &[_] = if fused { &rotation } else { &unrotated[if widest { 3 } else { 0 }..] };

@@ -48,7 +48,7 @@ use crate::layout::BufferId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Extent {
-    /// So many workgroups.
+    /// This many workgroups.
     Fixed(u32),
     /// `ceil(T / per)` workgroups for a pass over T rows.
     Rows {

@@ -117,20 +117,21 @@ pub struct Rotation {
 pub struct Axes {
     /// Pairs that the row rotates.
     pub rows: usize,
-    /// Those that the column does; the others' is time.
+    /// Pairs that the column rotates; time rotates the others.
     pub columns: usize,
-    /// How they take turns.
+    /// How pairs are assigned to the axes.
     pub order: AxesOrder,
 }
 
-/// How pairs of a head take turns with the axes of a position.
+/// How the pairs of a head are assigned to the axes of a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxesOrder {
-    /// Time, row, column, and again.
+    /// Time, row, column, repeating.
     InTurn,
-    /// One axis after the other.
+    /// All pairs of one axis, then those of the next.
     Apart,
-    /// Each half of what is rotated has pairs of its own: the first those of the column, the second those of the row.
+    /// Each half of the rotated dimensions has pairs of its own: the first those of the column, the second those of the
+    /// row.
     Halves,
 }
 
@@ -172,7 +173,7 @@ pub struct Attention {
     pub rope: Option<Rotation>,
     /// Norms of queries and keys before they are rotated.
     pub qk_norm: Option<QkNorms>,
-    /// Of the scores, usually 1 / sqrt(E).
+    /// Factor of the scores, usually 1 / sqrt(E).
     pub scale: f64,
     /// Positions that a row sees, its own the last; `None`: all before it.
     pub window: Option<u32>,
@@ -345,7 +346,7 @@ pub struct Experts<'a> {
 /// What a layer makes of numbers that each token has for it.
 #[derive(Debug, Clone, Copy)]
 pub struct PerLayer<'a> {
-    /// Of all layers: f32 `[T, L P]`.
+    /// The inputs of all layers: f32 `[T, L P]`.
     pub numbers: Value,
     /// f32 between their rows: L P.
     pub stride: usize,
@@ -399,7 +400,7 @@ pub struct LinearHeads {
 }
 
 impl LinearHeads {
-    /// Of all values together.
+    /// Width of all values together.
     pub const fn width(self) -> usize {
         self.heads * self.value
     }
@@ -438,11 +439,11 @@ pub struct LinearKind {
 /// The norm of linear attention's values, and when they are multiplied by SiLU of their gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatedNorm {
-    /// Of each head, before it: all heads have the same weights.
+    /// A norm of each head, before the gates: all heads have the same weights.
     Heads,
-    /// Of so many values together, each with a weight of its own.
+    /// A norm over groups of values, each value with a weight of its own.
     Groups {
-        /// How many.
+        /// Values in a group.
         group: usize,
         /// Whether the gates come before it.
         gate_first: bool,

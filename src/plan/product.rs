@@ -15,16 +15,16 @@ pub(super) struct Sums {
     pub y: BufferId,
     /// f32 between its rows.
     pub stride: usize,
-    /// They are added to what is there.
+    /// Whether they are added to the contents of `y`.
     pub add: bool,
-    /// They become `cap tanh(y / cap)`; 0: they stay.
+    /// Sums become `cap tanh(y / cap)`; 0: no cap.
     pub cap: f64,
 }
 
 /// What activations are multiplied by.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Factors {
-    /// The sigmoid of the last of so many f32 that each row has.
+    /// The sigmoid of the last of each row's f32, whose number is the second field.
     LastOf(Value, usize),
     /// Numbers, of which each row has `each` f32: from where the `i`-th of a buffer says.
     Numbers { value: Value, each: usize, from: (BufferId, usize) },
@@ -236,7 +236,7 @@ impl Builder<'_> {
             Some(norm) => self.norm(norm, up, false)?,
             None => self.unnormed(&format!("{name}_input"), up)?,
         };
-        // Of several rows the product quantizes what it gives, and reads what the norm has quantized.
+        // For several rows the product quantizes its output, and reads the quantized norm.
         if let (Act::Q8(..), [part], true) = (x, &up.parts[..], self.pass.is_step_of_rows())
             && mlp.gated
             && up.bias.is_none()

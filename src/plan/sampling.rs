@@ -1,4 +1,4 @@
-//! How the next token is chosen from the logits, and what is told of it.
+//! How the next token is chosen from the logits, and log probabilities.
 
 use super::builder::Operands;
 use super::{Builder, Extent, Grid, Stage, Value};

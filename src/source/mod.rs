@@ -40,7 +40,7 @@ pub trait ByteSource {
 /// A model as its source gives it: files by relative name (`model.gguf`, or `config.json`, `model.safetensors`, …).
 pub type Files = indexmap::IndexMap<String, Rc<dyn ByteSource>>;
 
-/// What reads pictures for a GGUF model, where it is among its files.
+/// The projector of a GGUF model, where it is among its files.
 pub fn projector_of(files: &Files) -> Option<Files> {
     let name = spec::best_projector(files.keys().map(String::as_str))?;
     let beside = files.keys().any(|other| other.ends_with(".gguf") && !is_projector(other));

@@ -12,13 +12,13 @@ use crate::plan::Pass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum How {
-    /// By one pass of prefill.
+    /// In one prefill pass.
     Pass(Pass),
-    /// By a decode step each.
+    /// In decode steps, one token each.
     Steps,
 }
 
-/// So many tokens, read that way.
+/// A number of tokens that were read alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stretch {
     how: How,

@@ -167,7 +167,7 @@ impl Input {
         !self.placed.is_empty()
     }
 
-    /// Whether any of these rows are among it.
+    /// Whether the input contains these rows.
     pub(crate) fn has(&self, rows: &Embedded) -> bool {
         self.placed.iter().any(|placed| placed.of.is(rows))
     }
@@ -195,7 +195,7 @@ impl Input {
 
     fn push(&mut self, placed: Placed) {
         self.ids.resize(self.len() + placed.n, placed.of.token);
-        // Where a pass ended within a picture, the next one goes on with it.
+        // Where a pass ended within a picture, the next one continues it.
         match self.placed.last_mut() {
             Some(last) if last.end() == placed.at && last.from + last.n == placed.from && last.of.is(&placed.of) => last.n += placed.n,
             _ => self.placed.push(placed),
@@ -255,7 +255,8 @@ impl Input {
         self.cut_at(at).map_or(at, |placed| placed.at)
     }
 
-    /// Where a pass of up to `rows` positions ends that begins at `from` and holds rows of a picture whole, if so many rows can hold them.
+    /// The end of a pass of up to `rows` positions from `from` on that does not cut a picture, if `rows` can hold the
+    /// picture.
     pub fn pass_end(&self, from: usize, rows: usize) -> usize {
         let end = (from + rows).min(self.len());
         Some(self.whole_until(end)).filter(|whole| *whole > from).unwrap_or(end)
@@ -266,7 +267,8 @@ impl Input {
         self.placed.iter().map(|placed| placed.n).max().unwrap_or(0)
     }
 
-    /// Of each position where the picture begins and ends that it is of, if the first has slot `from` of the cache; 0 outside of pictures.
+    /// For each position begin and end of the picture that it is of, if the first position has slot `from` of the
+    /// cache; 0 outside of pictures.
     pub(crate) fn pictures(&self, from: u32) -> Vec<[u32; 2]> {
         let mut all = vec![[0; 2]; self.len()];
         for placed in &self.placed {

@@ -110,12 +110,12 @@ impl Sequence {
         self.history.len() as u32
     }
 
-    /// Whether its state is in the slot of that one.
+    /// Whether its state is in the slot of the sequence `from`.
     fn is_with(&self, from: SequenceId) -> bool {
         matches!(self.place, Place::With(of) if of == from)
     }
 
-    /// Its state is there from now on.
+    /// Its state is at `place` from now on.
     fn move_to(&mut self, place: &Place) {
         match place {
             Place::Nowhere => self.lose(),
@@ -123,7 +123,7 @@ impl Sequence {
         }
     }
 
-    /// The state is nowhere any more; the tokens say how to make it again.
+    /// Drops the state; it is to be recomputed from the tokens.
     fn lose(&mut self) {
         (self.place, self.at) = (Place::Nowhere, None);
         self.checkpoints.clear();
@@ -142,7 +142,7 @@ pub struct States {
 }
 
 impl States {
-    /// One empty sequence, and so many slots.
+    /// One empty sequence, and `slots` slots.
     pub fn new(gpu: Rc<Gpu>, slots: u32) -> Self {
         let sequences = BTreeMap::from([(FIRST, Sequence::new(History::default()))]);
         Self { gpu, parts: Vec::new(), slots: vec![None; slots as usize], sequences, next: FIRST.0 + 1, turns: 0 }
@@ -196,7 +196,7 @@ impl States {
         Ok(self.get(id)?.long)
     }
 
-    /// Its keys are rotated so from position 0 on.
+    /// Sets how its keys are rotated, from position 0 on.
     pub fn set_long(&mut self, id: SequenceId, long: bool) -> Result<()> {
         self.get_mut(id)?.long = long;
         Ok(())
@@ -207,7 +207,7 @@ impl States {
         Ok(self.get(id)?.voice.as_ref())
     }
 
-    /// It is read and written with that adapter from now on: what it has read with another one it forgets.
+    /// Sets the adapter that it is read and written with. State that was computed with another one is dropped.
     pub fn speak(&mut self, id: SequenceId, voice: Option<Voice>) -> Result<()> {
         if self.get(id)?.voice == voice {
             return Ok(());
@@ -308,8 +308,8 @@ impl States {
         Ok(())
     }
 
-    /// Keeps the recurrent states as they are now, at the end of a prompt, with its logits: the text can be gone on from here again, and the last token, at
-    /// which they cannot be cut back, need not be read for its logits.
+    /// Takes a snapshot of the recurrent states at the end of a prompt, with its logits: generation can resume from
+    /// here, and the last token need not be read again for its logits.
     pub fn checkpoint(&mut self, id: SequenceId, logits: &Buffer) -> Result<()> {
         let slot = self.slot_of(id)?;
         let Some(at) = self.get(id)?.at.filter(|_| self.recurrent()) else { return Ok(()) };
@@ -429,7 +429,7 @@ impl States {
         Ok(())
     }
 
-    /// The state is about to be made again, from no tokens on: the sequence has its slot.
+    /// Prepares to recompute the state, from no tokens on: the sequence has its slot.
     pub fn begin_again(&mut self, id: SequenceId) -> Result<()> {
         let slot = self.slot_of(id)?;
         self.part_from_forks(id)?;
@@ -506,7 +506,7 @@ impl States {
         sequence.slot = None;
         sequence.move_to(&place);
         sequence.marks.clear();
-        // Of a text that a prompt may come back to, the end of its last prompt.
+        // For a later prompt that extends this text, keep the snapshot at the end of its last prompt.
         if sequence.evictable && sequence.checkpoints.len() > 1 {
             sequence.checkpoints.drain(..sequence.checkpoints.len() - 1);
         }
@@ -576,7 +576,8 @@ impl States {
         Ok(())
     }
 
-    /// Evicts copies outside of the slots, the least recently used first, until those that may be evicted take no more than so many bytes.
+    /// Evicts copies outside of the slots, the least recently used first, until the evictable ones take at most `bytes`
+    /// bytes.
     pub fn evict(&mut self, bytes: u64) {
         loop {
             let outside = || self.sequences.iter().filter(|(_, sequence)| sequence.evictable && matches!(sequence.place, Place::Kept(_)));
@@ -681,7 +682,7 @@ impl States {
         self.slots.fill(None);
     }
 
-    /// The rows of the parts, for what is told of them.
+    /// The shapes of the parts that are rows, for reports.
     pub fn rows(&self) -> impl Iterator<Item = &Rows> {
         self.parts.iter().filter_map(|part| match &part.shape {
             StateShape::Rows(rows) => Some(rows),

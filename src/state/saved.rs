@@ -59,7 +59,7 @@ struct About {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     at: Option<u32>,
     parts: Vec<SavedPart>,
-    /// Of the state's file and of this one without the hash, hexadecimal.
+    /// SHA-256 of the state's file and of this one without the hash, hexadecimal.
     sha256: String,
 }
 
@@ -199,7 +199,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// What is said of it. Its tokens are below `vocab`.
+    /// Reads the description of a saved sequence. Its tokens are below `vocab`.
     ///
     /// # Errors
     /// `BAD_OPTION` where it was saved with another model or other settings, `STORAGE` where it is damaged.

@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Fails after so many bytes, or has the caller abort.
+    /// Fails after this many bytes, or has the caller abort.
     struct Broken(u64, Option<Cancel>);
 
     impl ByteSource for Broken {

@@ -377,7 +377,7 @@ async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(P
     Ok(Verified { bytes: bytes.get(), bad })
 }
 
-/// The SHA-256 of all of `source`, hexadecimal, by `hasher`. `read` hears how many bytes have been looked at.
+/// The SHA-256 of all of `source`, hexadecimal, by `hasher`. `read` is called with the number of bytes so far.
 pub(crate) async fn sha256_of(source: &dyn ByteSource, mut hasher: Box<dyn Hasher>, cancel: &Cancel, mut read: impl FnMut(u64)) -> Result<String> {
     let mut at = 0;
     while at < source.len() {

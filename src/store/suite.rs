@@ -168,7 +168,7 @@ async fn shards_and_resuming<F: Future<Output = Store>>(open: &impl Fn() -> F) {
     let entry = store.entry(&key).await.unwrap().unwrap();
     assert_eq!((entry.bytes, entry.total, entry.complete), (10 + 2 * 999, Some(10_000), false));
     let w = writer(&store, &key).await;
-    assert!(!w.shared().is_clean(), "nobody has closed it");
+    assert!(!w.shared().is_clean(), "it was not closed");
     w.shared().verify(&|_| (), &Cancel::new()).await.unwrap();
     let missing: Vec<usize> = (0..11).filter(|i| w.shared().state().files[0].shards[*i].is_none()).collect();
     assert_eq!(missing, [1, 2, 4, 5, 6, 7, 8, 9]);

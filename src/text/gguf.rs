@@ -83,7 +83,7 @@ impl<'a> Vocabulary<'a> {
         Ok(id.and_then(|id| Some((id, self.tokens.get(id as usize)?))))
     }
 
-    /// Ids of special tokens that the vocabulary does not have: nothing uses them unless it is said to.
+    /// Ids of special tokens that the vocabulary does not have: nothing uses them unless a setting does.
     fn strays(&self, metadata: &Metadata) -> Result<Vec<String>> {
         let mut strays = Vec::new();
         for name in SPECIAL {

@@ -267,7 +267,7 @@ impl WasmEngine {
         })
     }
 
-    /// Keeps the GPU's clock up for about so many milliseconds. Aborting it ends it within some milliseconds.
+    /// Keeps the GPU's clock up for about `ms` milliseconds. Aborting it ends it within some milliseconds.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn warm(&self, ms: f64, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
@@ -280,9 +280,9 @@ impl WasmEngine {
         })
     }
 
-    /// Reports device events to `callback`: `{type: 'lost', reason, message, recovering}`, `{type: 'restored', ms,
-    /// info}`, and `{type: 'gone'}` at once when it is lost, also while the engine is idle: then it is time to call
-    /// `recover`.
+    /// Reports device events to `callback`: `{type: 'lost', reason, message, recovering}`,
+    /// `{type: 'restored', ms, info}`, and `{type: 'gone'}` at once when it is lost, also while the engine is idle: then
+    /// it is time to call `recover`.
     #[wasm_bindgen(js_name = onDevice)]
     pub fn on_device(&self, callback: Function) {
         let weak = Rc::downgrade(&self.state);
@@ -364,7 +364,7 @@ impl WasmEngine {
         Ok(self.state.borrow().texts.tokens(&options::request(&request)?)?)
     }
 
-    /// How many tokens of a prompt a picture of so many pixels takes.
+    /// How many tokens of a prompt a picture of `width` x `height` pixels takes.
     #[wasm_bindgen(js_name = imageTokens)]
     pub fn image_tokens(&self, width: u32, height: u32) -> std::result::Result<f64, Thrown> {
         Ok(self.state.borrow().texts.picture_tokens(width, height)? as f64)
@@ -525,7 +525,7 @@ pub fn kernel_check(filter: String, cases: String, on_row: Function) -> Promise 
         };
         #[cfg(feature = "lab")]
         let chosen = (cases == "cover").then(|| {
-            // What this device cannot run is told as such and stands for nothing.
+            // Variants that this device cannot run are reported as such and stand for nothing.
             let here: Vec<_> = kernels::all().iter().filter(|v| named(v, &filter)).collect();
             let (runs, lacks): (Vec<_>, Vec<_>) = here.into_iter().partition(|v| v.lacks(gpu.caps()).is_none());
             [check::Cover::Values.of(&runs), lacks].concat()

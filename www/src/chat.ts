@@ -317,7 +317,7 @@ function messagesOf({ messages }: Conversation): (Message | PicturedMessage)[] {
   ];
 }
 
-/** A question that shows pictures. A model that reads none is told of them by name. */
+/** A question with pictures. A model without a vision tower gets their names. */
 function picturedMessage(content: string, shown: readonly Shown[]): Message | PicturedMessage {
   if (!loader.engine?.info.model.pictures)
     return { role: 'user', content: [...shown.map(({ name }) => `(picture: ${name})`), content].join('\n') };
@@ -378,7 +378,7 @@ function keep(what: Conversation): void {
   void conversations.keep(what).then(sidebar.refresh);
 }
 
-/** Answers the last question anew. */
+/** Generates the last answer again. */
 function regenerate(): void {
   if (afterSwitching(regenerate)) return;
   if (answering || json?.ready() === false) return;

@@ -29,7 +29,7 @@ const cancel = get<HTMLButtonElement>('cancel');
 const count = { pass: 0, fail: 0, skip: 0 };
 /** What each kernel's rows are in. */
 const groups = new Map<string, { rows: KernelRow[]; head: HTMLTableSectionElement; body: HTMLTableSectionElement }>();
-/** Of the measurement at hand: where it ran, and in which shape. */
+/** The current measurement: where it runs, and in which shape. */
 let timed = { about: '', rows: [] as KernelBenchRow[] };
 let stop: ((reason: Failure) => void) | null = null;
 let worker: Worker | null = null;

@@ -49,11 +49,11 @@ pub use state::State;
 pub mod op {
     /// Program, workgroups in x, y, z.
     pub const DISPATCH: u32 = 0;
-    /// From a buffer and a word of it, to a buffer and a word of it, so many words.
+    /// Source buffer and word, destination buffer and word, number of words.
     pub const COPY: u32 = 1;
-    /// Zeros in a buffer from a word on, so many words.
+    /// Zeros: buffer, first word, number of words.
     pub const CLEAR: u32 = 2;
-    /// In a buffer from a word on, so many words, which follow.
+    /// Buffer, first word, number of words, and the words.
     pub const WRITE: u32 = 3;
     /// A buffer goes.
     pub const FREE: u32 = 4;

@@ -30,7 +30,8 @@ pub struct State {
     pub lag: u32,
     /// Room for later, zero.
     pub reserved: [u32; 6],
-    /// Of a row of several sequences: its slot in its cache, its sequence's slot, the tokens that it may still sample, its lag.
+    /// Per row of several sequences: its slot in its cache, its sequence's slot, the tokens that it may still sample,
+    /// its lag.
     pub each: [[u32; 4]; FEW_ROWS as usize],
 }
 

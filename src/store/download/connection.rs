@@ -111,7 +111,8 @@ pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'
 pub(super) struct Place<'a> {
     /// Whether other connections to this server receive something now.
     pub beside_others: &'a dyn Fn() -> bool,
-    /// Whether this address has been answered before: a refusal may then be one of a signature that has expired, which asking anew renews.
+    /// Whether a request to this address has succeeded: a refusal may then be that of an expired signature, which a new
+    /// request renews.
     pub has_worked: bool,
 }
 
@@ -157,7 +158,7 @@ pub(super) async fn attempt(
     }
     let before = attempts.0;
     attempts.failed(error, wait, transport, cancel, tell).await?;
-    // That there was no network says nothing of the server.
+    // A missing network says nothing about the server.
     Ok(if attempts.0 == before { Answer::Refused } else { answer })
 }
 
@@ -175,7 +176,7 @@ pub(super) enum Outcome {
 
 /// What became of a job that did not end all of them.
 pub(super) enum Step {
-    /// It is done.
+    /// The job is done.
     Done,
     /// The server refuses another parallel connection: one of the others has to do the job.
     OneTooMany(Error),
@@ -436,7 +437,7 @@ impl Download {
                 }
                 self.flying(number, ALL, sequence.len().saturating_sub(self.file(number)?.bytes()));
                 report(&file.name, None);
-                // Without ranges a pause would begin anew: the connection stays open, and the server waits.
+                // Without ranges a pause would start over: the connection stays open, and the server waits.
                 self.go().await?;
             };
             drop(receiving);

@@ -29,7 +29,7 @@ use crate::base::{Cancel, Event, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
 
-/// Bytes between two reports of progress: a part of all of them, from so many to so many.
+/// Bounds of the bytes between two reports of progress, otherwise a fixed fraction of all bytes.
 const REPORT_EVERY: (u64, u64) = (16 << 10, 1 << 20);
 /// How often a file may change on the server before that is an error.
 const MOST_CHANGES: u32 = 3;
@@ -51,18 +51,18 @@ struct Target {
     url: String,
     /// Whether the server answers ranges of it.
     ranges: bool,
-    /// Whether it has been answered before.
+    /// Whether a request for it has succeeded.
     has_worked: bool,
 }
 
-/// Hears how far it is, of which file, and what has just happened.
+/// Receives progress: bytes and file, and an event if one has just happened.
 type Report<'a> = &'a dyn Fn(&str, Option<(Event, String)>);
 
 /// What [`prepare`] leads to.
 pub enum Prepared {
-    /// It is here, whole.
+    /// The model is stored, whole.
     Stored(Files, Storage),
-    /// It has to be fetched, all of it or what is missing.
+    /// The model has to be fetched, all of it or what is missing.
     Download(Box<Download>),
 }
 
@@ -489,7 +489,7 @@ impl Download {
             (state.bytes() + self.flight.borrow().iter().map(|(_, bytes)| bytes).sum::<u64>(), known)
         };
         let before = self.reported.get();
-        // Where something begins anew, it stays where it was until that is reached again.
+        // Where a file starts over, the progress stays until it is reached again.
         let loaded = before.max(bytes);
         let total = if total == 0 { 0 } else { total.max(loaded) };
         if told.is_none() && loaded - before < (total / 200).clamp(REPORT_EVERY.0, REPORT_EVERY.1) && before != 0 && loaded != total {

@@ -26,9 +26,9 @@ enum Fault {
     Status(u16, Option<&'static str>),
     /// No connection.
     Down,
-    /// The connection ends after so many bytes.
+    /// The connection ends after this many bytes.
     Cut(usize),
-    /// It fails after so many bytes.
+    /// The connection fails after this many bytes.
     Reset(usize),
     /// One bit is another.
     Damaged,
@@ -42,7 +42,7 @@ enum Fault {
     Whole,
     /// The whole file, compressed, which shows.
     Zipped,
-    /// The caller aborts after so many pieces.
+    /// The caller aborts after this many pieces.
     Abort(usize),
 }
 
@@ -147,7 +147,7 @@ impl Transport for Table {
                 status = if from < file.len() { 206 } else { 416 };
             }
             match fault {
-                Fault::Down => return Err(Error::network(format!("{}: nobody there", request.url))),
+                Fault::Down => return Err(Error::network(format!("{}: no server", request.url))),
                 Fault::Status(other, wait) => (status, retry_after) = (other, wait),
                 Fault::Damaged => file[from] ^= 1,
                 Fault::Shifted => (from, to) = (from + 1, to + 1),
@@ -291,7 +291,8 @@ fn what_passes_is_tried_again() {
     ];
     for (name, faults) in cases {
         for ranges in [true, false] {
-            // Without ranges each attempt begins anew: what ends at the same byte again and again brings nothing new.
+            // Without ranges each attempt starts over: one that ends at the same byte again and again makes no
+            // progress.
             if !ranges && name.starts_with("many failures") {
                 continue;
             }
@@ -403,7 +404,7 @@ fn what_is_damaged_in_the_store_is_fetched_again_alone() {
     let id = block_on(crate::store::Medium::folders(&memory)).unwrap().remove(0);
     memory.bytes(&id, "0.2").unwrap().borrow_mut()[77] ^= 4;
     let again = table(&[("a.gguf", whole.clone())]);
-    assert_ne!(content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"), whole, "nobody asked to look");
+    assert_ne!(content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"), whole, "no verification was asked for");
     let verify = DownloadOptions { verify: true, ..options(3) };
     let (files, _) = get_with(&store, &again, "a.gguf", verify.clone()).unwrap();
     assert_eq!(content(&files, "a.gguf"), whole);
@@ -469,7 +470,7 @@ fn with_eyes() -> Rc<Table> {
     table(&[("a.gguf", bytes(1, 25_000)), ("mmproj-a.gguf", bytes(2, 15_000)), ("mmproj-b.gguf", bytes(3, 5_000))])
 }
 
-/// What reads pictures is a part of the model: under its address, fetched with it, removed with it.
+/// The projector is a part of the model: under its address, fetched with it, removed with it.
 #[test]
 fn a_projector_is_kept_with_its_model() {
     for ranges in [true, false] {

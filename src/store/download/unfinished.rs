@@ -23,7 +23,7 @@ impl Unfinished {
         self.0.borrow_mut().pop().map(|(_, shard)| shard)
     }
 
-    /// A file begins anew.
+    /// Drops the shards of a file that starts over.
     pub fn forget(&self, number: usize) {
         self.0.borrow_mut().retain(|((of, _), _)| *of != number);
     }
@@ -59,7 +59,7 @@ impl Held<'_> {
         }
     }
 
-    /// It has come to its end.
+    /// Takes the shard when it is complete.
     pub fn take(mut self) -> Result<Shard> {
         self.shard.take().ok_or_else(gone)
     }

@@ -167,9 +167,9 @@ pub(super) fn merged<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
 pub(crate) struct Layer {
     pub properties: Vec<(Rc<str>, SchemaId)>,
     pub patterns: Vec<(LangId, SchemaId)>,
-    /// Of the members that neither list names.
+    /// The schema of members that neither list names.
     pub additional: SchemaId,
-    /// Of every member's name.
+    /// The language of all members' names.
     pub names: Option<LangId>,
     /// Whether members that it does not list are judged by `additional`, rather than open.
     pub closed: bool,

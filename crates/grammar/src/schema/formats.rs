@@ -65,7 +65,7 @@ const SHORT: [(&str, &str); 19] = [
         ),
     ),
 ];
-/// Those that bound integers.
+/// Formats that bound integers.
 const INTEGERS: [(&str, &str, &str); 10] = [
     ("int8", "-128", "127"),
     ("int16", "-32768", "32767"),

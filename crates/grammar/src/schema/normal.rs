@@ -142,7 +142,7 @@ impl<'a> Schemas<'a> {
         Ok(out)
     }
 
-    /// The alternatives that are left when one keyword has its say.
+    /// The alternatives that are left after one keyword is applied.
     fn applied(&mut self, id: SchemaId, object: &'a Object<String, Value>, key: &str, value: &'a Value, flats: Vec<Flat>) -> Result<Vec<Flat>> {
         match key {
             "$ref" => {

@@ -17,7 +17,7 @@ struct Sum {
     refused: usize,
     /// Schemas of which a valid instance is refused.
     too_narrow: usize,
-    /// Those of them that have the same instance with its keys in another order.
+    /// Of these, schemas that accept the instance with its keys in another order.
     other_order: usize,
     accepted_invalid: usize,
     invalid: usize,

@@ -33,7 +33,7 @@ impl<'s> Fields<'s> {
         Self::members(tool, resolve(&tool.parameters, &tool.parameters), "")
     }
 
-    /// Those of an object within the tool's schema.
+    /// The fields of an object within the tool's schema.
     pub fn members(tool: &'s Tool, schema: &'s Value, pointer: &str) -> Result<Self> {
         const KNOWN: &[&str] = &["type", "properties", "required", "additionalProperties"];
         if let Some(keyword) = asserted(schema, KNOWN) {
@@ -86,7 +86,7 @@ impl<'s> Fields<'s> {
     pub fn separated(&self, separator: &str, write: impl Fn(&Field<'s>) -> Result<Value>) -> Result<Value> {
         let order = |fields: Vec<&Field<'s>>| {
             let written: Vec<(Value, bool)> = fields.into_iter().map(|field| Ok((write(field)?, field.required))).collect::<Result<Vec<_>>>()?;
-            // Those after the first one, each with what separates it.
+            // The fields from `from` on, each with its separator.
             let rest = |from: usize| {
                 sequence(written[from..].iter().map(|(field, required)| {
                     let behind = sequence([literal(separator), field.clone()]);

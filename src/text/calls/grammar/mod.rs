@@ -33,11 +33,11 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum Choice<'a> {
     /// The model decides.
     Auto,
-    /// It calls one tool or another.
+    /// The model must call a tool.
     Required,
-    /// It calls this one.
+    /// The model must call this tool.
     Named(&'a str),
-    /// It calls nothing.
+    /// The model may call no tool.
     None,
 }
 

@@ -223,7 +223,7 @@ impl<'a> Writer<'a> {
             let one = sequence([space(), union(ways.iter().map(whole))]);
             return sequence([if repeated { self.several(one, "") } else { one }, space()]);
         }
-        // A thought is told apart before the text that it stands before.
+        // Thoughts are matched before this text, which therefore contains none of their openings.
         let thoughts = self.thoughts().into_iter().map(|thought| thought.open);
         let thoughts: Vec<&str> = thoughts.filter(|open| !open.is_empty() && self.is_text(open)).collect();
         if !self.parallel {
@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
         if self.forced {
             return calls;
         }
-        // A thought is told apart before.
+        // Thoughts are matched before this text, which therefore begins with none of their marks.
         let marks = |thought: &'static Thought| thought.ends.iter().map(|(end, _)| *end).chain([thought.open]);
         let thoughts = self.thoughts().into_iter().flat_map(marks).filter(|mark| !mark.is_empty() && self.is_text(mark));
         let thoughts: String = thoughts.map(|mark| format!(r"(?!\s*{})", escape(mark))).collect();
