@@ -1,10 +1,11 @@
-// Locks of Workers that nobody listens to any more. The browser frees the locks of a Worker that ends; but one whose thread is blocked for ever, as
-// by a write into storage that was cleared meanwhile, never does, even when it has been terminated or its page is gone. So each Worker holds a lock
-// that names it, and its page another for as long as it listens: where the first is held and the second is not, the Worker's locks are taken away.
+// Locks of Workers whose page is gone. The browser frees the locks of a Worker that ends; but a Worker whose thread is
+// blocked for ever, as by a write into storage that was cleared meanwhile, never ends, even when it has been terminated
+// or its page is gone. So each Worker holds a lock that names it, and its page another for as long as it listens: where
+// the first is held and the second is not, the Worker's locks are taken away.
 
 const WORKER = 'millrace:worker:';
 const PAGE = 'millrace:page:';
-/** Held by whoever takes locks away: nobody else may get one of them meanwhile. */
+/** Held while locks are taken away, so that no other tab acquires one of them meanwhile. */
 const TAKING = 'millrace:taking';
 /** For how long a Worker must have been seen without its page, in milliseconds: one that can end does so sooner. */
 const PATIENCE_MS = 4000;

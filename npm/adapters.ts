@@ -37,7 +37,7 @@ export class Adapters {
     this.#host = host;
   }
 
-  /** Those that are loaded, in the order in which they were. */
+  /** The loaded adapters, in the order of loading. */
   get list(): readonly LoadedAdapter[] {
     return this.#host.list();
   }

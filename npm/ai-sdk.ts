@@ -217,7 +217,7 @@ function asked(options: LanguageModelV4CallOptions): {
   }
   const more = options.providerOptions?.millrace;
   if (more) {
-    // These decide what is sent back, which is the SDK's own business.
+    // These decide the response, which the SDK handles itself.
     const not = ['messages', 'n', 'stream', 'stream_options', 'tools', 'tool_choice'].find(
       (name) => (more[name] ?? null) !== null,
     );

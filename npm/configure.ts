@@ -1,4 +1,4 @@
-// What holds for the whole page: where the package's files lie, and who is told what happens.
+// Settings of the whole page: where the package's files lie, and the logger.
 import { check, isObject, type Check, type Row } from './check.ts';
 import type { Configuration, Device, DownloadEvent, Logger, LogLevel, Progress } from './types.ts';
 

@@ -9,7 +9,10 @@ const RELAXED = [
 
 let compiling: Promise<WebAssembly.Module> | null = null;
 
-/** The exports of a new instance, and `turn`, which lets messages arrive. `beside`: where the engine's own module lies, if somebody has said so. */
+/**
+ * The exports of a new instance, and `turn`, which lets messages arrive. `beside`: the address of the engine's own
+ * module, if one was configured.
+ */
 export async function cpuModule(beside: URL | null): Promise<object> {
   const relaxed = WebAssembly.validate(new Uint8Array(RELAXED));
   const found = relaxed

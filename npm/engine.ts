@@ -342,7 +342,7 @@ export class Engine extends EventTarget {
     return (await this.#link.request<'answer'>({ type: 'imageTokens', width, height }).answer).value as number;
   }
 
-  /** How many tokens that are. */
+  /** The number of tokens that `tokenize` gives. */
   async countTokens(input: Input, options: TokenizeOptions = {}): Promise<number> {
     return (await this.tokenize(input, options)).length;
   }
@@ -401,9 +401,10 @@ export class Engine extends EventTarget {
   }
 
   /**
-   * Says that somebody is about to ask, as who types into a prompt is: for two seconds the GPU is kept at work, so that the first answer is as fast
-   * as those after it; a GPU that idles lowers its clock. Costs energy, so call it on input, not on a timer. Whatever is asked for meanwhile goes
-   * first. Nothing happens where the engine is at work anyway, and on a GPU in software.
+   * Announces a request, as when the user types a prompt: for two seconds the GPU is kept at work, so that the first
+   * answer is as fast as those after it; a GPU that idles lowers its clock. Costs energy, so call it on input, not on a
+   * timer. Requests that come meanwhile go first. Nothing happens where the engine is at work anyway, and on a GPU in
+   * software.
    */
   warm(): void {
     if (!this.#disposed) this.#link.warm();
@@ -461,7 +462,7 @@ export class Engine extends EventTarget {
       generate: (input, options) => this.#start(conversation, input, options),
       fork: () => this.#enter({ type: 'fork', from: conversation }),
       save: (name) => this.#save(conversation, name),
-      // Nobody waits for it; an engine that is gone has released everything.
+      // Not awaited: an engine that is disposed of has released everything.
       release: () => void this.#settle({ type: 'release', conversation }).catch(() => {}),
     });
   }
@@ -674,7 +675,6 @@ export interface Engine extends Disposable, AsyncDisposable {
 }
 export interface Conversation extends Disposable, AsyncDisposable {}
 
-/** A `fetch` of what is there already. */
 /** The pictures of an input as a Worker can get them; null where it has none. */
 async function sentPictures(input: Input): Promise<SentPicture[] | null> {
   const pictures = picturesOf(input);

@@ -102,7 +102,7 @@ export function packError(error: unknown, depth = DEPTH): PackedError {
       cause: typeof error === 'object' && error !== null ? { value: cloneable(error) } : null,
     };
   }
-  // They may be properties like others, where somebody has set them.
+  // Fields of a foreign error may be ordinary properties, set by its author.
   const {
     code,
     data,

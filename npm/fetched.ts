@@ -3,7 +3,7 @@ import { MillraceError } from './errors.ts';
 import { aborted } from './generation.ts';
 import type { CustomFetch } from './types.ts';
 
-/** How it is asked for. */
+/** How a file is fetched. */
 interface Asking {
   fetch?: CustomFetch | undefined;
   signal?: AbortSignal | undefined;

@@ -2,7 +2,7 @@
 import init, { compile } from './millrace_grammar.js';
 import { MillraceError } from './errors.ts';
 
-/** A grammar's arrays, or what of it is refused: code, pointer, keyword, reason. */
+/** A grammar's arrays, or why it is refused: code, pointer, keyword, reason. */
 export type Made =
   | {
       table: Uint32Array;
@@ -15,7 +15,7 @@ export type Made =
 
 let loading: Promise<unknown> | null = null;
 
-/** Compiles a description of a grammar. `beside`: where the engine's own module lies, if somebody has said so. */
+/** Compiles a description of a grammar. `beside`: the address of the engine's own module, if one was configured. */
 export async function compileGrammar(description: string, lenient: boolean, beside: URL | null): Promise<Made> {
   const url = beside
     ? new URL('millrace_grammar_bg.wasm', beside)

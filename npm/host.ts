@@ -1,6 +1,6 @@
 /// <reference lib="webworker" />
-// Where an engine lives: what answers a Link, in a Worker of the package's or in that of whoever loads. It owns the GPU device; whoever asks only
-// sees messages. Hosts of one thread share the wasm instance.
+// Where an engine lives: the other end of a Link, in a Worker of the package's or of the caller's. It owns the GPU
+// device; callers only exchange messages. Hosts of one thread share the wasm instance.
 import init, * as wasm from './millrace.js';
 import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
@@ -19,17 +19,17 @@ export interface Port {
   close?: () => void;
 }
 
-/** How long nobody must have wanted anything before the tuner starts, in milliseconds. */
+/** Idle time before the tuner starts, in milliseconds. */
 const TUNE_AFTER_MS = 300;
-/** How long the GPU's clock is kept up after somebody has said that they are about to ask, in milliseconds. */
+/** How long `warm` keeps the GPU's clock up, in milliseconds. */
 const WARM_MS = 2000;
 let wasmUrl = new URL('./millrace_bg.wasm', import.meta.url);
-/** The same where the page has said so: other modules lie beside it. */
+/** The wasm module's address if the page configured one: other modules lie beside it. */
 let saidUrl: URL | null = null;
 /** Compiles a description of a grammar. */
 const compile = (description: string, lenient: boolean) => compileGrammar(description, lenient, saidUrl);
 
-/** Those of this thread. */
+/** Hosts of this thread. */
 const hosts = new Set<Host>();
 let instance: Promise<void> | null = null;
 /** Why nothing in this thread can be trusted any more. */
@@ -38,8 +38,8 @@ let crashed: MillraceError | null = null;
 /** Answers through `port` from now on. `startReads` starts a Worker that reads stored files ({@link serveReads}). */
 export function host(port: Port, startReads: () => Worker): void {
   if (hosts.size === 0) {
-    // A panic inside an asynchronous task rejects no promise: without this whoever asked would wait for ever.
-    // Only traps end the engine; a promise of the browser's that rejects with nobody waiting is harmless.
+    // A panic inside an asynchronous task rejects no promise: without this the request would stay pending for ever.
+    // Only traps end the engine; an unhandled rejection of a promise of the browser's is harmless.
     self.addEventListener('error', onError);
     self.addEventListener('unhandledrejection', onRejection);
   }
@@ -61,11 +61,11 @@ class Host {
   #edition: number | undefined;
   #ended = false;
   #idleSince = 0;
-  /** What the engine does while nobody wants anything: measures kernels, or keeps the GPU's clock up. */
+  /** What the engine does while it is idle: measures kernels, or keeps the GPU's clock up. */
   #aside: { stop: () => Promise<void> } | null = null;
-  /** Until when the clock is kept up. */
+  /** End of the time for which the clock is kept up. */
   #warmUntil = 0;
-  /** Settles when a device that was lost while nobody wanted anything has been replaced, or cannot be. */
+  /** Settles when a device that was lost while the engine was idle has been replaced, or cannot be. */
   #recovering: Promise<void> | null = null;
   #software = true;
   readonly #running = new Map<number, AbortController>();
@@ -224,7 +224,10 @@ class Host {
     return news;
   }
 
-  /** Replaces a lost device, so that the next generation need not wait for it. Whoever is at work notices and does so too; afterwards this is called again. */
+  /**
+   * Replaces a lost device while the engine is idle, so that the next generation need not wait for it. Running requests
+   * recover it themselves; afterwards this is called again.
+   */
   #recoverWhenIdle(): void {
     if (!this.#engine?.isLost() || this.#running.size > 0 || this.#aside || this.#recovering) return;
     this.#recovering = this.#engine.recover().then(
@@ -237,7 +240,7 @@ class Host {
     );
   }
 
-  /** Measures kernels' variants, if nobody has wanted anything for a while; otherwise later. */
+  /** Measures kernels' variants, if the engine has been idle for a while; otherwise later. */
   async #tuneWhenIdle(): Promise<void> {
     if (!this.#engine) return;
     if (
@@ -273,13 +276,13 @@ class Host {
         for (let left = WARM_MS; left > 0 && !signal.aborted; left = this.#warmUntil - performance.now())
           await engine.warm(left, signal);
       } catch (error) {
-        // Whoever asks next meets what is wrong, and hears of it.
+        // The next request meets the same error and reports it.
         crashIfTrap(error);
       }
     });
   }
 
-  /** Has the engine do something that whoever wants it may stop. */
+  /** Runs idle work on the engine; the next request aborts it. */
   #meanwhile(work: (engine: WasmEngine, signal: AbortSignal) => Promise<void>): void {
     if (!this.#engine) return;
     const controller = new AbortController();
@@ -377,7 +380,7 @@ function requireGpu(device: unknown = 'gpu'): void {
 /** Whether an error is a trap of our wasm: then all that the instance holds is lost. */
 function crashIfTrap(error: unknown): boolean {
   if (!(error instanceof WebAssembly.RuntimeError)) return false;
-  // In a Worker of the caller's there may be other wasm. Not every browser tells whose trap it was.
+  // In a Worker of the caller's there may be other wasm. Not every browser names the module that trapped.
   const from = /([^\s(@]+):wasm-function\[/.exec(error.stack ?? '')?.[1];
   if (from && /^https?:/.test(from) && from !== wasmUrl.href) return false;
   const again =

@@ -24,17 +24,23 @@ export interface HubOptions {
 }
 
 export const HUB = 'https://huggingface.co';
-/** Taken where nobody chooses, the first that is there: small enough for most machines, and hardly worse than the original. */
+/**
+ * The default quantizations, the first available one: small enough for most machines, and hardly worse than the
+ * original.
+ */
 const PREFERRED = ['Q4_K_M', 'Q4_K_S', 'Q4_0', 'Q5_K_M', 'Q4_1', 'Q5_0', 'Q6_K', 'Q8_0', 'F16', 'BF16'];
-/** Of several files that read pictures the one to take: those of 8 bits see as well as those of 16, and take half. */
+/** The default among several projectors: 8 bits see as well as 16, at half the size. */
 const PREFERRED_PROJECTORS = ['Q8_0', 'F16', 'BF16'];
-/** What reads pictures that this version can use (`clip.projector_type`): others are not fetched. The families of src/model/vision, by hand. */
+/**
+ * Projector types (`clip.projector_type`) that this version runs: others are not fetched. The families of
+ * src/model/vision, by hand.
+ */
 const READ = ['gemma3', 'gemma4v', 'gemma4uv', 'idefics3', 'lfm2', 'qwen3vl_merger'];
-/** Bytes of such a file in which it says what it is. */
+/** Bytes of a projector's beginning that name its type. */
 const LOOK = 65_536;
-/** What stands between a model's address and that of what reads pictures for it. */
+/** Separates a model's address from that of its projector. */
 export const PROJECTOR = '#mmproj=';
-/** Where it is noted what a name was resolved to, so that the same is loaded the next time, also without a network. */
+/** Stores what a name was resolved to, so that the same model is loaded the next time, also without a network. */
 const KEY = `millrace:hub:${READ.join()}:`;
 
 /** Whether an address or a path is that of a file which reads pictures for a model beside it. */
@@ -79,7 +85,7 @@ export async function resolveHub<M>(
     const here = (await stored().catch(() => [])).filter(({ url, complete }) => complete && url.startsWith(base));
     if (here.length === 0 || !(error instanceof MillraceError) || error.code !== 'NETWORK') throw error;
     if (here.some(({ url }) => url === base)) return base;
-    // What reads pictures, where it is stored, is so with its model.
+    // A stored projector is stored with its model.
     return choose(
       name,
       base,
@@ -253,6 +259,6 @@ function remember(key: string, url: string): void {
   try {
     globalThis.localStorage?.setItem(key, url);
   } catch {
-    // It is asked again the next time.
+    // It is resolved again the next time.
   }
 }

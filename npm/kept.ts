@@ -19,7 +19,7 @@ function write(urls: string[]): void {
   }
 }
 
-/** What a model is stored under: its address without what reads pictures for it, which is stored with it. @internal */
+/** What a model is stored under: its address without the projector's, which is stored with it. @internal */
 export const keyOf = (url: string): string => url.split('#', 1)[0]!;
 
 /** Notes that a model is stored. @internal */
@@ -33,7 +33,7 @@ export function forgetKept(url: string): void {
   write(read().filter((one) => one !== url));
 }
 
-/** Whether it was stored and nobody has removed it. @internal */
+/** Whether a model was stored and not removed. @internal */
 export function wasKept(url: string): boolean {
   return read().includes(url);
 }

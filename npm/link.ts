@@ -36,7 +36,7 @@ export class Link {
   #next = 1;
   /** Looks whether the Worker is still there, while something is pending. */
   #watch: ReturnType<typeof setInterval> | undefined;
-  /** Looks since it was last heard of. */
+  /** Looks since the last message of the Worker. */
   #quiet = 0;
   /** Why the host is gone; null while it is not. */
   #gone: MillraceError | null = null;
@@ -126,8 +126,9 @@ export class Link {
   }
 
   /**
-   * While something is pending, asks the Worker again and again whether it is there, and frees what abandoned ones hold. One whose thread is
-   * blocked for ever (a write into storage that the browser has cleared meanwhile), or that was ended from outside, says nothing more.
+   * While a request is pending, pings the Worker, and frees the locks of abandoned ones. A Worker does not answer if
+   * its thread is blocked for ever (a write into storage that the browser has cleared meanwhile), or if it was ended
+   * from outside.
    */
   #look(): void {
     if (this.#watch !== undefined) return;
@@ -159,7 +160,7 @@ export class Link {
     if (this.#pending.has(id)) this.#far.postMessage({ type: 'abort', id } satisfies ToWorker);
   }
 
-  /** Says that somebody is about to ask. */
+  /** Announces a request: see `Engine.warm`. */
   warm(): void {
     this.#far.postMessage({ type: 'warm' } satisfies ToWorker);
   }

@@ -48,7 +48,7 @@ export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTok
   conversation?: number;
 }
 
-/** A request whose pictures are decoded: what the parts of messages that are pictures show, in their order. */
+/** A request with decoded pictures: those of the messages' parts, in their order. */
 export type ShownRequest = WasmRequest & { pictures?: WasmPicture[] };
 
 /** RGBA bytes, row by row. */
@@ -72,7 +72,7 @@ export function planModel(
 ): Promise<LoadPlan>;
 /** Takes what starts a Worker that reads stored files beside this one (`reads.ts`). */
 export function readBeside(start: () => Worker): void;
-/** Takes what is told what this side notes. */
+/** Sets the function that log messages of the wasm side go to. */
 export function logTo(log: (level: 'warn' | 'info', text: string) => void): void;
 export function listModels(): Promise<StoredModel[]>;
 export function storageUsage(): Promise<StorageUsage>;
@@ -115,7 +115,7 @@ export class WasmEngine {
   embed(request: object, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Embeddings | Ranking>;
   /** The ids that a request's prompt stands for. */
   tokenize(request: ShownRequest): Uint32Array;
-  /** How many tokens of a prompt a picture of so many pixels takes. */
+  /** How many tokens of a prompt a picture of this size in pixels takes. */
   imageTokens(width: number, height: number): number;
   /** The text of tokens, special ones included. */
   detokenize(ids: Uint32Array): string;
@@ -132,9 +132,9 @@ export class WasmEngine {
   adapter(name: string, files: { files: WasmModelFile[] } | undefined, signal: AbortSignal): Promise<void>;
   /** Measures variants of kernels for two seconds at most; aborting ends it early. */
   tune(signal: AbortSignal): Promise<Tuned>;
-  /** Keeps the GPU's clock up for so many milliseconds; aborting ends it early. */
+  /** Keeps the GPU's clock up for `ms` milliseconds; aborting ends it early. */
   warm(ms: number, signal: AbortSignal): Promise<void>;
-  /** Tells of the device from now on. */
+  /** Sets the listener for device events. */
   onDevice(callback: (event: WasmDeviceEvent) => void): void;
   /** Has engines that compute on the CPU do so by what this loads. */
   static cpuFrom(load: () => Promise<object>): void;
@@ -146,7 +146,7 @@ export class WasmEngine {
     lenient: boolean,
     compile: (description: string, lenient: boolean) => Promise<Made>,
   ): Promise<CompiledGrammar>;
-  /** Whether the device is lost and nobody is at work who would notice. */
+  /** Whether the device is lost while the engine is idle, so that no running call notices. */
   isLost(): boolean;
   /** Loads the model onto another device where this one is lost. */
   recover(): Promise<void>;
@@ -236,7 +236,7 @@ export interface BenchProgress {
     | 'kernels';
   loaded: number;
   total: number;
-  /** Of the run under way: its tokens so far, and their number a second. */
+  /** Tokens of the current run so far, and their number a second. */
   tokens?: [count: number, perSecond: number];
 }
 
@@ -261,7 +261,7 @@ export interface BenchRun {
   ttft_ms: number;
   latency_ms: [number, number];
   record_us: number;
-  /** Every readback but the first, whose beginning is the prompt's end. */
+  /** The readbacks that `latency_ms` is computed from: all but the first, which begins at the prompt's end. */
   chunks: BenchChunk[];
   /** Drafts that were verified, and those that were right. */
   drafted: number;
@@ -301,7 +301,7 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   shape: string;
   quant: string;
   lane: string;
-  /** Of the engine. What may be missing is missing in files of older versions. */
+  /** The engine's version. What may be missing is missing in files of older versions. */
   version?: string;
   adapter: Pick<AdapterInfo, 'vendor' | 'name' | 'features' | 'subgroup'> & Partial<AdapterInfo>;
   self_test?: EngineInfo['self_test'];

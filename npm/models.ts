@@ -1,4 +1,4 @@
-// The models that this browser keeps, without a GPU: one Worker for all calls, which ends when nobody has wanted anything for a while.
+// The models that this browser keeps, without a GPU: one Worker for all calls, which ends after an idle time.
 import { serve } from './bridge.ts';
 import { logProgress } from './configure.ts';
 import { MillraceError } from './errors.ts';

@@ -115,7 +115,7 @@ export interface LoadOptions extends FetchingOptions {
   tune?: boolean;
   /**
    * Whether the engine gets a Worker of its own. `false` runs it in the thread that calls, which must be a dedicated
-   * Worker of yours (elsewhere BAD_OPTION): for those who generate in a Worker anyhow. Repacking weights, reading a
+   * Worker of yours (elsewhere BAD_OPTION): for pages that generate in a Worker anyhow. Repacking weights, reading a
    * tokenizer and recording steps take their time there. Engines of one such Worker share the WebAssembly memory,
    * which does not shrink before the Worker ends, and a crash of one ends them all. Default: true.
    */
@@ -243,7 +243,7 @@ export interface GenerateOptions {
   templateOptions?: Record<string, unknown>;
   /**
    * What a control token is that a message, a tool or a document spells, as `<|im_end|>`. `text`: nothing but its
-   * letters, so that whoever writes a message cannot end it and begin another one. `parse`: that token. What the
+   * letters, so that the author of a message cannot end it and begin another one. `parse`: that token. What the
    * assistant has said is always parsed, and so is `prompt`. Default `text`.
    */
   specialTokens?: 'text' | 'parse';

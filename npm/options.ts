@@ -205,7 +205,7 @@ function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'
   return { files: files.map((file) => modelFile(where, file)) };
 }
 
-/** A model's address, and behind it that of what reads pictures for it. */
+/** A model's address, followed by that of its projector. */
 function withProjector(where: string, addresses: readonly (string | URL)[]): string {
   const [model, projector] = addresses.map(String).sort((a, b) => Number(isProjector(a)) - Number(isProjector(b)));
   const plain = modelSource(where, model!) as string;

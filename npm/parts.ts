@@ -4,7 +4,7 @@ import type { AnswerPart, Message } from './types.ts';
 
 const SIGNS = '0123456789abcdefghijklmnopqrstuvwxyz';
 
-/** So many characters that nobody has had before. */
+/** A random string of `length` letters and digits. */
 export function randomId(length: number): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => SIGNS[byte % SIGNS.length]).join('');
 }

@@ -2,7 +2,7 @@
 
 /** WebKit's own limit is 1.5 GB for all that a page has (WebKit PR 49472); the script, WebAssembly and what is on its way to the GPU take the rest. */
 const IOS = 1.1e9;
-/** Of what the machine has: its GPU shares it with everything else that runs. */
+/** Share of the machine's memory: its GPU shares it with everything else that runs. */
 const ANDROID = 1 / 3;
 
 /** Bytes of the GPU's memory that a model may take here; null where that is no phone and no tablet. Known by their names: there is no other sign. */

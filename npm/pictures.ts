@@ -37,7 +37,7 @@ function wrongPart(part: unknown): string | null {
   return typeof url === 'string' && url !== '' ? null : 'must have an image_url with a url';
 }
 
-/** By what it has: classes differ from one place to another. */
+/** By properties: classes differ from one place to another. */
 function isPicture(image: unknown): boolean {
   if (typeof image === 'string') return image !== '';
   if (typeof image !== 'object' || image === null) return false;

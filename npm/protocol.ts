@@ -41,19 +41,19 @@ export type ToWorker =
   | { type: 'forget'; id: number; name: string }
   /** Loads an adapter under a name; without files it goes. */
   | { type: 'adapter'; id: number; name: string; files?: { files: WasmModelFile[] } | undefined }
-  /** Somebody is about to ask: see `Engine.warm`. */
+  /** The page is about to send a request: see `Engine.warm`. */
   | { type: 'warm' }
   | { type: 'abort'; id: number }
   /** Where the wasm lies, before anything else. */
   | { type: 'wasm'; url: string }
   /** The name of the lock that the Worker holds for as long as it lives. */
   | { type: 'lock'; name: string }
-  /** Whether anybody is there: answered at once, whatever else is under way. */
+  /** Checks that the Worker is alive: answered at once, whatever else is under way. */
   | { type: 'ping' }
   /** Frees everything, where no Worker is ended with it. */
   | { type: 'end' };
 
-/** What is answered. */
+/** Messages that get an answer. */
 export type Request = Exclude<ToWorker, { type: 'abort' | 'pause' | 'ping' | 'wasm' | 'lock' | 'warm' | 'end' }>;
 
 /** What can be done with the models that are kept. */
@@ -105,7 +105,7 @@ export type FromWorker =
   | { type: 'device'; event: DeviceEvent }
   /** A line for the log. */
   | { type: 'log'; level: 'warn' | 'info'; text: string }
-  /** Somebody is there. */
+  /** The Worker is alive. */
   | { type: 'pong' }
   /** A crash outside any request: the engine is gone. */
   | { type: 'crash'; error: PackedError };

@@ -1,27 +1,28 @@
-// Whose turn it is, first come, first served over all of an engine's conversations: several answers at one time, anything else alone.
+// The order of requests, first come, first served over all of an engine's conversations: several answers at one time,
+// anything else alone.
 import { aborted } from './generation.ts';
 
-/** One that has its turn, or waits for it. */
+/** A running or waiting request. */
 interface Waiting {
   begun: boolean;
   begin: () => void;
   reject: (reason: unknown) => void;
   onPlace: ((ahead: number) => void) | undefined;
-  /** Of an answer its conversation, which has one at a time; 0 is none. */
+  /** The conversation of an answer, which has one answer at a time; 0 is none. */
   beside: number | undefined;
-  /** What it was told last. */
+  /** The place that `onPlace` was last called with. */
   told: number;
 }
 
 /** @internal */
 export class Queue {
-  /** The first have their turn. */
+  /** Running requests, then waiting ones in order. */
   #line: Waiting[] = [];
-  /** How many answers there may be at one time. */
+  /** The limit of concurrent answers. */
   readonly #limit: () => number;
-  /** More than none while places are being told: until all have heard, nobody begins. */
+  /** Above 0 while `onPlace` callbacks run: no request begins before all of them have returned. */
   #telling = 0;
-  /** What all fail with from now on; null while the queue is open. */
+  /** The error of all later requests; null while the queue is open. */
   #closed: Error | null = null;
 
   constructor(limit: () => number = () => 1) {
@@ -63,7 +64,7 @@ export class Queue {
     });
   }
 
-  /** Rejects all that wait, and all that come later. What has its turn ends by itself. */
+  /** Rejects all waiting and all later requests. Running ones end by themselves. */
   close(reason: Error): void {
     this.#closed ??= reason;
     const waiting = this.#line.filter(({ begun }) => !begun);
@@ -103,7 +104,7 @@ export class Queue {
     if (place < 0) return;
     this.#line.splice(place, 1);
     this.#telling += 1;
-    // Whoever is told may leave or have others leave; those behind them then have been told already.
+    // A callback may remove requests from the queue; the ones behind have been told their new place by then.
     for (const [index, other] of this.#line.slice(place).entries())
       if (this.#line[place + index] === other) this.#tell(other, place + index);
     this.#telling -= 1;
@@ -111,7 +112,7 @@ export class Queue {
   }
 }
 
-/** A callback that throws is its owner's fault: it is reported as such, and nobody else misses anything. */
+/** An error thrown by a callback is reported as uncaught; the other callbacks still run. */
 function tell(one: Waiting, ahead: number): void {
   try {
     one.onPlace?.(ahead);

@@ -68,7 +68,7 @@ export interface ChatState {
    * are messages with `tool_calls`, their results messages of role `tool`. What has pictures has them in `parts`.
    */
   messages: readonly ChatMessage[];
-  /** Of the last answer: tokens, timings, finish reason. */
+  /** The last answer's tokens, timings and finish reason. */
   result: GenerateResult | null;
   /** Why loading or answering failed; null where it did not. */
   error: MillraceError | null;
@@ -133,10 +133,13 @@ const EMPTY: ChatState = {
 /** Errors after which an engine is of no more use. */
 const FATAL: readonly MillraceError['code'][] = ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'];
 
-/** How long an engine outlives its component, in milliseconds: one that comes back at once, as with every hot edit, goes on with it. */
+/**
+ * How long an engine outlives its component, in milliseconds: a component that comes back at once, as with every hot
+ * edit, takes it up.
+ */
 const LINGER_MS = 5000;
 
-/** The engine whose component has gone, and what it was loaded with. */
+/** The engine of an unmounted component, and the key of its options. */
 let lingering: { key: string; engine: Engine; timer: ReturnType<typeof setTimeout> } | null = null;
 
 function linger(key: string, engine: Engine): void {
@@ -144,7 +147,7 @@ function linger(key: string, engine: Engine): void {
   lingering = { key, engine, timer: setTimeout(endLingering, LINGER_MS) };
 }
 
-/** Takes it up again, if it is the same; any other one makes room. */
+/** Takes up the lingering engine if its key is the same; another one is disposed of. */
 function takeUp(key: string): Engine | null {
   const engine = lingering?.key === key ? lingering.engine : null;
   if (engine) {
@@ -164,7 +167,7 @@ function endLingering(): void {
 const numbers = new WeakMap<object, number>();
 let next = 1;
 
-/** The same for the same options: plain values by what they are, files and functions by which they are. */
+/** One key for equal options: plain values by content, files and functions by identity. */
 function keyOf(model: unknown, load: object = {}): string {
   const plain = (_: string, value: unknown): unknown => {
     const isObject = typeof value === 'object' && value !== null;
@@ -254,7 +257,7 @@ class ChatStore {
     this.#drop();
   }
 
-  /** The same at once. */
+  /** Ends loading and answers, and disposes of the engine at once. */
   #drop(): void {
     this.#loading?.abort();
     this.#loading = null;

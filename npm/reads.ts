@@ -1,6 +1,6 @@
 // A Worker that does nothing but read stored files, while the engine's own thread repacks what was read before.
 
-/** The name of a Worker whose script should do this. */
+/** The name of a Worker that runs `serveReads`. */
 export const READS = 'millrace-reads';
 
 type Asked =
@@ -36,7 +36,7 @@ interface Opened {
 const AHEAD = 512 << 20;
 const STEP = 2 << 20;
 
-/** Answers each read with its bytes, or without where it could not be done: then whoever asked reads for itself. */
+/** Answers each read with its bytes, or without where reading failed: then the engine's Worker reads for itself. */
 export function serveReads(self: {
   onmessage: ((event: MessageEvent<Asked>) => void) | null;
   postMessage(message: unknown, transfer: Transferable[]): void;

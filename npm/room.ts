@@ -37,7 +37,7 @@ export function leave(share: Share): void {
   shares.delete(share);
 }
 
-/** Loads whose room is being looked for, one after the other: the second knows what the first one takes. */
+/** Searches for room, one after the other: the second counts what the first one takes. */
 let before: Promise<unknown> = Promise.resolve();
 
 /** A model's share, and what makes it fit: a shorter context, if none was asked for. */
@@ -47,8 +47,8 @@ interface Place {
 }
 
 /**
- * Room for a model that is about to be loaded; where nobody says how much there is, nobody looks. Rejects with OUT_OF_MEMORY where nothing makes it
- * fit: on a phone the system would end the page, and nobody could say anything afterwards.
+ * Finds room for a model before it is loaded; without a memory limit every model fits. Rejects with OUT_OF_MEMORY where
+ * nothing makes it fit: on a phone the system would end the page without an error.
  *
  * @internal
  */

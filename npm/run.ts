@@ -15,10 +15,10 @@ import type {
   ToolCall,
 } from './types.ts';
 
-/** How often the model may answer, where nothing else is said. */
+/** How often the model may answer by default. */
 const MOST_ROUNDS = 10;
 
-/** What a function is told of the call that it executes, beside the arguments. */
+/** What a function gets about the call that it executes, beside the arguments. */
 export interface ToolContext {
   /** The call's id. */
   id: string;
@@ -31,10 +31,11 @@ export interface ToolContext {
 }
 
 /**
- * Executes a call. `args`: the arguments as the model gave them, an object that nobody has compared with the tool's schema. What it returns goes
- * to the model, texts as they are and everything else as JSON; so does the message of what it throws, and the model can try again. Models that read pictures
- * are shown those that it returns: a Blob, pixels, an element that shows one, `{ type: 'image', image }`, or `{ type: 'image', data, mimeType }` as MCP has it, alone
- * or in a list with texts.
+ * Executes a call. `args`: the arguments as the model gave them, an object that is not validated against the tool's
+ * schema. What it returns goes to the model, texts as they are and everything else as JSON; so does the message of what
+ * it throws, and the model can try again. Models that read pictures are shown those that it returns: a Blob, pixels, an
+ * element that shows one, `{ type: 'image', image }`, or `{ type: 'image', data, mimeType }` as MCP has it, alone or in
+ * a list with texts.
  */
 // biome-ignore lint/suspicious/noExplicitAny: what a function takes is its own affair
 export type ToolFunction = (args: any, context: ToolContext) => unknown;
@@ -176,7 +177,7 @@ async function loop(
     finish_reason: reason,
     results,
   });
-  /** Ends what was aborted: by the signal with an error, by whoever listens with what there is. */
+  /** Ends an aborted run: an abort by the signal throws, `stop()` returns what there is. */
   const cut = (): RunResult => {
     if (signal?.aborted) throw aborted('the run', signal, ended('abort'));
     return ended('abort');

@@ -21,8 +21,9 @@ export class Streamed<Piece, Result> implements AsyncIterable<Piece>, PromiseLik
       this.#settled = true;
       this.#notify();
     };
-    // A handler on a branch of its own: if nobody iterates or awaits, a failure still is an unhandled rejection, as it should be. Not before
-    // whoever has just been given this had a turn: `await` subscribes later than a request that is wrong from the beginning rejects.
+    // A handler on a branch of its own: a failure that is neither iterated nor awaited still is an unhandled rejection,
+    // as it should be. It waits a turn: the caller's `await` subscribes later than a request that is wrong from the
+    // beginning rejects.
     void result.then(settle, async (error: unknown) => {
       settle();
       await new Promise((turn) => setTimeout(turn));
@@ -30,7 +31,7 @@ export class Streamed<Piece, Result> implements AsyncIterable<Piece>, PromiseLik
     });
   }
 
-  /** Whether anybody will hear of a failure. */
+  /** Whether the result is iterated or awaited, so that a failure is handled. */
   #observed = false;
 
   /** Ends it and keeps what there is: the result's finish reason is `abort`. */

@@ -6,7 +6,7 @@ import type { LoadOptions } from './types.ts';
 
 const CACHE = 'millrace-tokenizers';
 
-/** Its bytes, where one is given. @internal */
+/** The bytes of a tokenizer, where one is given. @internal */
 export async function tokenizerOf(
   where: string,
   { tokenizer, cache, signal, fetch }: Pick<LoadOptions, 'tokenizer' | 'cache' | 'signal' | 'fetch'>,

@@ -18,7 +18,7 @@ export type Device = 'auto' | 'gpu' | 'cpu';
 
 /** One message of a conversation; it goes through the model's own chat template. */
 export interface Message {
-  /** Who speaks. */
+  /** The speaker. */
   role: 'system' | 'user' | 'assistant' | 'tool';
   /** Text. An assistant's message that only calls tools may have null. */
   content: string | null;
@@ -57,7 +57,7 @@ export type MessagePart =
 
 /** A message that shows pictures, for models that read them. */
 export interface PicturedMessage extends Omit<Message, 'role' | 'content'> {
-  /** Who speaks. */
+  /** The speaker. */
   role: 'system' | 'user' | 'tool';
   /** Texts and pictures, in their order. */
   content: readonly MessagePart[];
@@ -151,9 +151,9 @@ export interface StoredModel {
 
 /** What {@link Engine.embed} gives. */
 export interface Embeddings {
-  /** Of each text, in their order. */
+  /** The vector of each text, in their order. */
   vectors: Float32Array[];
-  /** Of all texts, with what the model wants around them. */
+  /** Tokens of all texts, with what the model wants around them. */
   tokens: number;
   /** Texts that were longer than the model reads, and were cut there: {@link EmbedOptions.truncate}. */
   truncated: number;
@@ -165,7 +165,7 @@ export interface Embeddings {
 export interface Ranking {
   /** The best first: a document's place in the list, and its score from 0 to 1. */
   ranking: { index: number; score: number }[];
-  /** Of all documents, each with the question. */
+  /** Tokens of all documents, each with the question. */
   tokens: number;
   /** Documents that with the question were longer than the model reads, and were cut there. */
   truncated: number;
@@ -187,7 +187,7 @@ export interface LoadPlan {
   model: EngineInfo['model'];
   /** Where the model is: what the name of a repository was resolved to. Absent for files. */
   url?: string;
-  /** Of all files; of those that are stored already; what is to be fetched and stored. */
+  /** Bytes of all files; of those that are stored already; of those that are to be fetched and stored. */
   download: { total: number; stored: number; missing: number };
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
   storage: { kind: StorageKind; available: number | null; reason?: string };
@@ -216,7 +216,7 @@ export interface LoadPlan {
  */
 export type StorageKind = 'opfs' | 'memory' | 'local';
 
-/** How much is told to the log: each level has what the ones before it have. */
+/** How much is logged: each level includes those before it. */
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
 
 /** What takes the log's lines, as `console` does. */
@@ -244,9 +244,9 @@ export interface Configuration {
   device?: Device;
   /** GPU memory that all models of this page may take together, in bytes, where a load does not say: as {@link LoadOptions.memory}. */
   memory?: number;
-  /** How much is told. Default `warn`. */
+  /** The least severe level that is logged. Default `warn`. */
   logLevel?: LogLevel;
-  /** Who is told. Default `console`. */
+  /** Where log messages go. Default `console`. */
   logger?: Logger;
 }
 
@@ -302,7 +302,7 @@ export interface Progress {
    * piece arrived damaged; another tab or engine is downloading the same model.
    */
   event?: DownloadEvent;
-  /** The same for people, with the reason. */
+  /** The event as a message for the user, with the reason. */
   note?: string;
   /** Phase `queue` alone: how many requests to this engine come first, the one at work counted; 0 as the turn comes. */
   ahead?: number;
@@ -314,7 +314,7 @@ export interface ProfileRow {
   step: string;
   /** The shader. */
   kernel: string;
-  /** Which text of it. */
+  /** The variant of the shader. */
   variant: string;
   /** Dispatches a token. */
   calls: number;
@@ -343,7 +343,7 @@ export interface ScoredToken {
   id: number;
   /** What it adds to the text; U+FFFD for bytes that are no whole character. */
   text: string;
-  /** The same in bytes. */
+  /** The token's bytes. */
   bytes: number[];
   /** Natural logarithm of its probability. */
   logprob: number;
@@ -382,7 +382,10 @@ export interface TokenPiece {
 export interface GenerateResult {
   /** The answer, without what stopped it. */
   text: string;
-  /** Of an answer to messages: the same as a message of the assistant, with thoughts and calls of tools apart, as templates take it back. */
+  /**
+   * Of an answer to messages: the answer as a message of the assistant, with thoughts and calls of tools apart, as
+   * templates take it back.
+   */
   message?: Message;
   /** Its token ids. */
   tokens: number[];
@@ -394,7 +397,7 @@ export interface GenerateResult {
   cached_tokens: number;
   /** Drafts that were verified: tokens guessed from where the text stood before. */
   drafted_tokens: number;
-  /** Those that were right, and are in the answer. */
+  /** Drafts that were right, and are in the answer. */
   accepted_tokens: number;
   /** How often the context was full and older tokens were left out. */
   shifts: number;
@@ -461,7 +464,7 @@ export interface SchemaWarning {
 
 /** The GPU. */
 export interface AdapterInfo {
-  /** Who made it, as the browser says. */
+  /** The vendor, as the browser says. */
   vendor: string;
   /** Its name, or what the browser tells instead. */
   name: string;
@@ -492,7 +495,10 @@ export interface AdapterInfo {
    * look only every 100 ms what the GPU has done; chunks are then as long as to hide it.
    */
   poll_ms: number;
-  /** The same with empty submissions meanwhile, where `poll_ms` is over 50. They are made where this is at most half of it. */
+  /**
+   * `poll_ms` with empty submissions meanwhile, measured where `poll_ms` is over 50. They are made where this is at
+   * most half of it.
+   */
   pumped_poll_ms?: number;
 }
 
@@ -505,7 +511,7 @@ export interface Support {
   supported: boolean;
   /** Where there is no GPU: the code that {@link Engine.load} would reject with if only one would do. */
   code?: ErrorCode;
-  /** And the message, which says what to do. */
+  /** The error's message, which says what to do. */
   reason?: string;
   /** The GPU, as far as a page may know it; null where there is none. `software`: it computes on the CPU; `device: 'auto'` takes the CPU itself. */
   adapter: {
@@ -534,7 +540,7 @@ export interface PlanStep {
   step: string;
   /** The shader. */
   kernel: string;
-  /** Which text of it. */
+  /** The variant of the shader. */
   variant: string;
   /** Workgroups in x, y and z. */
   grid: [number, number, number];
@@ -542,13 +548,16 @@ export interface PlanStep {
   bytes: number;
   /** Why this variant was chosen. */
   reason: string;
-  /** Which processor runs it. */
+  /** Whether the GPU or the CPU runs it. */
   where: 'gpu' | 'cpu';
 }
 
 /** Detail of the event `devicelost`. */
 export interface DeviceLost {
-  /** `destroyed`: somebody called `destroy()` on the device. `unknown`: the driver or the browser's GPU process failed, or the GPU was taken away. */
+  /**
+   * `destroyed`: `destroy()` was called on the device. `unknown`: the driver or the browser's GPU process failed, or
+   * the GPU was taken away.
+   */
   reason: 'destroyed' | 'unknown';
   /** What the browser says of it, for people. */
   message: string;
@@ -575,7 +584,7 @@ export interface EngineEventMap {
 
 /** What is loaded, on what, and how it runs. */
 export interface EngineInfo {
-  /** Of the package. */
+  /** The package's version. */
   version: string;
   /** `types`: how many tensors have each type. `chat`: whether there is a chat template. `thinks`: whether an answer begins within a thought. */
   model: {
@@ -634,7 +643,7 @@ export interface EngineInfo {
   concurrency: number;
   /** Opening, downloading and uploading, in milliseconds. */
   load_ms: number;
-  /** What of it the weights took, in milliseconds: waiting for their bytes, repacking or quantizing them, handing them to the GPU. */
+  /** The weights' part of `load_ms`: waiting for their bytes, repacking or quantizing them, handing them to the GPU. */
   load_times: { read: number; encode: number; write: number };
   /** Kernels that ran on known data when the model was loaded. Those that `wrong` names are not used. `skipped`: why none ran. */
   self_test: { checked: number; ms: number; wrong: string[]; skipped?: string };

@@ -1,7 +1,7 @@
 // Which stored models engines use, in all tabs of a site: a shared lock of the browser's for each, which ends with the tab at the latest.
 import { MillraceError } from './errors.ts';
 
-/** How long somebody who has just disposed of an engine may take to let go of it, in milliseconds. */
+/** How long a disposed engine may take to release its lock, in milliseconds. */
 const PATIENCE_MS = 500;
 
 const lockOf = (url: string): string => `millrace:use:${url}`;
@@ -32,7 +32,7 @@ export async function unlessUsed<T>(url: string, work: () => Promise<T>): Promis
       // A page of no origin has none, and stores nothing.
       if (!locks) return work();
       const { held = [] } = locks;
-      // Who removes or replaces it too is waited for.
+      // Only a shared lock is an engine's: an exclusive one, of another removal or replacement, is waited for.
       if (!held.some(({ name, mode }) => name === lockOf(url) && mode === 'shared')) continue;
       throw new MillraceError(
         'STORAGE',

@@ -146,7 +146,7 @@ async function benchAll(given) {
           reports[what] = await measured(page, new URLSearchParams(parameters));
         rows.push(figuresOf(row, reports));
       } catch (error) {
-        // One that does not fit into this machine's memory says so in its row.
+        // A model that does not fit into this machine's memory gets the error in its row.
         if (!error.code) throw error;
         rows.push({ name: nameOf(row), error: `${error.code}: ${error.message}` });
       }

@@ -13,7 +13,7 @@ import { setupBuild, WASM } from './setup.mjs';
 /** The ways to build: Cargo's profile and where the package goes. */
 export const BUILDS = {
   release: { profile: 'web', out: join(root, 'pkg') },
-  // Both with what those who work on shaders need (Cargo.toml).
+  // Both with the feature `lab`, for work on shaders (Cargo.toml).
   quick: { profile: 'quick', features: 'lab', out: join(root, '.cache', 'pkg-quick') },
   dev: { profile: 'wasm-dev', features: 'lab', out: join(root, '.cache', 'pkg-dev') },
 };
@@ -30,7 +30,7 @@ export async function build(name = 'release', ready = setupBuild()) {
   const { env, bind } = await ready;
   const { profile, features = '', out } = BUILDS[name];
   mkdirSync(out, { recursive: true });
-  // A tool that cannot be built is told of at once.
+  // A tool that cannot be built is reported at once.
   await Promise.all([modules({ profile, features }, out, env, bind), bind]);
   await buildJavaScript(out);
   return out;
@@ -63,7 +63,7 @@ const CPU = [
   ['millrace_cpu_relaxed', '+simd128,+relaxed-simd'],
 ];
 
-/** Of every build the same: for speed. It needs no glue. */
+/** The CPU module is the same in every build: optimized for speed. It needs no glue. */
 async function cpu(name, features, out, env) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   const selected = ['--package', 'millrace-cpu', '--lib', '--target', WASM, '--profile', 'cpu'];
@@ -74,7 +74,10 @@ async function cpu(name, features, out, env) {
   }, 'cpu');
 }
 
-/** Where the sources of other crates lie on this machine is nobody's business, and takes bytes in every message of a panic. */
+/**
+ * Shortens paths of other crates' sources: they would reveal this machine's folders, and take bytes in every panic
+ * message.
+ */
 function shortPaths() {
   const crates = join(process.env.CARGO_HOME || join(homedir(), '.cargo'), 'registry', 'src');
   return ['--config', `target.${WASM}.rustflags=${JSON.stringify([`--remap-path-prefix=${crates}=crates`])}`];
@@ -118,9 +121,12 @@ async function wasm(name, selected, profile, out, env, bind) {
   });
 }
 
-/** Where the sources are, for who reads of the package elsewhere. */
+/** Where the sources are, for readers of the package elsewhere. */
 const REPOSITORY = 'https://github.com/millrace/millrace';
-/** What takes the main entry's place outside of browsers, by conditions of `exports`: the same, with node/ for what such a place has not. */
+/**
+ * Entries that replace the main one outside of browsers, by conditions of `exports`: the same code, with node/ for what
+ * such a place lacks.
+ */
 const RUNTIMES = ['deno', 'bun', 'node'];
 /** What a page imports, by its name in `exports`. */
 const ENTRIES = { '.': 'index', './ai-sdk': 'ai-sdk', './react': 'react' };
@@ -175,7 +181,8 @@ async function javascript(out) {
       external: ['react'],
       plugins: [elsewhere(/^\.\/index\.ts$/, { path: './index.js', external: true })],
     });
-    // They need no other script, wherever a bundler puts them: only the .wasm file, which they find by an address that bundlers know.
+    // These scripts need no other one, wherever a bundler puts them: only the .wasm file, which they find by an address
+    // that bundlers know.
     await esbuild.build({
       ...options,
       entryPoints: [join(sources, 'worker.ts'), join(sources, 'host.ts')],
@@ -343,7 +350,8 @@ export async function bundlePages(out, { pkg = 'pkg', installable = false, sourc
     minify: true,
     sourcemap,
     define: { INSTALLABLE: String(installable) },
-    // The pages use the package as anybody's page does, by its URL. (tsconfig.json's paths point at the sources, for the type check.)
+    // The pages use the package as any page does, by its URL. (tsconfig.json's paths point at the sources, for the type
+    // check.)
     alias: {
       millrace: `../${pkg}/index.js`,
       'millrace/wasm': `../${pkg}/millrace.js`,

@@ -25,7 +25,7 @@ const WATCHED = [
 /** What is made of it, in the same folders. */
 const MADE = join(root, 'www', 'js');
 
-/** The script that every page gets: another version than the first one that it hears of, and it loads itself again. */
+/** The script of every page: it reloads the page when the server announces another version than the first one. */
 const RELOAD = `let first;
 new EventSource('/dev/events').onmessage = ({ data }) => {
   first ??= data;

@@ -19,7 +19,7 @@ const ENTRIES = [
 async function install() {
   const home = join(cache, 'docs');
   mkdirSync(home, { recursive: true });
-  // Clones share it where they want the same.
+  // Clones with the same sources share the folder.
   const sources = ['package.json', 'package-lock.json'].map((name) => join(root, 'scripts', 'docs', name));
   await once(join(home, '.stamp'), hashOf(sources.map((source) => `=${readFileSync(source, 'utf8')}`)), async () => {
     say('installing TypeDoc');

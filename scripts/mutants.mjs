@@ -9,7 +9,10 @@ import { nativeArguments } from './lib/cargo.mjs';
 import { ask, cache, childEnv, Failure, isMain, main, root, run, say } from './lib/env.mjs';
 
 const folder = join(root, 'tests', 'mutants');
-/** The clone in which faults are planted, and Cargo's target folder for it: what was built with a fault lies where nobody else takes it. */
+/**
+ * The clone in which faults are planted, and Cargo's target folder for it: no other build uses what was built with a
+ * fault.
+ */
 const clone = join(cache, 'mutants');
 const target = join(cache, 'target-mutants');
 /** How many faults there have to be. */
@@ -124,7 +127,7 @@ async function found({ name, path, runner, args }) {
     const whole = await tested(name, [], LIMIT_WHOLE_MINUTES);
     const by = [...whole.output.matchAll(/^(\S+) +\d+ passed, [1-9]\d* failed/gm)]
       .map(([, runner]) => runner)
-      // How a fault is laid out says nothing of it.
+      // The runner `format` does not count: layout says nothing about a fault.
       .filter((runner) => runner !== 'format');
     if (by.length > 0) return { caught: true, text: `caught by ${by.join(' and ')}, not by what its patch names,` };
     return { caught: false, text: 'MISSED by all' };
@@ -156,7 +159,7 @@ async function tested(name, args, minutes = LIMIT_MINUTES) {
     try {
       process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL');
     } catch {
-      // It has ended by itself.
+      // The process has ended by itself.
     }
   };
   const timer = setTimeout(() => {

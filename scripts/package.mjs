@@ -13,7 +13,7 @@ export const consumer = join(work, 'consumer');
 /** The package as it was installed there. */
 export const installed = join(consumer, 'node_modules', 'millrace');
 
-/** Those that are programs: nothing is built, and no page is served. */
+/** Consumers that are programs: nothing is built, and no page is served. */
 export const PROGRAMS = ['node', 'deno', 'bun'];
 
 /** The examples, and the folder of each that a static server serves. `null`: nothing is built, the package lies beside the page. */

@@ -1,5 +1,6 @@
-// npm test -- safari: the built package in Safari, by safaridriver: it is told of the GPU, loads a model and gives the reference's tokens, and the chat
-// page answers. Safari must allow it once: `sudo safaridriver --enable`. MILLRACE_WEBDRIVER=chromedriver does the same in Chromium.
+// npm test -- safari: the built package in Safari, by safaridriver: it is told of the GPU, loads a model and gives the
+// reference's tokens, and the chat page answers. Safari must allow it once: `sudo safaridriver --enable`. With
+// MILLRACE_WEBDRIVER=chromedriver the test runs in Chromium.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build, BUILDS } from './build.mjs';

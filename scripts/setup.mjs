@@ -20,7 +20,7 @@ export async function setupBuild() {
   await rust();
   // None of these keeps two cores busy all the time.
   const bind = bindTool();
-  // Whoever awaits it hears of a failure; until then it is nobody's.
+  // The caller that awaits it gets the failure; until then it must not be an unhandled rejection.
   bind.catch(() => {});
   const [env] = await Promise.all([wasmTarget(), packages]);
   return { env, bind };

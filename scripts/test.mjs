@@ -120,7 +120,7 @@ function buildFor(runners, context) {
   for (const [name, { for: users, make }] of Object.entries(BUILDS)) {
     if (!users.some((user) => runners.includes(user))) continue;
     builds[name] = before.then(() => make(context));
-    // Who waits for it hears of a failure; those after it do not.
+    // A failure reaches the runners that await this build; later builds go on.
     before = builds[name].then(
       () => {},
       () => {},
@@ -183,7 +183,7 @@ main(async () => {
     const whole = more.length === 0 && !long && failed === 0 && !result.leftOut?.length && (only[name] ?? ALL) === ALL;
     if (whole) times.note(name, seconds, passed);
     if (whole && METERED.includes(name) && meter.seconds(name) > 0) {
-      // Of a machine that has not run it yet more is to be compiled than programs: it is not judged.
+      // On a machine that has not run it yet more than programs has to be compiled: it is not judged.
       taken[name] = { seconds: meter.seconds(name), judged: before && JUDGED };
     }
     const processor = Math.max(childSeconds() - cpu, meter.seconds(name));
@@ -282,7 +282,7 @@ async function native({ native: env, long, more, only, meter }) {
   const options = [...names, ...(long ? ['--include-ignored'] : []), ...tests];
   const started = meter.follow('native');
   const built = await alone(() => buildTests('cargo', [...NATIVE, ...selected]));
-  // Its times are for those who ask for what is not stable.
+  // Reporting times is an unstable option of the test harness.
   const timed = ['-Zunstable-options', '--report-time'];
   const sum = await ranTests(built, ({ path, cwd }) => [
     path,
@@ -341,7 +341,7 @@ async function oracle(env) {
       tee: true,
       check: false,
     });
-    // Its last line.
+    // The last line of the output.
     const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [null, 0, 1];
     total.passed += Number(passed);
     total.failed += Math.max(Number(failed), code === 0 ? 0 : 1);
@@ -366,7 +366,7 @@ function filesOf(name) {
     .sort();
 }
 
-/** Of a runner's files those that are expected to end in time, the quickest ones first, and those that are left out. */
+/** The runner's files that are expected to end in time, the quickest first, and those that are left out. */
 function inTime(name, { times, left }) {
   const files = filesOf(name);
   if (left() === Infinity) return { files, leftOut: [] };
@@ -395,7 +395,8 @@ async function playwright(name, options, context) {
     'test',
     ...options,
     '--reporter=list,json,html',
-    // What failed is run once more: where it passes then it is told of by name, and is to be mended. The long tests take it as failed.
+    // A failed test is run once more: if it passes then, it is listed by name as flaky, and is to be mended. The long
+    // tests count it as failed.
     `--retries=${long ? 0 : 1}`,
     ...more,
     ...(some || leftOut.length > 0 ? files : []),

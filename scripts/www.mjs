@@ -173,7 +173,7 @@ if (isMain(import.meta.url)) {
     const name = chosenBuild('release');
     const out = join(root, 'dist');
     await site(await build(name), out);
-    // The quick build is never served to anybody: its sizes need not be exact.
+    // The quick build is never served to users: its sizes need not be exact.
     print(out, name === 'release' ? 11 : 4);
     say(`the site is in ${out}: serve it as it is, under any path (docs/DEPLOY.md)`);
   });

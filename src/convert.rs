@@ -32,7 +32,7 @@ const PIECE: usize = 16 << 20;
 /// How to convert.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How matrices are quantized that are F32, F16 or BF16.
+    /// The type of matrices that are F32, F16 or BF16 in the source.
     pub quantize: Option<Recipe>,
     /// Most bytes of a shard, at most [`SHARD_BYTES`].
     pub shard_bytes: u64,
@@ -58,7 +58,7 @@ pub struct Converted {
 /// A tensor and how it is stored.
 struct Planned<'a> {
     info: &'a TensorInfo,
-    /// `None`: as it is.
+    /// `None`: copied unchanged.
     matrix: Option<Matrix>,
     segments: Vec<Segment>,
 }
@@ -75,7 +75,7 @@ struct Matrix {
 #[serde(deny_unknown_fields)]
 struct Journal {
     version: u32,
-    /// Of the source and of what becomes of it.
+    /// Hash of the source and of the conversion's settings.
     fingerprint: String,
     /// Hashes of the finished shards, from the first on.
     shards: Vec<String>,
@@ -308,7 +308,7 @@ impl Folder {
             }
             Err(e) => return Err(io_error(&path.join(JOURNAL), &e)),
         }
-        // A shard counts whose bytes are those that were written.
+        // A shard is kept if its bytes are those that were written.
         let whole = |(i, hash): (usize, &String)| {
             let bytes = fs::read(path.join(shard_name(i, shards.len()))).unwrap_or_default();
             shards.get(i).is_some_and(|length| bytes.len() as u64 == *length) && sha256(&bytes) == *hash

@@ -1,11 +1,11 @@
-//! Cancellation: a flag that whoever started the work sets and the work checks between its steps.
+//! Cancellation: a flag that the caller sets and long work checks between its steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A flag shared by everyone who has a clone. Setting it is final.
+/// A flag shared by all of its clones. Setting it is final.
 ///
 /// It is atomic, so that a native signal handler can set it; in the browser it follows an `AbortSignal`.
 #[derive(Debug, Clone, Default)]
@@ -17,12 +17,12 @@ impl Cancel {
         Self::default()
     }
 
-    /// Asks everyone who holds a clone to stop.
+    /// Sets the flag in every clone: the work stops at its next [`Cancel::check`].
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked to stop.
+    /// Whether cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

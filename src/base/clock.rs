@@ -17,17 +17,17 @@ pub fn now_ms() -> f64 {
     performance.dyn_into::<web_sys::Performance>().map_or_else(|_| js_sys::Date::now(), |p| p.now())
 }
 
-/// Waits so many milliseconds. Natively nobody else has the thread: it sleeps.
+/// Waits `ms` milliseconds. Natively it blocks the thread.
 #[cfg(not(target_arch = "wasm32"))]
 pub async fn sleep(ms: f64) {
     std::thread::sleep(std::time::Duration::from_secs_f64(ms.max(0.0) / 1000.0));
 }
 
-/// Waits so many milliseconds.
+/// Waits `ms` milliseconds.
 #[cfg(target_arch = "wasm32")]
 pub async fn sleep(ms: f64) {
     let promise = js_sys::Promise::new(&mut |resolve, _| {
-        // Pages and Workers have it; elsewhere nobody waits.
+        // Pages and Workers have `setTimeout`; where it is missing the promise resolves at once.
         if super::js::call(&js_sys::global(), "setTimeout", &[&resolve, &ms.into()]).is_err() {
             let _ = resolve.call0(&wasm_bindgen::JsValue::UNDEFINED);
         }

@@ -37,7 +37,7 @@ pub enum Kind {
     Scaled(Bounds),
     /// What goes to a chat template.
     Object,
-    /// A list of such.
+    /// A list of objects.
     Objects,
 }
 
@@ -96,7 +96,7 @@ pub struct Row {
     pub kind: Kind,
     /// Another row that has to be true beside it.
     pub needs: Option<&'static str>,
-    /// How the command line has it, if it does.
+    /// The command line's flag, if there is one.
     #[cfg(not(target_arch = "wasm32"))]
     pub flag: Option<Flag>,
 }
@@ -124,11 +124,11 @@ pub enum Given {
     Flag(bool),
     /// A text.
     Text(String),
-    /// What JSON can say: of lists, and of objects whose keys are free.
+    /// A JSON value: of options that are lists, or objects with free keys.
     Json(Value),
-    /// The same for keys that may come more than once.
+    /// Key-value pairs of an object whose keys may repeat.
     Pairs(Vec<(String, Value)>),
-    /// Something else, which is no option's: what it is.
+    /// A value that no option takes; the text says what it is.
     Other(String),
 }
 
@@ -277,7 +277,8 @@ pub trait Options {
     #[cfg(not(target_arch = "wasm32"))]
     fn get(&self, row: usize) -> Option<Given>;
 
-    /// Checks every row, for whoever has filled the struct by hand. In a page nobody has: there they are checked as they are read.
+    /// Checks every row of a struct that was filled by hand. A no-op in the browser, where rows are checked as they are
+    /// read.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadOption`], naming the option, what it can be and what it is.

@@ -32,9 +32,9 @@ pub enum Event {
     Retry,
     /// The browser says that there is no network: it is waited for.
     Offline,
-    /// The server refuses some of the connections: it goes on with fewer, or tries one more again.
+    /// The server refuses some of the connections: the download continues with fewer, or tries one more again.
     Connections,
-    /// A file begins anew: it has changed on the server, or its ranges are of no use.
+    /// A file starts over: it has changed on the server, or its ranges are of no use.
     Restarted,
     /// A shard arrived damaged and is fetched again.
     Damaged,
@@ -62,7 +62,7 @@ pub struct Progress {
     /// What has just happened to the download, where this report tells of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
-    /// The same for people, with the reason: what is waited for, and how long.
+    /// The event as a message for the user, with the reason: what is waited for, and how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

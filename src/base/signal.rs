@@ -5,17 +5,17 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Wakes whoever waits, whenever somebody says that something has changed.
+/// Wakes waiting tasks when a condition may have changed.
 #[derive(Default, Clone)]
 pub struct Signal(Rc<RefCell<Vec<Waker>>>);
 
 impl Signal {
-    /// Has everybody who waits look again.
+    /// Wakes every waiting task; each evaluates its condition again.
     pub fn notify(&self) {
         self.0.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until `look` finds something; it looks at once, and after each [`Signal::notify`].
+    /// Waits until `look` returns a value; evaluates it at once, and after each [`Signal::notify`].
     pub async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         poll_fn(|cx| match look() {
             Some(found) => Poll::Ready(found),

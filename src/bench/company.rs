@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::sample::{Sampling, SamplingOptions};
 use crate::state::{Input, SequenceId};
 
-/// So many answers at a time.
+/// Results for one number of concurrent answers.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Company {
     /// How many.
     pub answers: usize,
     /// Tokens a second of all together: median.
     pub tok_s: f64,
-    /// The same in answers alone, each measured in turns with these.
+    /// Speedup over single answers, measured in alternation.
     pub times: f64,
 }
 

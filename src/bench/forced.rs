@@ -26,11 +26,11 @@ pub struct Forced {
     pub compile_ms: f64,
     /// What the first forced answer takes longer than a free one: kernels are compiled and tested, grammar and vocabulary uploaded; ms.
     pub first_ms: f64,
-    /// Medians, tokens a second.
+    /// Tokens a second without the grammar, median.
     pub free_tok_s: f64,
-    /// The same with the grammar.
+    /// Tokens a second with the grammar, median.
     pub forced_tok_s: f64,
-    /// The second over the first.
+    /// `forced_tok_s` over `free_tok_s`.
     pub ratio: f64,
     /// Readbacks of each.
     pub readbacks: [u64; 2],
@@ -40,7 +40,7 @@ pub struct Forced {
 
 /// Measures both in turns.
 pub async fn measure(session: &mut Session, prompt: &Input, options: &Options, compiler: &dyn Compiler, cancel: &Cancel) -> Result<Forced> {
-    // It does not end, and goes through keys, texts, numbers, lists and choices.
+    // An answer that does not end, and goes through keys, texts, numbers, lists and choices.
     let item = json!({
         "type": "object",
         "properties": {

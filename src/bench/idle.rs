@@ -1,4 +1,4 @@
-//! The first answer of an engine that nobody wanted anything of for a while, and what warming the GPU up is worth to it.
+//! The first answer of an engine after an idle time, and what warming the GPU up is worth to it.
 
 use serde::Serialize;
 
@@ -8,9 +8,9 @@ use crate::decode::Session;
 use crate::error::Result;
 use crate::state::Input;
 
-/// How long nobody wants anything, ms: clocks fall within a second.
+/// Idle time before the first answer, ms: clocks fall within a second.
 const IDLE_MS: f64 = 3000.0;
-/// How long somebody types, ms.
+/// Typing time for which the GPU is warmed up, ms.
 const TYPING_MS: f64 = 1500.0;
 
 /// Answers, medians; as `runs` has them.
@@ -18,7 +18,7 @@ const TYPING_MS: f64 = 1500.0;
 pub struct Idle {
     /// After a rest: decoded tokens a second, and time to the first token, ms.
     pub cold: (f64, f64),
-    /// After the same rest, the end of it warmed up.
+    /// After an idle time that ends with warming up.
     pub warmed: (f64, f64),
 }
 

@@ -50,7 +50,7 @@ pub struct Measuring {
     pub loaded: u32,
     /// Runs or operations in all.
     pub total: u32,
-    /// Of the run under way: its tokens so far, and their number a second.
+    /// Tokens of the current run so far, and their number a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<(u32, f64)>,
 }
@@ -75,7 +75,7 @@ pub enum Phase {
     Kernels,
 }
 
-/// Reports of a run under way are this far apart at least, ms: what hears them must not slow it down.
+/// Least time between two reports of a run, ms: the listener must not slow it down.
 const REPORT_MS: f64 = 100.0;
 
 /// Tokens that came with one readback.
@@ -100,7 +100,7 @@ pub struct BenchRun {
     pub ttft_ms: f64,
     /// Time a token from readback to readback, ms: median and 95th percentile.
     pub latency_ms: [f64; 2],
-    /// What that is of: every readback but the first, whose beginning is the prompt's end.
+    /// The readbacks that `latency_ms` is computed from: all but the first, which begins at the prompt's end.
     pub chunks: Vec<Chunk>,
     /// Host time of recording, microseconds a token.
     pub record_us: f64,
@@ -110,7 +110,7 @@ pub struct BenchRun {
     pub prefill_submits: u64,
     /// Drafts that were verified.
     pub drafted: u64,
-    /// Those that were right.
+    /// Drafts that were accepted.
     pub accepted: u64,
 }
 
@@ -296,7 +296,7 @@ pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn
     let idle = if options.idle { Some(idle::measure(&mut session, &ids, options, report, cancel).await?) } else { None };
     let forced = match compiler {
         Some(compiler) if options.grammar => Some(forced::measure(&mut session, &ids, options, compiler, cancel).await?),
-        None if options.grammar => return Err(Error::bad_option("grammar: nobody here compiles grammars")),
+        None if options.grammar => return Err(Error::bad_option("grammar: there is no compiler of grammars")),
         _ => None,
     };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());

@@ -30,9 +30,9 @@ pub struct Quality {
     pub texts: usize,
     /// Kullback-Leibler divergence of the lane's distribution from the exact one, nats: mean.
     pub kl_mean: f64,
-    /// Its 99th percentile.
+    /// 99th percentile of the divergence.
     pub kl_p99: f64,
-    /// Its largest value.
+    /// Largest divergence.
     pub kl_max: f64,
     /// Positions at which both have the same likeliest token, of 1.
     pub top1: f64,

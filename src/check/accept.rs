@@ -37,7 +37,7 @@ pub fn draft(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     shapes.into_iter().map(make).collect()
 }
 
-/// Rows of several sequences, of which each may still sample so many tokens.
+/// The state with rows of several sequences; `left`: the tokens that each may still sample.
 fn of_several(state: State, left: [u32; 4]) -> State {
     let mut each = state.each;
     for (t, left) in left.into_iter().enumerate() {

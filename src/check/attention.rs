@@ -21,7 +21,7 @@ fn overrides(values: &[(&'static str, usize)], scale: Option<f64>) -> Vec<(&'sta
     values.iter().map(|(name, value)| (*name, *value as f64)).chain(scale).collect()
 }
 
-/// How many sequences have a cache in the buffers of case `i`, and whose slot it works in.
+/// (Sequences in the cache buffers of case `i`, the slot that the case works in).
 const fn slots(i: usize) -> (usize, usize) {
     if i % 3 == 1 { (3, 1) } else { (1, 0) }
 }
@@ -198,9 +198,9 @@ struct Layer {
 enum Step {
     /// Queries are rotated and keys appended already; all rows are cut as the last is.
     Pass,
-    /// Of a step: each row is cut as if it were alone, and keys are appended already.
+    /// A row of a step: cut as if it were alone; keys are appended already.
     Attends,
-    /// Of a step: keys and values are appended, nothing else.
+    /// A row of a step: keys and values are appended, nothing else.
     Appends,
 }
 

@@ -16,7 +16,7 @@ pub enum Compare {
     Halves(f64),
     /// Four int8 a word, quantized from values that differ in their last bits: off by one at most, and rarely.
     Int8,
-    /// (scale, scale * sum of 32 int8) of such blocks.
+    /// (scale, scale * sum of 32 int8) of blocks of int8.
     Scales,
     /// Ordered keys of f32 (common/ordered.wgsl), or 0, which must be 0.
     Keys,
@@ -24,7 +24,7 @@ pub enum Compare {
     Candidates,
     /// (low, high) words of 64-bit sums, off by at most 1e-5 of the largest.
     Sums,
-    /// (number of an expert, f32): pairs whose first must be the same.
+    /// (number of an expert, f32): the numbers must be equal.
     Chosen,
 }
 

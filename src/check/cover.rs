@@ -26,7 +26,7 @@ impl Cover {
         parts
     }
 
-    /// Those of `variants` that are chosen, in their order. A kernel without axes has one variant, which is.
+    /// The chosen variants, in the order of `variants`. A kernel without axes has one variant, which is chosen.
     pub fn of(self, variants: &[&'static Variant]) -> Vec<&'static Variant> {
         let mut kernels: BTreeMap<&str, Vec<&'static Variant>> = BTreeMap::new();
         for variant in variants {
@@ -36,7 +36,8 @@ impl Cover {
         variants.iter().filter(|v| chosen.contains(&v.to_string())).copied().collect()
     }
 
-    /// Greedily: each time the variant with the most that is new; of several the one whose values were met least, so that each comes with various others.
+    /// Greedy cover: each time the variant with the most new parts; among equals the one whose parts were met least, so
+    /// that each comes with various others.
     fn of_kernel(self, mut left: Vec<&'static Variant>) -> Vec<&'static Variant> {
         let mut met: BTreeMap<Part, usize> = BTreeMap::new();
         let mut chosen = Vec::new();

@@ -22,7 +22,7 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         .enumerate()
         .map(|(i, (t, d, stride, row0, rows, small))| {
             let positions = u32::from(i == 5);
-            // Of the last all but one row are of sequences that have ended.
+            // In the last case all but one row are of sequences that have ended.
             let apart = u32::from(i == 5);
             let mut each = [[rows - 1, 0, 0, 0]; FEW_ROWS as usize];
             each[3] = [row0 + 2, 0, 9, 0];

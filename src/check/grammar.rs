@@ -98,7 +98,7 @@ fn walk(random: &mut Random, it: &Automaton, at: At) -> Vec<u32> {
     words
 }
 
-/// A grammar of so many states, a vocabulary and where a text stands: what both kernels are bound to.
+/// A grammar, a vocabulary and a text's state in the grammar: the bindings of both kernels.
 struct Bound {
     automaton: Automaton,
     vocabulary: Vocabulary,

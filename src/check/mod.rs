@@ -252,7 +252,7 @@ pub fn compare_output(variant: &'static Variant, binding: &str, initial: &[u32],
 /// Words of the buffers of a case that the self-test likes best.
 const ENOUGH_WORDS: usize = 4096;
 
-/// The same case after the generation has ended: nothing may be written (and by `advance` only that it ended).
+/// The case with `done` set in its state: a kernel may write nothing (`advance` only that the generation ended).
 fn done(case: &Case) -> Case {
     let buffers = case.buffers.iter().map(|(name, words)| match *name {
         "state" => {

@@ -59,7 +59,8 @@ fn residual(random: &mut Random, d: u32) -> [(&'static str, Vec<u32>); 2] {
     [("h", words(&h)), ("nw", words(&weights))]
 }
 
-/// The same of which a part is still a block's result to be normed and added, and where the sum goes.
+/// A residual stream whose addition of a block's normed result is still to be done, that result (with `post`), and room
+/// for the sum.
 fn unfinished(random: &mut Random, d: u32, post: bool, rows: u32) -> Vec<(&'static str, Vec<u32>)> {
     let [mut h, (_, mut weights)] = residual(random, d);
     let padded = d.next_multiple_of(32) as usize;

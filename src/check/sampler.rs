@@ -126,7 +126,7 @@ fn beside(mut cases: Vec<Case>) -> Vec<Case> {
         buffers: buffers.collect(),
         outputs: one.outputs.clone(),
     };
-    // The same rows of several sequences: another position, an end, other parameters.
+    // The rows as several sequences of a batch: each has its own position, end and parameters.
     let buffers = together.buffers.iter().map(|(name, words)| match *name {
         "state" => {
             let mut state = State { apart: 1, pos: 0, ..State::from_words(words).unwrap_or_default() };
@@ -238,7 +238,7 @@ pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let part = maxima(values, random);
         (vec![("part", part), ("searches", words_of(search)), ("thr", untouched(4))], vec![("thr", Compare::Keys), ("searches", Compare::Exact)])
     });
-    // It looks at the maxima only.
+    // This kernel reads the maxima only.
     cases.iter_mut().for_each(|case| case.buffers.retain(|(name, _)| *name != "logits"));
     beside(cases)
 }

@@ -23,12 +23,12 @@ const HEAD: u64 = 64;
 
 /// Looks at names and first bytes. Every refusal says what the file seems to be and what to do.
 pub(crate) async fn detect(files: &Files) -> Result<Kind> {
-    // A Hugging Face folder may hold a manifest.json of somebody else's; ours has no config.json beside it.
+    // A Hugging Face folder may hold a foreign manifest.json; a manifest of Millrace's has no config.json beside it.
     if let Some(manifest) = files.get(MANIFEST).filter(|_| !files.contains_key("config.json")) {
         return Ok(Kind::Shards(manifest.clone()));
     }
     let mut ggufs: Vec<_> = files.iter().filter(|(name, _)| has_extension(name, "gguf")).collect();
-    // What reads pictures is opened when there is one.
+    // Projectors (mmproj) do not count beside a model's GGUF file.
     if ggufs.iter().any(|(name, _)| !is_projector(name)) {
         ggufs.retain(|(name, _)| !is_projector(name));
     }

@@ -122,7 +122,7 @@ pub enum Layout {
     Plain,
     /// Rows of blocks as kernels read them: the quants of all rows of a segment, then their scales.
     Blocks,
-    /// The same of a matrix whose shape is `[K, N]`: its N columns are the rows.
+    /// As [`Layout::Blocks`], for a matrix of shape `[K, N]`: its N columns are the rows.
     Columns,
 }
 

@@ -132,7 +132,8 @@ fn dtype(name: &str, text: &str) -> Result<(DType, Option<Dtype>)> {
         Ok(Dtype::F16) => (DType::F16, None),
         Ok(Dtype::BF16) => (DType::BF16, None),
         Ok(byte @ (Dtype::U8 | Dtype::F8_E4M3 | Dtype::F8_E5M2)) => (DType::I8, Some(byte)),
-        // What published files carry along: positions that count up, masks. Nothing that a model multiplies: where it would, it says so.
+        // Index buffers and masks that published files carry along. No model multiplies them: a product with one is an
+        // error.
         Ok(Dtype::BOOL | Dtype::I8) => (DType::I8, None),
         Ok(Dtype::I16 | Dtype::U16) => (DType::I16, None),
         Ok(Dtype::I32 | Dtype::U32) => (DType::I32, None),

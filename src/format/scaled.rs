@@ -1,6 +1,6 @@
-//! Tensors of safetensors that lie in two: numbers, and scales of theirs. MXFP4 (`NAME_blocks`, `NAME_scales`) becomes GGUF's type of that name;
-//! 8-bit floats (`NAME`, `NAME_scale_inv` or `NAME_scale`) become BF16, as in transformers where nothing multiplies them as they are. What
-//! comes of two is read as a file of its own, which is put together where it is asked for.
+//! Tensors of safetensors that are stored as two: numbers and their scales. MXFP4 (`NAME_blocks`, `NAME_scales`)
+//! becomes GGUF's type of that name; 8-bit floats (`NAME`, `NAME_scale_inv` or `NAME_scale`) become BF16, as in
+//! transformers without 8-bit products. A joined tensor is read as a file of its own, which is assembled on reading.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -23,16 +23,16 @@ const SHARED: [u64; 2] = [128, 128];
 /// Bytes of a block of MXFP4 without and with its scale.
 const BLOCK: [u64; 2] = [16, 17];
 
-/// Tensors, and of those whose values are single bytes what these are.
+/// Tensors by name, and the safetensors type of those with one byte per value.
 pub(crate) type Stored = (IndexMap<String, TensorInfo>, HashMap<String, Dtype>);
 
-/// Puts together what lies in two tensors. `UNSUPPORTED_MODEL` for bytes that nothing explains.
+/// Joins tensors that are stored as two. `UNSUPPORTED_MODEL` for bytes without a known meaning.
 pub(super) fn join(files: &mut Vec<Rc<dyn ByteSource>>, (tensors, bytes): Stored, config: &Map<String, Value>) -> Result<IndexMap<String, TensorInfo>> {
     if bytes.is_empty() {
         return Ok(tensors);
     }
     let shared = shared(config)?;
-    // Names of what belongs to another tensor.
+    // Names of tensors that belong to another tensor.
     let mut taken = HashSet::new();
     let mut joined = IndexMap::with_capacity(tensors.len());
     for (name, info) in &tensors {
@@ -99,7 +99,7 @@ fn shared(config: &Map<String, Value>) -> Result<[u64; 2]> {
     }
 }
 
-/// Which scale a value has: of matrices of `rows` rows of `columns`, a scale for so many of both, in rows of `across`.
+/// The grid of scales of a matrix of `rows` x `columns`.
 struct Grid {
     rows: u64,
     columns: u64,
@@ -185,7 +185,7 @@ impl ByteSource for Joined {
     }
 }
 
-/// So many bytes of a tensor.
+/// `len` bytes of a tensor from `at` on.
 async fn bytes((file, offset): &(Rc<dyn ByteSource>, u64), at: u64, len: usize) -> Result<Vec<u8>> {
     let bytes = file.read(offset + at, len).await?;
     if bytes.len() == len { Ok(bytes) } else { Err(Error::storage(format!("{}: asked for {len} bytes, got {}", file.name(), bytes.len()))) }

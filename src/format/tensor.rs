@@ -37,7 +37,7 @@ impl TensorInfo {
 
 /// More dimensions than any weight has.
 pub(crate) const MAX_DIMS: usize = 4;
-/// Dimensions of a tensor in safetensors: what reads pictures and films has five.
+/// Most dimensions of a tensor in safetensors: vision towers for films have five.
 const MOST_DIMS: usize = 8;
 
 /// Bytes of a tensor of `shape` (row-major), after checking that it has at most 8 dimensions, none of them zero, that rows

@@ -1,8 +1,9 @@
 //! What an answer may be, as the GPU walks it: a compiled grammar, where a text stands in it, and the tokens of a model as bytes.
 //!
-//! The compiler is no part of the main module: whoever opens an engine hands one over ([`Compiler`]), in the browser another wasm module that is fetched when a
-//! grammar is first asked for. What it makes are arrays. The kernels `constrain` and the walking variant of `advance` walk them on the GPU; [`Constraint`] is
-//! the same walk on the host, which checks every token that comes back and knows where to go on after a loss of the device.
+//! The compiler is no part of the main module: the caller that opens an engine passes a [`Compiler`], in the browser
+//! another wasm module that is fetched with the first grammar. A compiled grammar is a set of arrays. The kernels
+//! `constrain` and the walking variant of `advance` walk them on the GPU; [`Constraint`] is the same walk on the host:
+//! it checks every token that is read back, and says where to resume after a device loss.
 
 use std::rc::Rc;
 
@@ -36,14 +37,14 @@ pub struct Grammar {
     pub ms: f64,
 }
 
-/// What is told of a grammar.
+/// A report about a compiled grammar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compiled {
     /// States of the automaton.
     pub states: u32,
     /// Bytes of it on the GPU.
     pub bytes: usize,
-    /// How long compiling took, ms; 0 where it was at hand.
+    /// Compile time, ms; 0 where the grammar was cached.
     pub ms: f64,
     /// What of the schema is not enforced.
     pub warnings: Vec<Warning>,
@@ -62,7 +63,7 @@ impl Grammar {
         [&head, it.info.as_slice(), &it.states_info, &it.table].concat()
     }
 
-    /// What is told of it.
+    /// The report about this grammar.
     pub fn about(&self, ms: f64) -> Compiled {
         Compiled { states: self.automaton.states, bytes: self.automaton.bytes(), ms, warnings: self.warnings.clone() }
     }

@@ -39,7 +39,8 @@ pub struct Caps {
     pub native_halves: bool,
     /// How long a wait for an idle GPU takes, ms, as measured when the device was opened: what the browser's poll adds to each readback.
     pub poll_ms: f64,
-    /// The same with empty submissions meanwhile, which are made where that is at most half as long; measured where `poll_ms` is over 50.
+    /// Readback latency with empty submissions meanwhile, ms; they are made where this is at most half of `poll_ms`.
+    /// Measured where `poll_ms` is over 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pumped_poll_ms: Option<f64>,
     /// Which variants run with emulated subgroups that need larger ones than the device has.

@@ -1,4 +1,4 @@
-//! What only those who work on shaders need: templates that replace those of the build, and emulated subgroups.
+//! For work on shaders only (feature `lab`): templates that replace those of the build, and emulated subgroups.
 
 use std::cell::Cell;
 use std::sync::OnceLock;

@@ -306,7 +306,7 @@ pub fn all() -> &'static [Variant] {
 
 /// The variants of a kernel; none where there is no such kernel.
 pub fn variants(kernel: &str) -> impl Iterator<Item = &'static Variant> {
-    // They stand side by side.
+    // Variants of a kernel are adjacent in the table.
     static OF: OnceLock<HashMap<&str, &[Variant]>> = OnceLock::new();
     let of = OF.get_or_init(|| all().chunk_by(|a, b| a.kernel == b.kernel).map(|variants| (variants[0].kernel, variants)).collect());
     of.get(kernel).copied().unwrap_or_default().iter()

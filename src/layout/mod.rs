@@ -38,7 +38,7 @@ pub enum Role {
     State,
     /// Everything between two kernels.
     Scratch,
-    /// What the loop is told and tells.
+    /// Input from the host and output to it.
     Control,
 }
 

@@ -1,163 +1,167 @@
-//! What buffers are called. Whatever several kernels or plans share has a name of its own here; weights are called as the model calls them.
+//! Names of buffers. Buffers that several kernels or plans share are named here; weights have the names that the model
+//! gives them.
 
 use std::fmt;
 
 /// A buffer's name, unique in its layout.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// A matrix's quants or scales, a vector: by the model's name of it.
+    /// A matrix's quants or scales, or a vector: by the model's name of it.
     Weight(String),
     /// cos and sin by position, of the model's n-th rotary positions.
     Rotations(usize),
-    /// A part of what a layer remembers of a sequence: the layer, and the binding of the part.
+    /// A part of a layer's state (KV cache, recurrent state): the layer, and the binding of the part.
     State(usize, &'static str),
-    /// What the loop is told and tells.
+    /// Input from the host and output to it.
     Control(Control),
-    /// What lies between two kernels.
+    /// An intermediate result between two kernels.
     Scratch(Scratch),
 }
 
-/// What the host writes for a pass, and what it reads back: it outlives a pass.
+/// What the host writes for a pass, and what it reads back: these buffers outlive a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Control {
     /// State of the decode loop.
     Decode,
     /// State of a prefill pass.
     Prefill,
-    /// The same for what only its last row goes through: one row, whose number in the pass is the token.
+    /// State for the tail of a prefill pass that only its last row goes through: one row, whose index in the pass is
+    /// `token`.
     Last,
     /// Token ids of a prefill pass.
     Tokens,
-    /// Rows in place of embeddings of a prefill pass, and what is added behind layers, f32 `[1 + layers, T, stride(D)]`; and of each row in each of these
-    /// its number, where it is one of them.
+    /// Rows in place of embeddings of a prefill pass, and what is added behind layers, f32
+    /// `[1 + layers, T, stride(D)]`; and for each row of the pass and each of these, the index into it, if any.
     Embedded,
     EmbeddedAt,
-    /// Where each row of a pass is on the axes of time, rows and columns, and 0: u32 `[T, 4]`.
+    /// Position of each row of a pass on the axes of time, rows and columns, and 0: u32 `[T, 4]`.
     Axes,
-    /// Patches of a picture, f32 `[T, stride(P)]`; a row of positions for each, f32 `[T, stride(D)]`; and which row comes where before they are joined.
+    /// Patches of a picture, f32 `[T, stride(P)]`; a row of positions for each, f32 `[T, stride(D)]`; and the order of
+    /// rows before they are joined.
     Patches,
     PatchPositions,
     PatchOrder,
-    /// Of each row of a pass of several texts where its text begins and ends.
+    /// Begin and end of each row's text, in a pass of several texts.
     Spans,
-    /// Of each text the rows of such a pass that stand for it: the first, and the one behind the last.
+    /// The range of rows that are pooled for each text of such a pass: first row, one past the last.
     Taken,
-    /// Of each row of such a pass its position in its text, and of which kind its token is.
+    /// Each row's position in its text, and its token type, in such a pass.
     Positions,
     TokenTypes,
-    /// Which adapter rows have, and how strongly.
+    /// Adapter and strength of each row.
     Voices,
     /// Sampling parameters.
     Sampling,
     /// Sampled token ids between two readbacks.
     Ring,
-    /// The same of steps that may take several, and how many drafts each has read.
+    /// As `Ring`, for steps that accept several tokens; with the number of drafts that each step read.
     Accepted,
-    /// The text's token ids by position, for drafts.
+    /// The sequence's token ids by position, from which drafts are taken.
     Text,
-    /// What a step of several rows reads: a token and drafts.
+    /// Input of a step of several rows: a token and its drafts.
     Drafts,
-    /// How far the search for what survives top-k and top-p is.
+    /// Progress of the search for the tokens that survive top-k and top-p.
     Search,
-    /// Of each token whether it is in the prompt, how often in the answer, and its bias.
+    /// For each token: whether it is in the prompt, its count in the answer, its bias.
     Tallies,
-    /// A grammar, as kernels walk it.
+    /// A compiled grammar, as kernels walk it.
     Automaton,
-    /// Where the answer stands in it.
+    /// Each answer's state in the grammar.
     Walk,
-    /// Of each token its first bytes, where all of them are, what they are made of, and whether it ends an answer.
+    /// For each token: its first bytes, the offset and length of all of them, its class, and whether it ends an answer.
     Vocabulary,
     /// The bytes of all tokens.
     TokenBytes,
     /// The likeliest tokens of each step between two readbacks.
     Likeliest,
-    /// The log probabilities of the token of each step, and of those.
+    /// Log probabilities of each step's token, and of the likeliest tokens.
     Logprobs,
-    /// What bindings are bound to that a model does not need.
+    /// Stands in for bindings that a model does not use.
     Zeros,
 }
 
-/// What a kernel leaves for a later one. Layers and plans share these: each is as large as its largest user wants it, and holds what was written
-/// last ([`crate::plan::hazards`] finds a plan in which that is not what its reader wants).
+/// An intermediate result. Layers and plans share these: each is as large as its largest user needs, and holds what was
+/// written last ([`crate::plan::hazards`] finds plans in which a step reads another result than it wants).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scratch {
     /// The residual stream, f32 `[T, stride(D)]`.
     Residual,
-    /// Its other buffer, where a product that norms its own input completes it, `[stride(D)]`, or where its norm takes its place.
+    /// The second buffer of the residual stream: where a product that norms its own input completes it, `[stride(D)]`,
+    /// or where its norm takes its place.
     ResidualSum,
     /// Queries, keys and values, f32 `[T, (H + 2 G) E]`.
     Qkv,
-    /// Projections of linear attention that stands beside attention, f32 `[T, channels + gates]`.
+    /// Projections of linear attention beside attention, f32 `[T, channels + gates]`.
     Beside,
-    /// Gates of linear attention that are no part of its other projections, f32 `[T, gates]`.
+    /// Gates of linear attention that are not among its other projections, f32 `[T, gates]`.
     Gates,
-    /// Queries, keys and values of linear attention behind their convolution, f32 `[T, channels]`.
+    /// Queries, keys and values of linear attention after their convolution, f32 `[T, channels]`.
     Convolved,
-    /// How strongly each of its heads fades and writes, `[T, heads]` of two.
+    /// Decay and write strength of each head of linear attention, `[T, heads]` pairs.
     Strengths,
-    /// What its rows do to each other within a chunk: two matrices of `[32, 32]` for each chunk and head.
+    /// Interactions of the rows within a chunk of linear attention: two `[32, 32]` matrices for each chunk and head.
     Within,
-    /// What its heads give, f32 `[T, heads value]`.
+    /// Outputs of the heads of linear attention, f32 `[T, heads value]`.
     Mixed,
-    /// What a block adds once it is normed, f32 `[T, stride(D)]`.
+    /// A block's output before its norm and addition, f32 `[T, stride(D)]`.
     Block,
-    /// The same of experts that stand beside another feed-forward network, and the sum of both.
+    /// As `Block`, of the experts beside another feed-forward network; and the sum of both blocks.
     ExpertsBlock,
     BlocksSum,
-    /// What each token has for each layer, f32 `[T, L P]`; and the last row's alone.
+    /// Per-layer inputs of each token, f32 `[T, L P]`; and those of the last row.
     PerLayer,
     PerLayerLast,
-    /// What the narrow products of adapters give, f32 `[T, ranks]`.
+    /// Outputs of adapters' narrow products (A x), f32 `[T, ranks]`.
     Narrow,
     /// Gates and up rows, f32 `[T, 2 F]` or `[T, F]`.
     GateUp,
     /// The input of a product that follows a norm.
     Input(Form),
-    /// What attention gives to the output product.
+    /// Output of attention, the input of the output projection.
     Attention(Form),
-    /// What a product reads within its limits, f32 `[T, KB * 32]`, and what it gives before it is held between them, f32 `[T, stride(N)]`.
+    /// Clamped input of a limited product, f32 `[T, KB * 32]`, and its output before clamping, f32 `[T, stride(N)]`.
     Limited,
     Unlimited,
-    /// What a feed-forward network's first half gives to its second.
+    /// Activations between the two halves of a feed-forward network.
     Activation(Form),
-    /// What the chosen experts' first halves give to their second.
+    /// Activations between the two halves of the chosen experts.
     Experts(Form),
-    /// What products of many rows' experts give, f32 `[T, used]` of gates and up rows, then of `stride(D)`.
+    /// Outputs of products over many rows' experts, f32 `[T, used]` of gates and up rows, then of `stride(D)`.
     ExpertsMade,
-    /// The chosen experts' slots by expert, `[T, used]`, and the tiles of them that such products take.
+    /// The chosen experts' slots sorted by expert, `[T, used]`, and the tiles of them that such products take.
     Order,
     Tiles,
-    /// Logits of the choice among experts, `[T, experts]`.
+    /// Router logits, `[T, experts]`.
     Router,
-    /// Which experts a row has chosen, `[T, used]` of expert and weight.
+    /// The chosen experts of each row, `[T, used]` of expert and weight.
     Chosen,
-    /// Splits of attention before they are merged: sums, and their weights.
+    /// Partial attention outputs of splits before they are merged.
     Partial,
     /// (maximum, sum of weights) of each split and head.
     PartialWeights,
     /// Logits of the last row, `[V]`.
     Logits,
-    /// What a pass has found of each of its texts, f32 `[texts, stride(D)]`, and what products in turn make of that, `[texts, stride(N)]`.
+    /// Pooled row of each text, f32 `[texts, stride(D)]`, and outputs of the products behind it, `[texts, stride(N)]`.
     Pooled,
     Scores,
-    /// Features of a tower's midst, rows as wide as they are joined, and what their projector makes of them: by number.
+    /// Features of a tower's intermediate layers, joined, and the output of their projector: by number.
     Joined(usize),
     Deepstack(usize),
-    /// They before penalties and bias.
+    /// Logits before penalties and bias.
     RawLogits,
     /// The largest logit of each slice.
     Largest,
-    /// Below which logit nothing is drawn.
+    /// The least logit that can be drawn.
     Threshold,
-    /// Counts and sums by bits of the logits.
+    /// Histogram of logits by their bits: counts and sums.
     Bins,
     /// Sums of exponentials of each slice.
     Sums,
     /// The likeliest tokens of each slice.
     Tops,
-    /// What each slice would choose.
+    /// The candidate of each slice.
     Candidates,
-    /// What outputs are bound to that nobody reads.
+    /// Outputs of a kernel that no step reads.
     Unused,
 }
 

@@ -55,9 +55,9 @@ impl Kv {
 pub enum StateShape {
     /// Rows that grow with the text: keys or values.
     Rows(Rows),
-    /// What every token changes and none makes longer, in so many bytes: a recurrent state. It cannot be cut back.
+    /// A recurrent state: of fixed size, changed by every token. It cannot be cut back.
     Recurrent {
-        /// Of one sequence; a multiple of 16.
+        /// Bytes of one sequence; a multiple of 16.
         bytes: u64,
     },
 }
@@ -91,7 +91,7 @@ impl Rows {
         if n < self.positions { n } else { self.positions }
     }
 
-    /// The same rows with no more room than `n` positions take: what is kept of them elsewhere.
+    /// The shape of a packed copy: room for the first `n` positions only.
     pub const fn cut(self, n: u32) -> Self {
         Self { positions: self.used(n), ..self }
     }
@@ -106,7 +106,7 @@ impl StateShape {
         }
     }
 
-    /// The same part in buffers of other sizes.
+    /// The shape in buffers of other `sizes`.
     pub(crate) fn grown(self, sizes: Sizes) -> Self {
         match self {
             Self::Rows(rows) => Self::Rows(Rows { positions: Rows::positions(sizes, rows.window), ..rows }),

@@ -1,4 +1,4 @@
-//! What of a model an adapter's modules are: whichever of both formats each of them is in.
+//! Matches an adapter's modules, whose names are PEFT's or llama.cpp's, to the tensors of a model.
 
 use std::rc::Rc;
 
@@ -28,11 +28,11 @@ pub struct Adaptable {
 pub struct Fitted {
     /// A, B, and the factor.
     pub module: Module,
-    /// Heads whose rows of B stand otherwise than the checkpoint's: llama.cpp reorders those of queries and keys.
+    /// Order of B's rows, where it differs from the checkpoint's: llama.cpp permutes the heads of queries and keys.
     pub reorder: Option<Reorder>,
 }
 
-/// How rows of heads stand in one file whose pairs of rotated dimensions are halves apart, and in another where they are neighbours.
+/// Row order of heads: pairs of rotated dimensions are half a head apart in one file, adjacent in the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reorder {
     /// Rows of a head.

@@ -45,7 +45,7 @@ const NAMES: TensorNames = TensorNames {
         ("post_ffw_norm", "output.LayerNorm"),
     ],
     gguf: GGUF_NORMS,
-    // What is made of the first row where nobody asks for it, and numbers that count.
+    // The pooler (a product of the first row, not used), and index buffers.
     ignored: &["*pooler.dense.weight", "*pooler.dense.bias", "*embeddings.position_ids", "*embeddings.token_type_ids"],
 };
 

@@ -67,7 +67,7 @@ pub struct ModelConfig {
     pub logit_cap: f64,
     /// Layers, the first ones, behind which a picture's rows have something added.
     pub deepstack: usize,
-    /// The token whose numbers for layers rows that stand in place of tokens have, where tokens have such.
+    /// The token id whose per-layer inputs embedded rows use, in models with per-layer inputs.
     pub row_token: Option<u32>,
     /// How the rows of one picture attend to each other.
     pub picture_attention: PictureAttention,
@@ -233,13 +233,13 @@ impl PictureAttention {
 /// Where in a layer the norms are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norms {
-    /// Of what attention and the feed-forward network read.
+    /// Norms of the inputs of attention and of the feed-forward network.
     Before,
-    /// Of what they read, and of what they add to the residual stream.
+    /// Norms of their inputs, and of what they add to the residual stream.
     Around,
-    /// Of what they add to the residual stream.
+    /// Norms of what they add to the residual stream.
     After,
-    /// Of the residual stream once they have added to it, which it becomes; there is none behind the layers.
+    /// The residual stream becomes its norm after each addition; there is no norm behind the layers.
     Behind,
 }
 
@@ -248,11 +248,11 @@ pub enum Norms {
 pub enum QkNorm {
     /// None.
     None,
-    /// Of each head, before it is rotated.
+    /// A norm of each head, before rotation.
     Each,
-    /// Of each head, after.
+    /// A norm of each head, after rotation.
     Late,
-    /// Of all heads' queries, and of all heads' keys, before they are rotated.
+    /// One norm of all heads' queries, and one of all heads' keys, before rotation.
     All,
 }
 
@@ -418,7 +418,7 @@ impl ModelConfig {
         self.layers.iter().rposition(own).map_or(0, |last| last + 1)
     }
 
-    /// The same with the epsilon of RMSNorm.
+    /// Reads the configuration of a model with RMSNorm: as [`ModelConfig::read`], with its epsilon's keys.
     pub fn read_rms(keys: &Keys<'_>, architecture: &'static str) -> Result<Self> {
         Self::read(keys, architecture, ("attention.layer_norm_rms_epsilon", "rms_norm_eps"))
     }

@@ -21,12 +21,12 @@ pub(super) struct NormWeights {
 }
 
 impl NormWeights {
-    /// Of a LayerNorm.
+    /// Weights of a LayerNorm.
     pub(super) fn of_layer(weight: BufferId, bias: BufferId) -> Self {
         Self { weight, bias: Some(bias), with_post: false, scaled: false, plain: false }
     }
 
-    /// Of an RMSNorm of so many numbers that has no weights: ones.
+    /// Weights of ones, for an RMSNorm of `n` values without weights.
     pub(super) fn ones(t: &mut Tensors<'_, '_>, label: &str, n: usize) -> Result<Self> {
         let weight = t.vector(label.into(), vec![(None, n)], 0.0, 1.0, 0)?;
         t.fill(0, 1.0);
@@ -56,7 +56,7 @@ struct ExpertWeights {
     biases: Option<(BufferId, BufferId)>, // (experts 2 F), all gates' first where they do not take turns, and (experts D)
     up: Matrix,                           // (experts 2 F, D), gates first in each; (experts F, D) where nothing is gated
     down: Matrix,                         // (experts D, F)
-    shared: Option<(Matrix, Matrix)>,     // the same of one that all rows use
+    shared: Option<(Matrix, Matrix)>,     // up and down of a shared expert, which all rows use
 }
 
 pub(super) struct Layer {

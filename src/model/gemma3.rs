@@ -21,7 +21,7 @@ pub(super) const NAMES: TensorNames = TensorNames {
 /// The base of layers with a window, where a file does not say.
 const LOCAL_BASE: f64 = 10_000.0;
 
-/// EmbeddingGemma: the same with rows that see both ways, in layers with a window as far in either direction as half of it.
+/// EmbeddingGemma: Gemma 3 with bidirectional attention; layers with a window see half of it in either direction.
 pub const GEMMA_EMBEDDING: Architecture = Architecture { file: file!(), gguf: EMBEDDING, hf: &["Gemma3TextModel"], read: read_embedding, names: &NAMES };
 
 pub(super) const EMBEDDING: &str = "gemma-embedding";

@@ -42,7 +42,7 @@ pub(super) fn factors(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     Ok(())
 }
 
-/// Of the embedding, of what layers add, and what logits are divided by.
+/// Factors of the embedding and of what layers add, and the divisor of logits.
 pub(super) struct Factors {
     pub embed: f64,
     pub residual: f64,

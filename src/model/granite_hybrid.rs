@@ -44,7 +44,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let used = keys.size_or_none("expert_used_count", "num_experts_per_tok")?;
     if count > 0 {
         let shared = shared.map(|f| (f, false));
-        // The softmax is over those that are used.
+        // The softmax is over the chosen experts.
         c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff: c.ff, shared });
         c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     } else if let Some(f) = shared {

@@ -26,7 +26,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         return Err(Error::unsupported("granitemoe.expert_shared_feed_forward_length: shared experts"));
     }
     let (count, used) = (keys.need("expert_count", "num_local_experts")?, keys.need("expert_used_count", "num_experts_per_tok")?);
-    // The softmax is over those that are used.
+    // The softmax is over the chosen experts.
     c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff: c.ff, shared: None });
     c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     c.stored = Stored { experts_gate_up: !keys.is_gguf(), ..c.stored };

@@ -1,5 +1,5 @@
-//! What a checkpoint says of its architecture, read strictly from GGUF metadata or config.json: a key that nobody asks for is an error that
-//! names it, since it may change what the model computes.
+//! A checkpoint's configuration, read strictly from GGUF metadata or config.json: a key that no reader asks for is an
+//! error that names it, since it may change what the model computes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -143,7 +143,7 @@ pub struct Keys<'a> {
     renamed: Cell<&'static [(&'static str, &'static str)]>,
     /// Whether a list with an entry for each layer may have zeros: layers that have no such thing.
     gaps: Cell<bool>,
-    /// Whether its entries may differ: who reads it for all layers gets the first.
+    /// Whether its entries may differ; reading one value for all layers then gives the first entry.
     differ: Cell<bool>,
 }
 
@@ -291,14 +291,14 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Of each layer whether a list of GGUF has more than 0 for it; `None` where there is no list.
+    /// Whether each layer's entry in a list of GGUF is above 0; `None` where there is no list.
     pub fn present(&self, gguf: &str) -> Option<Vec<bool>> {
         let (metadata, key) = self.gguf(gguf)?;
         let gguf::Value::Array(list) = metadata.get(&key)? else { return None };
         Some((0..list.len()).map(|i| list.int(i).is_some_and(|n| n > 0)).collect())
     }
 
-    /// A yes or no for each layer, from a list in GGUF; one number there says that every so many layers the last is a no.
+    /// A flag for each layer, from a list in GGUF; a single number n there means that every n-th layer is a no.
     pub fn flags(&self, gguf: &str, layers: usize) -> Result<Option<Vec<bool>>> {
         let Some((metadata, key)) = self.gguf(gguf) else { return Ok(None) };
         let list = match metadata.get(&key) {
@@ -516,19 +516,19 @@ impl<'a> Keys<'a> {
         self.used.borrow_mut().extend(hf.iter().map(|k| (*k).to_owned()));
     }
 
-    /// The same for keys of GGUF.
+    /// As [`Keys::ignore`], for GGUF keys of this architecture (without its prefix).
     pub fn ignore_gguf(&self, keys: &[&str]) {
         self.used.borrow_mut().extend(keys.iter().map(|k| format!("{}.{k}", self.name)));
     }
 
-    /// The same for all keys of GGUF that begin so: of what else is in the file.
+    /// As [`Keys::ignore_gguf`], for all keys with one of these prefixes: they belong to other parts of the file.
     pub fn ignore_gguf_under(&self, prefixes: &[&str]) {
         let Source::Gguf(metadata) = self.source else { return };
         let of = |key: &str| prefixes.iter().any(|prefix| key.strip_prefix(self.name).is_some_and(|rest| rest[1..].starts_with(prefix)));
         self.used.borrow_mut().extend(metadata.iter().map(|(key, _)| key).filter(|key| of(key)).map(ToOwned::to_owned));
     }
 
-    /// An error for keys that nobody has asked for.
+    /// An error that names the keys of the architecture that were never read.
     pub fn finish(&self) -> Result<()> {
         let used = self.used.borrow();
         let (kind, unknown): (_, Vec<&str>) = match self.source {
@@ -569,7 +569,7 @@ fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..9e15).contains(x)).map(|x| x as u64))
 }
 
-/// Keys of what reads pictures and sounds, in the same file as the language model: it is left out.
+/// Keys of vision and audio towers in the same file as the language model: they are left out.
 const GGUF_TOWERS: &[&str] = &["vision.", "audio.", "mm.", "projector."];
 
 /// `x`, if it is finite and positive.

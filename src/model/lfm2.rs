@@ -34,7 +34,7 @@ const NAMES: TensorNames = TensorNames {
         ("ffn_down_exps", "feed_forward.experts.{}.w2"),
     ],
     gguf: &[("output_norm", "token_embd_norm")],
-    // LFM2-VL has the language model beside what reads pictures.
+    // LFM2-VL has the language model beside a vision tower.
     prefixes: &[("", "model.language_model."), ("", "model."), ("", "")],
     ignored: &["model.vision_tower.", "model.multi_modal_projector."],
     ..names::LLAMA
@@ -94,7 +94,7 @@ fn layers(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     Ok(c)
 }
 
-/// Of each layer of a config.json whether it has attention.
+/// Whether each layer of a config.json has attention.
 fn attention_layers(keys: &Keys<'_>, n: usize) -> Result<Vec<bool>> {
     let listed = keys.counts("full_attn_idxs")?;
     let kinds = keys.kinds("layer_types", n, &[("full_attention", true), ("conv", false), ("short_conv", false)])?;

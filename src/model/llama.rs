@@ -18,7 +18,7 @@ pub const LLAMA: Architecture = Architecture {
 };
 
 const NAMES: TensorNames = TensorNames {
-    // Idefics 3 has the language model beside what reads pictures.
+    // Idefics 3 has the language model beside a vision tower.
     prefixes: &[("", "model."), ("", "model.text_model."), ("", "")],
     ignored: &["model.vision_model.", "model.connector."],
     ..names::LLAMA
@@ -61,7 +61,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let attention = keys.flag("", "attention_bias")?.unwrap_or(false);
     c.biases = Biases { qkv: attention, output: attention, ff: keys.flag("", "mlp_bias")?.unwrap_or(false), experts: false };
     let window = keys.size("", "sliding_window")?;
-    // transformers ignores the key in a Llama's configuration; whoever wrote it there meant something.
+    // transformers ignores the key for LlamaForCausalLM; here it is refused, as it suggests training with a window.
     if window.is_some() && !keys.is_hf_class("MistralForCausalLM") {
         return Err(Error::unsupported("config.json: sliding_window; this version runs it for MistralForCausalLM, not for LlamaForCausalLM"));
     }

@@ -1,4 +1,4 @@
-//! What configurations say of Mamba-2, in Granite's words; others have theirs renamed.
+//! The configuration of Mamba-2, by Granite's keys; other architectures rename theirs to these.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::keys::Keys;
 use crate::error::{Error, Result};
 use crate::plan::{GatedNorm, LinearFactors, LinearHeads, LinearKind, Rule};
 
-/// Mamba-2 of a model of that width, with the norm that `norm` gives for so many values and groups of them.
+/// Mamba-2 of a model of that `width`; `norm` is given the number of values and of groups.
 pub fn read(keys: &Keys<'_>, width: usize, eps: f64, norm: impl FnOnce(usize, usize) -> GatedNorm) -> Result<LinearKind> {
     keys.must_be("mamba_proj_bias", &json!(false))?;
     // How a scan is cut into pieces, and how weights once began.

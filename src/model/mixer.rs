@@ -105,7 +105,7 @@ impl Reserving<'_, '_, '_> {
         Ok(Mixer::Attention { qkv, qk_norm: self.qk_norm()?, sinks, o: self.matrix("o", &[("attn_output", d)], h * e, c.biases.output)?, keys })
     }
 
-    /// Of each head its query and its gate are neighbours in the checkpoint.
+    /// A projection that the checkpoint stores with each head's query and gate side by side.
     fn gated_qkv(&mut self) -> Result<Matrix> {
         let (d, Heads { h, g, e }) = (self.c.width, self.c.heads_of(self.i));
         let tensor = |part, n| self.t.named((part, Some(self.i)), "weight", &[n, d]);
@@ -149,7 +149,7 @@ impl Reserving<'_, '_, '_> {
         let LinearHeads { heads, taps, .. } = h;
         let (d, channels, width) = (self.c.width, h.channels(), h.width());
         let all = |part: &'static str, n| Rows::all(self.t.named((part, Some(self.i)), "weight", &[n, d]));
-        // Of tensors that have what belongs to a key head together: of each so many rows from there on.
+        // Rows of tensors that store all parts of a key head together: a piece is (first row, rows) within a head.
         let per_head = |part: &'static str, n: usize, pieces: &[(usize, usize)]| {
             let (tensor, heads) = (self.t.named((part, Some(self.i)), "weight", &[n, d]), h.key_heads);
             let of = |&(at, rows): &(usize, usize)| (0..heads).map(move |head| (head * (n / heads) + at, rows)).collect::<Vec<_>>();
@@ -218,7 +218,7 @@ impl Mixer {
         }
     }
 
-    /// Those of attention alone.
+    /// The matrices of attention alone.
     pub fn attention_matrices(&self) -> Vec<&Matrix> {
         match self {
             Self::Attention { qkv, o, .. } => vec![qkv, o],

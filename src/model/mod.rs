@@ -66,7 +66,7 @@ use rope::{ROPE_FACTORS, ROPE_FREQS, Scaling};
 pub trait Model {
     /// Sizes and constants.
     fn config(&self) -> &ModelConfig;
-    /// The same, for what only the loader can fill in: divisors of RoPE frequencies that are a tensor.
+    /// The configuration, for the loader to fill in what is a tensor: divisors of RoPE frequencies.
     fn config_mut(&mut self) -> &mut ModelConfig;
     /// Every matrix, for the loader.
     fn matrices(&self) -> Vec<&Matrix>;

@@ -61,7 +61,7 @@ pub struct Names {
     /// Where GGUF files have another name: (the engine's, theirs).
     gguf: Vec<(&'static str, &'static str)>,
     ignored: &'static [&'static str],
-    /// Whether they are of a tower: what reads pictures, not the language model.
+    /// Whether they are of a vision tower, not of the language model.
     tower: bool,
 }
 
@@ -154,7 +154,7 @@ impl Names {
         }
     }
 
-    /// The same of one expert.
+    /// Name of a tensor that the checkpoint stores separately for each expert.
     pub fn expert(&self, layer: usize, part: &str, expert: usize) -> String {
         self.in_layer(layer, part, "weight", true).replace("{}", &expert.to_string())
     }
@@ -173,7 +173,7 @@ impl Names {
     }
 }
 
-/// Towers that some writers put into the same GGUF file as the language model: what reads pictures and sounds, and what leads from there to it.
+/// Vision and audio towers and projectors that some writers put into the same GGUF file as the language model.
 const GGUF_TOWERS: &[&str] = &["v.", "a.", "mm.", "resampler."];
 
 /// Whether a name begins with the pattern, or ends with it where it begins with `*`.

@@ -77,7 +77,7 @@ impl Dense {
         let n = config["out_features"].as_u64().filter(|n| (1..=MOST).contains(n));
         let tanh = match config["activation_function"].as_str().and_then(|name| name.rsplit('.').next()) {
             Some("Identity") => false,
-            // What sentence-transformers takes where nothing is said.
+            // The default of sentence-transformers.
             Some("Tanh") | None => true,
             Some(other) => return Err(Error::unsupported(format!("modules.json: activation {other} of a dense layer; this version knows Tanh and Identity"))),
         };
@@ -102,9 +102,9 @@ pub enum AskedPooling {
     /// As the checkpoint says.
     #[default]
     Auto,
-    /// The model writes.
+    /// No pooling: the model generates.
     None,
-    /// It pools.
+    /// Pooled so.
     As(Pooling),
 }
 
@@ -162,7 +162,7 @@ pub(super) fn read(keys: &Keys<'_>, checkpoint: &Checkpoint, asked: AskedPooling
                     }
                 }
             }
-            // What gives one number of a text says so by its class alone.
+            // Models that give one score of a text have no other mark than their class.
             pooling.or((config.encoder.both_ways && keys.hf_class().ends_with("ForSequenceClassification")).then_some(Pooling::Rank))
         }
     };

@@ -22,7 +22,7 @@ fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     let mut c = qwen3_5::read(keys, name)?;
     keys.must_be("decoder_sparse_step", &json!(1))?;
     keys.must_be("mlp_only_layers", &json!([]))?;
-    // They are always divided by their sum.
+    // The chosen experts' weights are always divided by their sum.
     keys.must_be("norm_topk_prob", &json!(true))?;
     let routing = Routing {
         scores: Scores::Softmax,

@@ -41,7 +41,7 @@ pub enum Scaling {
     Yarn { factor: f64, fast: f64, slow: f64, original_context: f64, truncate: bool },
     /// Divisors by frequency, from GGUF's `rope_freqs.weight`.
     Divisors(Vec<f32>),
-    /// Those of so many pairs again and again: each axis of a position has its own.
+    /// The frequencies of `pairs` pairs, repeated for each axis of a position.
     EachAxis { pairs: usize },
     /// LongRoPE (Ding et al. 2024): divisors by frequency, others for texts longer than the original context.
     LongRope { short: Vec<f32>, long: Vec<f32>, original: u32 },
@@ -51,11 +51,11 @@ pub enum Scaling {
 pub const ROPE_FREQS: &str = "rope_freqs.weight";
 /// The divisor of what does not turn, as llama.cpp has it.
 const STILL: f32 = 1e30;
-/// Those of LongRoPE: for short and for long texts.
+/// Tensors of LongRoPE's divisors: for short and for long texts.
 pub const ROPE_FACTORS: [&str; 2] = ["rope_factors_short.weight", "rope_factors_long.weight"];
 
 impl Rope {
-    /// As most checkpoints say it, for heads of `e` elements and a context of so many positions.
+    /// As in most checkpoints, for heads of `e` elements and a context of `context` positions.
     pub fn read(keys: &Keys<'_>, e: usize, context: usize) -> Result<Self> {
         if keys.is_gguf() {
             return Self::of_gguf(keys, e, context);
@@ -65,7 +65,7 @@ impl Rope {
         let original = keys.size("", "original_max_position_embeddings")?;
         // transformers 5 writes rope_parameters, which holds what rope_theta and rope_scaling held before.
         let (parameters, scaling) = (keys.object("rope_parameters")?, keys.object("rope_scaling")?);
-        // By kinds of layers: whoever has such reads them on its own.
+        // Nested objects are parameters by kind of layer, which [`Rope::by_kind`] reads.
         let parameters = parameters.filter(|p| p.values().all(|v| !v.is_object())).or(scaling);
         Self::of_hf(parameters, theta, partial, original, e, context)
     }
@@ -75,7 +75,7 @@ impl Rope {
         Self::by_kind_of(keys, c, [c.heads.e; 2])
     }
 
-    /// The same where heads of both are not equally wide.
+    /// As [`Rope::by_kind`], with head widths of full and sliding layers.
     pub fn by_kind_of(keys: &Keys<'_>, c: &ModelConfig, [full, sliding]: [usize; 2]) -> Result<Option<(Self, Self)>> {
         let Some(kinds) = keys.object("rope_parameters")?.filter(|p| p.values().any(Value::is_object)) else { return Ok(None) };
         let of = |kind: &str, e: usize| {
@@ -224,7 +224,8 @@ impl Rope {
                 Scaling::LongRope { short: Vec::new(), long: Vec::new(), original: original as u32 }
             }
             Some("none") => Scaling::None,
-            // As llama.cpp has it: where there is a factor the scaling is linear unless it is said to be another, and none has no factor.
+            // As in llama.cpp: with a factor the scaling is linear unless another type is named; `none` ignores the
+            // factor.
             None | Some("linear") => factor.or(linear).filter(|factor| *factor != 1.0).map_or(Scaling::None, |factor| Scaling::Linear { factor }),
             Some("yarn") => {
                 let factor = factor.or(linear).unwrap_or(1.0);
@@ -321,7 +322,7 @@ impl Rope {
                 })
                 .collect(),
             Scaling::Yarn { factor, fast, slow, original_context, truncate } => {
-                // The dimension that turns so many times within the original context.
+                // The dimension that turns `turns` times within the original context.
                 let turning = |turns: f64| self.dims as f64 * (original_context / (turns * std::f64::consts::TAU)).ln() / (2.0 * self.base.ln());
                 let (mut low, mut high) = (turning(*fast), turning(*slow));
                 if *truncate {

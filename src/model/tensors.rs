@@ -67,7 +67,7 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Self::named_so(Names::of(checkpoint, architecture.names), architecture.names, checkpoint, reserve)
     }
 
-    /// Those of a tower.
+    /// The tensors of a vision tower.
     pub fn of_tower(checkpoint: &'a Checkpoint, names: &'static TensorNames, reserve: &'a mut Reserve<'b>) -> Self {
         Self::named_so(Names::of_tower(checkpoint, names), names, checkpoint, reserve)
     }
@@ -109,7 +109,8 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Listed { name, shape: shape.to_vec(), part, layer, transposed: false }
     }
 
-    /// The same, in whatever shape of as many elements the checkpoint has it: files differ in dimensions of one element.
+    /// As [`Tensors::named`], in whatever shape with as many elements the checkpoint has: files differ in dimensions of
+    /// 1.
     pub fn flat(&self, place: Place, kind: &str, shape: &[usize]) -> Listed {
         let wanted = self.named(place, kind, shape);
         let elements = shape.iter().product::<usize>() as u64;
@@ -169,7 +170,7 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Ok(id)
     }
 
-    /// Has the last vector's elements multiplied by factors: of so many, from the first on, each by one.
+    /// Multiplies the last vector's elements: each entry is (number of elements, their factor), from the first on.
     pub fn multiply(&mut self, factors: Vec<(usize, f32)>) {
         if let Some((_, vector)) = self.vectors.last_mut() {
             vector.factors = factors;
@@ -200,7 +201,8 @@ impl<'a, 'b> Tensors<'a, 'b> {
         found
     }
 
-    /// Every tensor of the checkpoint must have been asked for, or be left out by name: one that nobody reads would change what the model computes.
+    /// Every tensor of the checkpoint must be used, or left out by name: an unused one may change what the model
+    /// computes.
     pub fn check_all_used(&self, config: &ModelConfig) -> Result<Vec<LeftOut>> {
         let Some((checkpoint, _)) = &self.target else { return Ok(Vec::new()) };
         let used: HashSet<&str> = self.listed.iter().map(|t| t.name.as_str()).collect();

@@ -154,7 +154,7 @@ fn ranges_in_shards() {
 
 #[test]
 fn nobody_there_is_a_network_error() {
-    // The near end of a connection has a port that nobody can listen at as long as it is open.
+    // No listener can bind the local port of an open connection.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -192,7 +192,7 @@ fn an_address_is_planned_loaded_and_kept() {
     engine.dispose();
 }
 
-/// What reads pictures for a GGUF model is a second file: it is planned, fetched and kept with the model, and reads a picture.
+/// A GGUF model's projector is a second file: it is planned, fetched and kept with the model, and reads a picture.
 #[test]
 fn an_address_with_a_projector() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2vl-gguf");
@@ -216,7 +216,7 @@ fn an_address_with_a_projector() {
     assert_eq!(engine.picture_tokens(64, 64).unwrap(), 66);
     engine.dispose();
     let before = asked.load(Ordering::SeqCst);
-    // Its address alone names the stored model, with what reads pictures for it.
+    // Its address alone names the stored model, with its projector.
     let (engine, storage) = open("").unwrap();
     assert!(engine.info().model.pictures && storage.cached && asked.load(Ordering::SeqCst) == before);
     engine.dispose();

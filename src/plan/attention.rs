@@ -171,7 +171,7 @@ impl Builder<'_> {
         let splits = step.map_or(splits, |rows| u64::from(rows * room));
         let po = self.layout.reserve(Scratch::Partial, splits * width as u64 * 4);
         let ml = self.layout.reserve(Scratch::PartialWeights, splits * heads.h as u64 * 8);
-        // Of several rows, `rope` has rotated the queries and appended the keys.
+        // For several rows, `rope` has rotated the queries and appended the keys.
         let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
         let widest = width_axis(heads.e) == "e512";
         let rotated: &[_] = if fused { &rotation } else { &unrotated[if widest { 3 } else { 0 }..] };
@@ -187,7 +187,7 @@ impl Builder<'_> {
         }
         cut.extend(apart);
         cut.extend(self.apart());
-        // Rows see each other's keys: all of them are in the cache before anybody looks.
+        // Rows of a step attend to each other's keys: append all of them to the cache before any row attends.
         if let (Some(rows), Some(_), true, 1..) = (step, apart, fused, own) {
             let chosen = Chosen { variant: chosen.variant, reason: chosen.reason.clone(), choice: None };
             let overrides = with(&[&rotation, &scores, &cut, norms, &[("ATTENDS", 0.0)]]);

@@ -63,7 +63,7 @@ pub struct Builder<'a> {
     pub(super) spans: Option<(BufferId, bool)>,
     /// What rows may have added to products.
     pub(super) adapters: Option<&'a Adapters>,
-    /// What of a tower's midst is kept: by number, and as wide as it is joined.
+    /// Features of a tower's intermediate layers that are kept: number, value, width once joined.
     pub(super) joined: Vec<(usize, Value, usize)>,
     /// Where a prompt may have rows in place of tokens: 1, and for each layer behind which rows are added one more.
     rows: u32,
@@ -102,7 +102,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A prompt may have rows in place of tokens, and further ones that are added behind so many layers.
+    /// A prompt may have rows in place of tokens, and further rows that are added behind the first `deepstack` layers.
     #[must_use]
     pub fn with_rows(self, deepstack: usize) -> Self {
         Self { rows: 1 + deepstack as u32, axes: true, ..self }
@@ -123,12 +123,12 @@ impl<'a> Builder<'a> {
         self.pass.step_rows()
     }
 
-    /// Whether it is a step whose products are those of one row, of each of its rows: lane exact promises the same numbers.
+    /// Whether each row of this step runs the products of a single row: in lane exact, which promises the same numbers.
     pub(super) fn each(&self) -> bool {
         self.pass.is_step_of_rows() && self.select.lane() == Lane::Exact
     }
 
-    /// Whether products make their own input, as they do of one row.
+    /// Whether products compute their own input (norm, quantization), as they do for one row.
     fn fuses(&self) -> bool {
         self.decode() || self.each()
     }
@@ -293,7 +293,7 @@ impl<'a> Builder<'a> {
 
     /// Adds the learned embeddings of this pass's positions to the residual stream.
     pub fn embed_positions(&mut self, name: &str, table: &Matrix) -> Result<()> {
-        // Of several texts each begins at 0: the host says where every row stands.
+        // In a pass of several texts each begins at 0: the host gives every row's position.
         if self.spans.is_some() {
             return self.embed_more(name, table, Control::Positions);
         }
@@ -353,7 +353,7 @@ impl<'a> Builder<'a> {
         self.norm_as(norm, out, last)
     }
 
-    /// The same in that form.
+    /// The norm of the residual stream into `out`, in its form. With `last`, only the pass's last row, as row 0.
     pub(super) fn norm_as(&mut self, norm: &Norm, out: Room, last: bool) -> Result<Act> {
         let Stream { h, width } = self.stream()?;
         self.norm_step(norm, h, width, (out.axis(), out.outputs()), last)?;
@@ -438,7 +438,7 @@ impl<'a> Builder<'a> {
         overrides.extend([("D", width as f64), ("EPS", norm.eps)]);
         overrides.extend(norm.plain.then_some(("PLAIN", 1.0)));
         let waiting = self.pending.take();
-        // What is complete goes to the other buffer, as other workgroups still read this one.
+        // The completed sum goes to the other buffer, as other workgroups still read this one.
         let (block, sum) = match &waiting {
             Some(Pending { block, norm }) => {
                 overrides.push(("POST", 1.0));
@@ -482,8 +482,9 @@ impl<'a> Builder<'a> {
         Ok(self.filled(out))
     }
 
-    /// The logits of the last row, or of each of a step's, f32 `[T, V]`, which stay on the GPU: `head norm(h)`, and `cap tanh(l / cap)` of them where
-    /// `cap` is not 0. So many rows each with a prologue of their own would cost more than the norm's dispatch.
+    /// The logits of the last row, or of each of a step's, f32 `[T, V]`, which stay on the GPU: l = `head norm(h)`, and
+    /// where `cap` is not 0 `cap tanh(l / cap)`. With several rows a prologue in each would cost more than the norm's
+    /// dispatch.
     pub fn head(&mut self, norm: &Norm, head: &Matrix, cap: f64) -> Result<Value> {
         self.stage(Stage::Head);
         let rows = self.step_rows().unwrap_or(1);

@@ -12,27 +12,27 @@ use crate::layout::{BufferId, Layout, Name, Role};
 pub enum Hazard {
     /// A step reads what another has overwritten.
     Overwritten {
-        /// Who reads, `blk.3.attention`.
+        /// The reading step, `blk.3.attention`.
         reader: String,
-        /// What it reads.
+        /// The buffer that it reads.
         buffer: Name,
-        /// Whose result it wants.
+        /// The step whose result it wants.
         wanted: String,
-        /// Whose result is there.
+        /// The step whose result the buffer holds.
         found: String,
     },
     /// A step reads what no step before it has written.
     Unwritten {
-        /// Who reads.
+        /// The reading step.
         reader: String,
-        /// What it reads.
+        /// The buffer that it reads.
         buffer: Name,
     },
-    /// A step reads a scratch buffer and does not say whose result it wants.
+    /// A step reads a scratch buffer without naming the step whose result it wants.
     Unsaid {
-        /// Who reads.
+        /// The reading step.
         reader: String,
-        /// What it reads.
+        /// The buffer that it reads.
         buffer: Name,
     },
     /// A step has a buffer bound twice, and writes to it.

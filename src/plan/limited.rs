@@ -1,4 +1,5 @@
-//! Products whose inputs and outputs are held between limits, which were learned with the weights, and the halves of a layer that are made of them.
+//! Products whose inputs and outputs are clamped to limits, which were learned with the weights, and the halves of a
+//! layer that are made of them.
 
 use super::builder::Builder;
 use super::{Act, Attention, Extent, Grid, Mlp, Norm, Room, Value};
@@ -39,7 +40,7 @@ impl Builder<'_> {
         self.add_limited(mixed, o, post)
     }
 
-    /// The same of a feed-forward network.
+    /// The feed-forward network of the normed residual stream, of three limited products; its norm is added.
     pub fn limited_mlp(&mut self, norm: &Norm, [gate, up, down]: [&Limited; 3], mlp: Mlp, post: Norm) -> Result<()> {
         let x = self.normed_f32(norm, &gate.matrix)?;
         let (f, row) = (down.matrix.k, gate.matrix.n + up.matrix.n);
@@ -52,7 +53,7 @@ impl Builder<'_> {
         self.add_limited(activated, down, post)
     }
 
-    /// The norm of the residual stream as f32: what follows clamps it for each product anew.
+    /// The norm of the residual stream as f32: each product behind it clamps it to its own limits.
     fn normed_f32(&mut self, norm: &Norm, of: &Matrix) -> Result<Value> {
         self.complete()?;
         let room = Room::F32(self.scratch(Scratch::Input(Form::F32), of.kb() * BLOCK));

@@ -48,7 +48,7 @@ use crate::layout::BufferId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Extent {
-    /// So many workgroups.
+    /// This many workgroups.
     Fixed(u32),
     /// `ceil(T / per)` workgroups for a pass over T rows.
     Rows {
@@ -99,7 +99,7 @@ impl Grid {
         Self(x, y, 1)
     }
 
-    /// The same once for each of `rows` rows.
+    /// This grid with `rows` workgroups in the third dimension.
     pub fn deep(self, rows: u32) -> Self {
         Self(self.0, self.1, rows)
     }

@@ -17,7 +17,7 @@ pub enum Act<T = Value> {
     Q8(T, T),
 }
 
-/// Buffers for activations that nobody has written yet.
+/// Output buffers for activations.
 pub(super) type Room = Act<BufferId>;
 
 impl<T: Copy> Act<T> {
@@ -117,20 +117,21 @@ pub struct Rotation {
 pub struct Axes {
     /// Pairs that the row rotates.
     pub rows: usize,
-    /// Those that the column does; the others' is time.
+    /// Pairs that the column rotates; time rotates the others.
     pub columns: usize,
-    /// How they take turns.
+    /// How pairs are assigned to the axes.
     pub order: AxesOrder,
 }
 
-/// How pairs of a head take turns with the axes of a position.
+/// How the pairs of a head are assigned to the axes of a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxesOrder {
-    /// Time, row, column, and again.
+    /// Time, row, column, repeating.
     InTurn,
-    /// One axis after the other.
+    /// All pairs of one axis, then those of the next.
     Apart,
-    /// Each half of what is rotated has pairs of its own: the first those of the column, the second those of the row.
+    /// Each half of the rotated dimensions has pairs of its own: the first those of the column, the second those of the
+    /// row.
     Halves,
 }
 
@@ -152,19 +153,19 @@ pub struct Growth {
     pub every: u32,
 }
 
-/// Whose keys and values an attention block reads.
+/// Which keys and values an attention block reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
-    /// Its own, which it appends to layer so-and-so's state.
+    /// The block's own, which it appends to this layer's state.
     Own(usize),
-    /// Those of an earlier layer: it has queries only.
+    /// Those of this earlier layer: the block projects queries only.
     Of(usize),
 }
 
 /// An attention block.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention {
-    /// Whose keys and values it reads.
+    /// Which keys and values it reads.
     pub keys: Keys,
     /// Its heads.
     pub heads: Heads,
@@ -172,7 +173,7 @@ pub struct Attention {
     pub rope: Option<Rotation>,
     /// Norms of queries and keys before they are rotated.
     pub qk_norm: Option<QkNorms>,
-    /// Of the scores, usually 1 / sqrt(E).
+    /// Factor of the scores, usually 1 / sqrt(E).
     pub scale: f64,
     /// Positions that a row sees, its own the last; `None`: all before it.
     pub window: Option<u32>,
@@ -293,11 +294,11 @@ impl Mlp {
 pub enum Scores {
     /// The softmax of the logits.
     Softmax,
-    /// The same, the weights of those that are used times a factor of each expert.
+    /// The softmax of the logits, with the weights of chosen experts times a factor of each expert.
     Scaled,
     /// Their sigmoids; with a bias only for the choice.
     Sigmoid {
-        /// What is added to the sum of those that are used, where they are divided by it.
+        /// Added to the sum of the chosen experts' weights, where they are divided by it.
         added: f64,
         /// Factor of the weights.
         factor: f64,
@@ -313,7 +314,7 @@ pub struct Routing {
     pub count: usize,
     /// How many a row uses.
     pub used: usize,
-    /// Whether the weights of those that are used sum to 1.
+    /// Whether the weights of the chosen experts are divided by their sum.
     pub normed: bool,
 }
 
@@ -345,7 +346,7 @@ pub struct Experts<'a> {
 /// What a layer makes of numbers that each token has for it.
 #[derive(Debug, Clone, Copy)]
 pub struct PerLayer<'a> {
-    /// Of all layers: f32 `[T, L P]`.
+    /// The inputs of all layers: f32 `[T, L P]`.
     pub numbers: Value,
     /// f32 between their rows: L P.
     pub stride: usize,
@@ -362,7 +363,7 @@ pub struct PerLayer<'a> {
 /// A convolution of single channels over the last positions, in place of attention.
 #[derive(Debug, Clone, Copy)]
 pub struct ShortConv {
-    /// Whose state it has.
+    /// The layer that owns its state.
     pub layer: usize,
     /// Positions that it sees.
     pub taps: usize,
@@ -399,7 +400,7 @@ pub struct LinearHeads {
 }
 
 impl LinearHeads {
-    /// Of all values together.
+    /// Width of all values together.
     pub const fn width(self) -> usize {
         self.heads * self.value
     }
@@ -438,11 +439,11 @@ pub struct LinearKind {
 /// The norm of linear attention's values, and when they are multiplied by SiLU of their gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatedNorm {
-    /// Of each head, before it: all heads have the same weights.
+    /// A norm of each head, before the gates: all heads have the same weights.
     Heads,
-    /// Of so many values together, each with a weight of its own.
+    /// A norm over groups of values, each value with a weight of its own.
     Groups {
-        /// How many.
+        /// Values in a group.
         group: usize,
         /// Whether the gates come before it.
         gate_first: bool,
@@ -485,7 +486,7 @@ impl LinearFactors {
 /// Linear attention with its convolution and its norm.
 #[derive(Debug, Clone, Copy)]
 pub struct Linear {
-    /// Whose state it has.
+    /// The layer that owns its state.
     pub layer: usize,
     /// What it is.
     pub kind: LinearKind,

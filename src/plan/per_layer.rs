@@ -9,8 +9,9 @@ use crate::layout::{BufferId, Form, Scratch, stride};
 use crate::weights::Matrix;
 
 impl Builder<'_> {
-    /// Of each token of this pass: the norm of each layer's part of what `projection` makes of its embedding, which is the residual stream as yet,
-    /// and `scale` times its row of `table`: f32 `[T, L P]`. `weight`, `[P]`, and `eps` are the norm's.
+    /// Per-layer inputs of this pass's tokens, f32 `[T, L P]`: the norm of each layer's part of `projection` times the
+    /// embedding, which the residual stream still is, plus `scale` times the token's row of `table`. `weight`, `[P]`,
+    /// and `eps` are the norm's.
     pub fn per_layer_numbers(
         &mut self,
         name: &str,

@@ -15,16 +15,16 @@ pub(super) struct Sums {
     pub y: BufferId,
     /// f32 between its rows.
     pub stride: usize,
-    /// They are added to what is there.
+    /// Whether they are added to the contents of `y`.
     pub add: bool,
-    /// They become `cap tanh(y / cap)`; 0: they stay.
+    /// Sums become `cap tanh(y / cap)`; 0: no cap.
     pub cap: f64,
 }
 
 /// What activations are multiplied by.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Factors {
-    /// The sigmoid of the last of so many f32 that each row has.
+    /// The sigmoid of the last of each row's f32, whose number is the second field.
     LastOf(Value, usize),
     /// Numbers, of which each row has `each` f32: from where the `i`-th of a buffer says.
     Numbers { value: Value, each: usize, from: (BufferId, usize) },
@@ -168,7 +168,7 @@ impl Builder<'_> {
         self.norm_linear(norm, matrix, Scratch::Qkv)
     }
 
-    /// The same of any product, to that buffer.
+    /// As [`Builder::norm_qkv`], for any matrix, into the scratch buffer `to`.
     pub fn norm_linear(&mut self, norm: &Norm, matrix: &Matrix, to: Scratch) -> Result<Value> {
         if !self.fuses_norm(norm, matrix.kb()) {
             let x = self.norm(norm, matrix, false)?;
@@ -236,7 +236,7 @@ impl Builder<'_> {
             Some(norm) => self.norm(norm, up, false)?,
             None => self.unnormed(&format!("{name}_input"), up)?,
         };
-        // Of several rows the product quantizes what it gives, and reads what the norm has quantized.
+        // For several rows the product quantizes its output, and reads the quantized norm.
         if let (Act::Q8(..), [part], true) = (x, &up.parts[..], self.pass.is_step_of_rows())
             && mlp.gated
             && up.bias.is_none()
@@ -271,7 +271,7 @@ impl Builder<'_> {
         self.activate_as(name, gate_up, mlp, factors, (consumer.k, out))
     }
 
-    /// The same of rows of `k`, in that form.
+    /// As [`Builder::activate`], for rows of `k` values, into `out` in its form.
     pub(super) fn activate_as(&mut self, name: &str, gate_up: Value, mlp: Mlp, factors: Option<Factors>, (k, out): (usize, Room)) -> Result<Act> {
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = k.div_ceil(BLOCK);

@@ -20,7 +20,7 @@ fn factor(name: &'static str, factor: f64) -> impl Iterator<Item = (&'static str
     (factor != 1.0).then_some((name, factor)).into_iter()
 }
 
-/// The `width` axis of what works on so many elements together.
+/// The `width` axis of kernels that work on `elements` elements together.
 const fn wide(elements: usize) -> &'static str {
     if elements > 128 { "e256" } else { "e128" }
 }

@@ -1,4 +1,4 @@
-//! How the next token is chosen from the logits, and what is told of it.
+//! How the next token is chosen from the logits, and log probabilities.
 
 use super::builder::Operands;
 use super::{Builder, Extent, Grid, Stage, Value};
@@ -8,7 +8,7 @@ use crate::grammar::WALK_WORDS;
 use crate::layout::{BufferId, Control, Scratch};
 use crate::sample::{FILTER_ROUNDS, MAX_TOP_LOGPROBS, SLICES, Sampling};
 
-/// Which steps plans have that nobody needs who does not ask for them.
+/// Optional steps of plans, each included on request only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Penalties, bias and log probabilities.

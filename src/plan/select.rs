@@ -178,7 +178,7 @@ impl Selector {
         }
         self.lane_choice = Some(choice);
     }
-    /// Why the lane is what it is, where nobody asked for it.
+    /// How the lane was chosen, where the caller did not name one.
     pub fn lane_choice(&self) -> Option<&LaneChoice> {
         self.lane_choice.as_ref()
     }

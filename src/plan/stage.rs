@@ -22,7 +22,7 @@ pub enum Pass {
     Decode,
     /// A decode step of four rows: a token and three drafts, and what comes after each.
     Four,
-    /// The same of eight.
+    /// A decode step of eight rows: a token and seven drafts.
     Eight,
 }
 
@@ -106,7 +106,7 @@ pub enum Stage {
     Record,
     /// The token, the position, and whether that was the end.
     Advance,
-    /// The same, and the token's way through a grammar.
+    /// As `Advance`, with the token's transition in a grammar.
     Walk,
     /// The tokens of a step that may take several.
     Accept,
@@ -144,7 +144,7 @@ impl Index<Pass> for Plans {
     type Output = Plan;
 
     /// # Panics
-    /// Where nobody has planned for that pass.
+    /// If no plan was built for that pass.
     fn index(&self, pass: Pass) -> &Plan {
         &self.0[pass as usize]
     }

@@ -35,7 +35,7 @@ pub struct Known {
     pub lanes: BTreeMap<String, LaneChoice>,
 }
 
-/// A lane that nobody asked for.
+/// A lane that was chosen automatically.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaneChoice {
     /// Which.

@@ -26,7 +26,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The same of one product, and of norms of the patches, of what it gives, and of that with positions.
+    /// As [`Builder::patches`] with one matrix, and norms: `before` of the patches, `after` of the product, `last` of
+    /// the sum with positions.
     pub fn normed_patches(&mut self, matrix: &Matrix, [before, after, last]: [&Norm; 3]) -> Result<()> {
         let d = matrix.n;
         let input = self.given_patches(matrix.k, Scratch::GateUp)?;

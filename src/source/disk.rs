@@ -77,7 +77,7 @@ pub(crate) fn io_error(path: &Path, e: &io::Error) -> Error {
     }
 }
 
-/// What reads pictures for a GGUF model and lies beside it, where there is such a file that can be opened.
+/// Adds the projector (mmproj) beside a GGUF model, if there is one that can be opened.
 fn insert_projector(files: &mut Files, model: &Path) {
     let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
@@ -91,7 +91,8 @@ fn insert_projector(files: &mut Files, model: &Path) {
 /// The model at `path`: a single file, or those files of a folder that belong to a model.
 ///
 /// Of a folder, configuration, tokenizer and every `.safetensors` are opened; a folder with exactly one `.gguf` and no
-/// config.json is that file. Beside a `.gguf` file what reads pictures (`mmproj-*.gguf`) is among its files. Fails with `NOT_FOUND` if `path` or everything that a model needs is missing.
+/// config.json is that file. A projector (`mmproj-*.gguf`) beside a `.gguf` file is among its files. Fails with
+/// `NOT_FOUND` if `path` or everything that a model needs is missing.
 pub fn open_path(path: &Path) -> Result<Files> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     let mut files = Files::new();
@@ -141,7 +142,7 @@ pub fn open_path(path: &Path) -> Result<Files> {
             let source = DiskSource::open(&p)?;
             files.insert(source.name.clone(), Rc::new(source));
         }
-        // Those of a module of sentence-transformers.
+        // Files of a module of sentence-transformers.
         for file in [names::CONFIG, names::WEIGHTS] {
             let (name, inner) = (names::of_module(&name_of(&p), file), p.join(file));
             if names::place(&name) != name && inner.is_file() {

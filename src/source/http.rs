@@ -54,7 +54,7 @@ impl Transport for HttpTransport {
     }
 
     fn sleep(&self, ms: f64) -> LocalBoxFuture<'_, ()> {
-        // Whoever is polled beside it goes on first.
+        // Yields once, so that futures polled beside this one make progress before the thread sleeps.
         let mut first = true;
         Box::pin(std::future::poll_fn(move |cx| {
             if std::mem::take(&mut first) {

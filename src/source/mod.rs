@@ -29,7 +29,7 @@ pub trait ByteSource {
     fn len(&self) -> u64;
     /// `len` bytes from `offset`. Fails with a typed error if the range is not inside the file.
     fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, Result<Vec<u8>>>;
-    /// All of it will be read soon, from its beginning: whoever can may begin to.
+    /// A hint that the whole file will be read soon from its beginning: a source may read ahead.
     fn will_be_read(&self) {}
     /// Whether the file has no bytes.
     fn is_empty(&self) -> bool {
@@ -40,7 +40,7 @@ pub trait ByteSource {
 /// A model as its source gives it: files by relative name (`model.gguf`, or `config.json`, `model.safetensors`, …).
 pub type Files = indexmap::IndexMap<String, Rc<dyn ByteSource>>;
 
-/// What reads pictures for a GGUF model, where it is among its files.
+/// The projector of a GGUF model, where it is among its files.
 pub fn projector_of(files: &Files) -> Option<Files> {
     let name = spec::best_projector(files.keys().map(String::as_str))?;
     let beside = files.keys().any(|other| other.ends_with(".gguf") && !is_projector(other));

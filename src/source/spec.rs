@@ -22,7 +22,7 @@ pub enum Remote {
     File {
         /// Its address, without fragment.
         url: String,
-        /// The address of what reads pictures for it, which is a file of its own: `#mmproj=` behind the model's.
+        /// The address of the model's projector, where that is a file of its own: `#mmproj=` behind the model's.
         projector: Option<String>,
     },
     /// A folder: of Hugging Face's, with configuration, tokenizer and safetensors, or of our own shards.
@@ -86,16 +86,16 @@ pub(crate) fn projector_name(url: &str) -> String {
     if is_projector(&name) { name } else { format!("mmproj-{}.gguf", name.trim_end_matches(".gguf")) }
 }
 
-/// Whether a GGUF file is what reads pictures for the models beside it, by its name.
+/// Whether a GGUF file is a projector for the models beside it, by its name.
 pub fn is_projector(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.contains("mmproj") && name.ends_with(".gguf")
 }
 
-/// Types of such files, the best first: those of 8 bits see as well as those of 16, and take half.
+/// Types of projector files, best first: 8 bits see as well as 16, at half the size.
 const PROJECTORS: [&str; 3] = ["q8_0", "f16", "bf16"];
 
-/// Of several such files for one model the one to take.
+/// The projector to take among several for one model.
 pub fn best_projector<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let rank = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -131,7 +131,7 @@ pub mod names {
     pub const MODULES: &str = "modules.json";
     /// The prompts of a model that embeds.
     pub const SENTENCE_CONFIG: &str = "config_sentence_transformers.json";
-    /// How long the texts of such a model are.
+    /// The file with the length limit of texts, of a model that embeds.
     pub const SENTENCE_LENGTH: &str = "sentence_bert_config.json";
     /// The kind of a module that has weights.
     pub const DENSE: &str = "Dense";
@@ -195,8 +195,8 @@ impl ModelSpec {
 }
 
 impl Remote {
-    /// Understands an absolute `http(s)` URL; addresses of pages on huggingface.co become addresses of files. `#mmproj=FILE` behind that of a GGUF file
-    /// names what reads pictures for it.
+    /// Understands an absolute `http(s)` URL; addresses of pages on huggingface.co become addresses of files.
+    /// `#mmproj=FILE` behind that of a GGUF file names its projector.
     pub fn parse(url: &str) -> Result<Self> {
         let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
         let mut remote = Self::parse_whole(url)?;
@@ -206,7 +206,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// The same without fragment.
+    /// Parses a URL without a fragment.
     fn parse_whole(url: &str) -> Result<Self> {
         let (address, query) = match url.split_once('?') {
             Some((a, q)) => (a, q),
@@ -247,7 +247,7 @@ impl Remote {
         }
     }
 
-    /// The name and address of what reads pictures for it, where that is a file of its own.
+    /// The name and address of the projector, where that is a file of its own.
     pub fn projector(&self) -> Option<(String, &str)> {
         match self {
             Self::File { projector: Some(url), .. } => Some((projector_name(url), url)),
@@ -255,7 +255,8 @@ impl Remote {
         }
     }
 
-    /// Of what is stored of a model what is asked for: of several files that could read pictures, of other loads, one. `None` where that one is not there.
+    /// The requested files among a model's stored ones: of several projectors, which other loads may have stored, only
+    /// the one asked for. `None` where it is missing.
     pub(crate) fn asked_of(&self, mut files: super::Files) -> Option<super::Files> {
         if let Some((asked, _)) = self.projector() {
             files.retain(|name, _| !is_projector(name) || *name == asked);
@@ -421,7 +422,7 @@ mod tests {
         assert_eq!(spec.url(), "https://example.org/m/?sig=1");
     }
 
-    /// What reads pictures is named behind the model, which keeps its address.
+    /// The projector is named behind the model, which keeps its address.
     #[test]
     fn a_projector_behind_the_address() {
         let hf = "https://huggingface.co/a/b/resolve/main/";

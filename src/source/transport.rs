@@ -74,7 +74,7 @@ pub struct Reply {
 pub struct Version {
     /// The server's name for it.
     pub etag: Option<String>,
-    /// When it was changed.
+    /// The time of its last change.
     pub modified: Option<String>,
 }
 
@@ -100,7 +100,7 @@ pub struct ContentRange {
     pub from: u64,
     /// Behind the last.
     pub to: u64,
-    /// Of the whole file, where it is known.
+    /// Length of the whole file, where it is known.
     pub total: Option<u64>,
 }
 

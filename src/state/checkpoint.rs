@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::gpu::{Buffer, Encoder, Gpu};
 use crate::layout::StateShape;
 
-/// Recurrent states of one sequence at one position. Nobody writes to it while somebody may want to go back to it; forks share it.
+/// A snapshot of one sequence's recurrent states at one position. It is not written while a sequence may be reset to
+/// it; forks share it.
 #[derive(Clone)]
 pub(crate) struct Checkpoint {
     /// Tokens that had been read; beyond all texts where it holds nothing.

@@ -12,13 +12,13 @@ use crate::plan::Pass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum How {
-    /// By one pass of prefill.
+    /// In one prefill pass.
     Pass(Pass),
-    /// By a decode step each.
+    /// In decode steps, one token each.
     Steps,
 }
 
-/// So many tokens, read that way.
+/// A number of tokens that were read alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stretch {
     how: How,
@@ -43,7 +43,7 @@ impl History {
         Self { input, stretches }
     }
 
-    /// The same tokens, all read in passes of up to `rows`.
+    /// The same tokens as if read in passes of up to `rows`.
     pub(crate) fn by_passes(&self, rows: u32) -> Self {
         Self { input: self.input.clone(), stretches: passes(&self.input, rows) }
     }
@@ -90,7 +90,7 @@ impl History {
         &self.stretches
     }
 
-    /// The same with the positions of their tokens.
+    /// Each stretch as a range of positions, and how it was read.
     pub(crate) fn ranges(&self) -> Vec<(Range<usize>, How)> {
         let mut end = 0;
         let mut range = |n: u32| {

@@ -37,8 +37,9 @@ impl Embedded {
         Ok(Rc::new(Self { hash, token, rows, grid, values: OnceCell::new() }))
     }
 
-    /// The same of a grid of `columns` x `rows`, row by row, for models whose positions have three axes: all have the same time, each its row and its
-    /// column, counted from the position of the first, and what comes behind them goes on after the longer side.
+    /// As [`Embedded::new`], for a grid of `columns` x `rows`, row by row, in models with three position axes: all rows
+    /// share the time, each has its row and column, counted from the position of the first, and the text behind goes on
+    /// after the longer side.
     ///
     /// # Errors
     /// `BAD_OPTION` where there are no rows.
@@ -153,7 +154,7 @@ impl Input {
         &self.ids
     }
 
-    /// The same, with another one where rows stand in place of tokens.
+    /// The ids, with `of_rows` in place of the id of each embedded row.
     pub fn ids_with(&self, of_rows: Option<u32>) -> Cow<'_, [u32]> {
         let Some(id) = of_rows.filter(|_| self.has_rows()) else { return Cow::Borrowed(&self.ids) };
         let mut ids = self.ids.clone();
@@ -166,7 +167,7 @@ impl Input {
         !self.placed.is_empty()
     }
 
-    /// Whether any of these rows are among it.
+    /// Whether the input contains these rows.
     pub(crate) fn has(&self, rows: &Embedded) -> bool {
         self.placed.iter().any(|placed| placed.of.is(rows))
     }
@@ -194,7 +195,7 @@ impl Input {
 
     fn push(&mut self, placed: Placed) {
         self.ids.resize(self.len() + placed.n, placed.of.token);
-        // Where a pass ended within a picture, the next one goes on with it.
+        // Where a pass ended within a picture, the next one continues it.
         match self.placed.last_mut() {
             Some(last) if last.end() == placed.at && last.from + last.n == placed.from && last.of.is(&placed.of) => last.n += placed.n,
             _ => self.placed.push(placed),
@@ -254,7 +255,8 @@ impl Input {
         self.cut_at(at).map_or(at, |placed| placed.at)
     }
 
-    /// Where a pass of up to `rows` positions ends that begins at `from` and holds rows of a picture whole, if so many rows can hold them.
+    /// The end of a pass of up to `rows` positions from `from` on that does not cut a picture, if `rows` can hold the
+    /// picture.
     pub fn pass_end(&self, from: usize, rows: usize) -> usize {
         let end = (from + rows).min(self.len());
         Some(self.whole_until(end)).filter(|whole| *whole > from).unwrap_or(end)
@@ -265,7 +267,8 @@ impl Input {
         self.placed.iter().map(|placed| placed.n).max().unwrap_or(0)
     }
 
-    /// Of each position where the picture begins and ends that it is of, if the first has slot `from` of the cache; 0 outside of pictures.
+    /// For each position begin and end of the picture that it is of, if the first position has slot `from` of the
+    /// cache; 0 outside of pictures.
     pub(crate) fn pictures(&self, from: u32) -> Vec<[u32; 2]> {
         let mut all = vec![[0; 2]; self.len()];
         for placed in &self.placed {
@@ -278,7 +281,7 @@ impl Input {
         self.placed.iter().find(|placed| placed.at < at && at < placed.end())
     }
 
-    /// How many positions there are before the first row whose values are not there.
+    /// Length of the prefix before the first row whose values have not been filled in.
     pub fn filled(&self) -> usize {
         self.placed.iter().find(|placed| placed.of.values.get().is_none()).map_or(self.len(), |placed| placed.at)
     }

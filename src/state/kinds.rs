@@ -61,7 +61,8 @@ impl Part {
         self.copy(encoder, n, (&from.buffer, from.shape, slot), (&self.buffer, self.shape, slot));
     }
 
-    /// Makes the state of the sequence in `slot` that of no tokens: rows need nothing, as nobody reads them.
+    /// Resets the state of the sequence in `slot` to no tokens: zeros recurrent states; rows need nothing, as none is
+    /// read before it is written.
     pub fn clear(&self, encoder: &mut Encoder, slot: usize) {
         if let StateShape::Recurrent { bytes } = self.shape {
             encoder.clear_buffer(self.buffer.raw(), slot as u64 * bytes, Some(bytes));

@@ -1,13 +1,15 @@
-//! What sequences remember: the keys and values, the recurrent states of their layers, and which tokens these are of.
+//! Sequence state: keys and values, recurrent states of the layers, and the tokens that they were computed from.
 //!
-//! A sequence is a conversation's text as the model has read it. Its state lies in a slot of the GPU's buffers while somebody reads or writes it,
-//! and in buffers of its own where others need the slot; where a device was lost it is nowhere, and the tokens say how to make it again.
-//! Whoever generates asks [`States::trim`] how much of a text is known, and cuts back to that: prefix cache, regenerating, forks, shifts, saving and
-//! device loss know nothing of the kinds of state ([`kinds`]).
+//! A sequence is a conversation's text as the model has read it. Its state lies in a slot of the GPU's buffers while it
+//! is read or written, and in buffers of its own where another sequence needs the slot; after a device loss there is
+//! none, and it is recomputed from the tokens.
+//! A generation asks [`States::trim`] how much of a text is known, and cuts back to that: prefix cache, regenerating,
+//! forks, shifts, saving and device loss do not depend on the kinds of state ([`kinds`]).
 //!
-//! The host records steps ahead and stops on texts itself: the GPU has then run steps that do not count. Keys and values of such steps are
-//! overwritten before anybody reads them. A recurrent state is marked at the end of each chunk, and goes back to the last mark before the end
-//! ([`States::settle`]); the few tokens behind that are read again with the next turn.
+//! The host records steps ahead and stops on texts itself: the GPU has then run steps that do not count. Their keys and
+//! values are overwritten before they are read. A snapshot of recurrent states is taken at the end of each chunk, and
+//! they are reset to the last one before the end ([`States::settle`]); the few tokens behind it are read again with the
+//! next turn.
 
 mod checkpoint;
 mod history;
@@ -86,11 +88,11 @@ struct Sequence {
     voice: Option<Voice>,
     slot: Option<Slot>,
     place: Place,
-    /// How many tokens the recurrent states have read; `None` where nobody knows.
+    /// Number of tokens that the recurrent states have read; `None` if unknown.
     at: Option<u32>,
-    /// Where the recurrent states can go back to, the oldest first.
+    /// Snapshots that the recurrent states can be reset to, oldest first.
     checkpoints: Vec<Checkpoint>,
-    /// The same within the generation under way.
+    /// Snapshots taken within the current generation.
     marks: Vec<Checkpoint>,
     /// When it last got a slot, or was used in it.
     used: u64,
@@ -108,12 +110,12 @@ impl Sequence {
         self.history.len() as u32
     }
 
-    /// Whether its state is in the slot of that one.
+    /// Whether its state is in the slot of the sequence `from`.
     fn is_with(&self, from: SequenceId) -> bool {
         matches!(self.place, Place::With(of) if of == from)
     }
 
-    /// Its state is there from now on.
+    /// Its state is at `place` from now on.
     fn move_to(&mut self, place: &Place) {
         match place {
             Place::Nowhere => self.lose(),
@@ -121,7 +123,7 @@ impl Sequence {
         }
     }
 
-    /// The state is nowhere any more; the tokens say how to make it again.
+    /// Drops the state; it is to be recomputed from the tokens.
     fn lose(&mut self) {
         (self.place, self.at) = (Place::Nowhere, None);
         self.checkpoints.clear();
@@ -140,7 +142,7 @@ pub struct States {
 }
 
 impl States {
-    /// One empty sequence, and so many slots.
+    /// One empty sequence, and `slots` slots.
     pub fn new(gpu: Rc<Gpu>, slots: u32) -> Self {
         let sequences = BTreeMap::from([(FIRST, Sequence::new(History::default()))]);
         Self { gpu, parts: Vec::new(), slots: vec![None; slots as usize], sequences, next: FIRST.0 + 1, turns: 0 }
@@ -194,7 +196,7 @@ impl States {
         Ok(self.get(id)?.long)
     }
 
-    /// Its keys are rotated so from position 0 on.
+    /// Sets how its keys are rotated, from position 0 on.
     pub fn set_long(&mut self, id: SequenceId, long: bool) -> Result<()> {
         self.get_mut(id)?.long = long;
         Ok(())
@@ -205,7 +207,7 @@ impl States {
         Ok(self.get(id)?.voice.as_ref())
     }
 
-    /// It is read and written with that adapter from now on: what it has read with another one it forgets.
+    /// Sets the adapter that it is read and written with. State that was computed with another one is dropped.
     pub fn speak(&mut self, id: SequenceId, voice: Option<Voice>) -> Result<()> {
         if self.get(id)?.voice == voice {
             return Ok(());
@@ -220,7 +222,7 @@ impl States {
         self.parts.iter().any(|part| matches!(part.shape, StateShape::Recurrent { .. }))
     }
 
-    /// Whether the state has to be made again from its tokens before anybody reads on.
+    /// Whether the state has to be recomputed from the tokens before the sequence is read or extended.
     pub fn is_lost(&self, id: SequenceId) -> Result<bool> {
         let sequence = self.get(id)?;
         Ok(matches!(sequence.place, Place::Nowhere) && sequence.len() > 0)
@@ -306,8 +308,8 @@ impl States {
         Ok(())
     }
 
-    /// Keeps the recurrent states as they are now, at the end of a prompt, with its logits: the text can be gone on from here again, and the last token, at
-    /// which they cannot be cut back, need not be read for its logits.
+    /// Takes a snapshot of the recurrent states at the end of a prompt, with its logits: generation can resume from
+    /// here, and the last token need not be read again for its logits.
     pub fn checkpoint(&mut self, id: SequenceId, logits: &Buffer) -> Result<()> {
         let slot = self.slot_of(id)?;
         let Some(at) = self.get(id)?.at.filter(|_| self.recurrent()) else { return Ok(()) };
@@ -427,7 +429,7 @@ impl States {
         Ok(())
     }
 
-    /// The state is about to be made again, from no tokens on: the sequence has its slot.
+    /// Prepares to recompute the state, from no tokens on: the sequence has its slot.
     pub fn begin_again(&mut self, id: SequenceId) -> Result<()> {
         let slot = self.slot_of(id)?;
         self.part_from_forks(id)?;
@@ -450,7 +452,7 @@ impl States {
         self.get(id)?.slot.ok_or_else(|| Error::internal(format!("sequence {} has no slot", id.0)))
     }
 
-    /// A slot that is nobody's, for whoever measures: a free one, or that of the sequence which was used the longest ago.
+    /// Evicts the least recently used sequence from its slot and returns the slot; free slots come first.
     pub fn vacate(&mut self) -> Result<Slot> {
         let last_used = |slot: &Slot| self.slots[*slot].and_then(|id| self.sequences.get(&id)).map_or(0, |sequence| sequence.used);
         let slot = (0..self.slots.len()).min_by_key(last_used).ok_or_else(|| Error::internal("a session without slots"))?;
@@ -504,7 +506,7 @@ impl States {
         sequence.slot = None;
         sequence.move_to(&place);
         sequence.marks.clear();
-        // Of a text that a prompt may come back to, the end of its last prompt.
+        // For a later prompt that extends this text, keep the snapshot at the end of its last prompt.
         if sequence.evictable && sequence.checkpoints.len() > 1 {
             sequence.checkpoints.drain(..sequence.checkpoints.len() - 1);
         }
@@ -512,7 +514,8 @@ impl States {
         Ok(())
     }
 
-    /// Whether all that sequences remember only grows with the text: what is there of its beginning stays, whatever is read after it.
+    /// Whether state only grows with the text (no windows, no recurrent states): that of a prefix stays valid, whatever
+    /// follows.
     fn only_grow(&self) -> bool {
         self.parts.iter().all(|part| matches!(part.shape, StateShape::Rows(Rows { window: None, .. })))
     }
@@ -573,7 +576,8 @@ impl States {
         Ok(())
     }
 
-    /// Evicts copies outside of the slots, the least recently used first, until those that may be evicted take no more than so many bytes.
+    /// Evicts copies outside of the slots, the least recently used first, until the evictable ones take at most `bytes`
+    /// bytes.
     pub fn evict(&mut self, bytes: u64) {
         loop {
             let outside = || self.sequences.iter().filter(|(_, sequence)| sequence.evictable && matches!(sequence.place, Place::Kept(_)));
@@ -662,14 +666,14 @@ impl States {
         }
     }
 
-    /// Takes over the sequences of a device that was lost. Each is made again when it has its turn.
+    /// Takes over the sequences of a lost device. Each is recomputed when it next needs a slot.
     pub fn inherit(&mut self, lost: Self) {
         self.sequences = lost.sequences;
         self.next = lost.next;
         self.lose_all();
     }
 
-    /// Nothing is left of any sequence but its tokens. Each is made again when it has its turn.
+    /// Drops the state of every sequence and keeps the tokens. Each is recomputed when it next needs a slot.
     pub fn lose_all(&mut self) {
         for sequence in self.sequences.values_mut() {
             sequence.slot = None;
@@ -678,7 +682,7 @@ impl States {
         self.slots.fill(None);
     }
 
-    /// The rows of the parts, for what is told of them.
+    /// The shapes of the parts that are rows, for reports.
     pub fn rows(&self) -> impl Iterator<Item = &Rows> {
         self.parts.iter().filter_map(|part| match &part.shape {
             StateShape::Rows(rows) => Some(rows),

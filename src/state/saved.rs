@@ -59,7 +59,7 @@ struct About {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     at: Option<u32>,
     parts: Vec<SavedPart>,
-    /// Of the state's file and of this one without the hash, hexadecimal.
+    /// SHA-256 of the state's file and of this one without the hash, hexadecimal.
     sha256: String,
 }
 
@@ -93,7 +93,7 @@ fn damaged(what: &str) -> Error {
 }
 
 impl States {
-    /// Writes a sequence, whose state is not lost.
+    /// Writes a sequence; its state must not be lost.
     pub async fn save(&self, id: SequenceId, settings: Settings, writer: &mut Writer, cancel: &Cancel) -> Result<()> {
         let place = self.copy_of(id)?;
         let sequence = self.get(id)?;
@@ -199,7 +199,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// What is said of it. Its tokens are below `vocab`.
+    /// Reads the description of a saved sequence. Its tokens are below `vocab`.
     ///
     /// # Errors
     /// `BAD_OPTION` where it was saved with another model or other settings, `STORAGE` where it is damaged.

@@ -106,7 +106,7 @@ impl Medium for Disk {
             fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
             let path = folder.join(name);
             let open = || {
-                // Whoever reads the old one keeps it.
+                // Unlinks the old file instead of truncating it: open readers keep its content.
                 if keep == 0 {
                     let _ = fs::remove_file(&path);
                 }

@@ -1,5 +1,5 @@
-//! What a store knows of a model's files: while they arrive a journal of lines, one for each thing that has become true; of a whole model one
-//! document, written last.
+//! The record of a model's files in a store: while they arrive a journal with a line for each event, for a whole model
+//! one document, written last.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,11 +40,11 @@ pub struct StoredFile {
     pub parts: Vec<Part>,
 }
 
-/// What is there of a shard that is not whole.
+/// An incomplete shard: index, bytes, hash of these bytes.
 pub type Part = (usize, u64, String);
 
 impl StoredFile {
-    /// A file of which nothing is there yet.
+    /// A file of which nothing is stored yet.
     pub fn new(name: impl Into<String>, length: Option<u64>, shard: u64) -> Self {
         let shards = vec![None; length.map_or(0, |length| length.div_ceil(shard)) as usize];
         Self { name: name.into(), length, version: Version::default(), sha256: None, shard, shards, parts: Vec::new() }
@@ -92,19 +92,19 @@ impl StoredFile {
             && self.parts.iter().all(|part| self.takes(part))
     }
 
-    /// Takes what is said of a shard that is not whole.
+    /// Removes and returns the entry of an incomplete shard.
     pub fn take_part(&mut self, index: usize) -> Option<Part> {
         let at = self.parts.iter().position(|part| part.0 == index)?;
         Some(self.parts.swap_remove(at))
     }
 
-    /// Says how much is there of a shard that is not whole.
+    /// Records how much of an incomplete shard is stored.
     pub fn put_part(&mut self, part: Part) {
         self.take_part(part.0);
         self.parts.push(part);
     }
 
-    /// Whether some bytes of a shard can be what is said of them.
+    /// Whether an entry fits: its shard is missing and longer than the entry's bytes, and the hash is well-formed.
     fn takes(&self, (index, bytes, hash): &Part) -> bool {
         let index = *index;
         self.shards.get(index).is_some_and(Option::is_none) && self.shard_len(index).is_some_and(|len| *bytes < len) && is_hash(hash)
@@ -200,7 +200,7 @@ impl State {
                     return false;
                 }
                 let Some(file) = self.files.get_mut(file) else { return false };
-                // Of a file without a known length they arrive in order.
+                // The shards of a file without a known length arrive in order.
                 if file.length.is_none() && index == file.shards.len() && (index as u64) < MOST_SHARDS {
                     file.shards.push(None);
                 }
@@ -221,7 +221,7 @@ impl State {
 /// What a journal says.
 #[derive(Debug)]
 pub struct Journal {
-    /// Of the model.
+    /// The model's state.
     pub state: State,
     /// Whether its writer ended in order, so that what it says is on the disk.
     pub clean: bool,
@@ -239,7 +239,7 @@ pub(crate) enum Line {
     File(StoredFile),
     /// (file, shard): its SHA-256 once it is whole, `null` once it is not any more.
     Shard(usize, usize, Option<String>),
-    /// (file, shard, bytes, SHA-256): how much of a shard is there that its writer did not come to the end of.
+    /// (file, shard, bytes, SHA-256): the stored part of an incomplete shard.
     Part(usize, usize, u64, String),
     /// Its writer has ended in order: all that was journaled is on the disk.
     Clean(bool),

@@ -1,4 +1,4 @@
-//! Models that are put into a store without being loaded: downloads for later, and files that somebody has.
+//! Puts models into a store without loading them: downloads for later, and local files.
 
 use std::rc::Rc;
 
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Fails after so many bytes, or has the caller abort.
+    /// Fails after this many bytes, or has the caller abort.
     struct Broken(u64, Option<Cancel>);
 
     impl ByteSource for Broken {

@@ -30,9 +30,10 @@ pub trait Medium {
     fn remove<'a>(&'a self, folder: &'a str, name: &'a str) -> LocalBoxFuture<'a, Result<()>>;
     /// Removes a folder with all of its files, if it is there.
     fn remove_folder<'a>(&'a self, folder: &'a str) -> LocalBoxFuture<'a, Result<()>>;
-    /// The folder's lock, once nobody else has it: among threads, tabs and processes. Fails with `ABORTED` when `cancel` is set while waiting.
+    /// Waits for the folder's lock, which is exclusive among threads, tabs and processes. `ABORTED` when `cancel` is
+    /// set while waiting.
     fn lock<'a>(&'a self, folder: &'a str, cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Lock>>;
-    /// The same if nobody has it now.
+    /// As [`Medium::lock`], without waiting: `None` if it is held.
     fn try_lock<'a>(&'a self, folder: &'a str) -> LocalBoxFuture<'a, Result<Option<Lock>>>;
     /// Bytes that can still be written, as far as the system tells.
     fn available(&self) -> LocalBoxFuture<'_, Option<u64>>;

@@ -1,8 +1,8 @@
 //! Where downloaded models stay: OPFS in the browser, a cache folder natively, memory where neither can be had.
 //!
 //! A model is a folder of a [`Medium`] (one of two, so that what replaces it is whole before it goes): its files in shards, `F.S` for shard S of file F; while it arrives a journal that says which shards are
-//! whole; and last a document without which it is no model. What an interrupted download leaves is gone on with. One writer at a time per model,
-//! across threads, tabs and processes; whoever comes second waits and then finds the model whole.
+//! whole; and last a document without which it is no model. Interrupted downloads resume. One writer at a time per
+//! model, across threads, tabs and processes; a second one waits and then finds the model whole.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -58,7 +58,7 @@ pub struct Store {
 
 /// What [`Store::begin`] leads to.
 pub enum Begin {
-    /// Somebody else finished the model meanwhile.
+    /// Another writer finished the model meanwhile.
     Whole(Files),
     /// Write it, or what is missing of it. Dropping the writer keeps the shards that are whole.
     Write(Writer),
@@ -146,7 +146,7 @@ impl Store {
         Ok(Some(Entry::new(&state, complete, used)))
     }
 
-    /// The files of a model that is whole, else `None`. Waits for nobody.
+    /// The files of a model that is whole, else `None`. Does not wait for a lock.
     pub async fn open(&self, key: &ModelKey) -> Result<Option<Files>> {
         match self.place(key.id()).await? {
             (place, Found::Whole(state)) => self.open_whole(&place, state).await,
@@ -154,14 +154,14 @@ impl Store {
         }
     }
 
-    /// The same of what was found; `None` if it has gone since.
+    /// The files of a model found whole at `place`; `None` if it has been removed since.
     async fn open_whole(&self, place: &str, state: State) -> Result<Option<Files>> {
         let mut files = Files::new();
         for (number, file) in state.files.into_iter().enumerate().filter(|(_, file)| !file.is_left_out()) {
             let Some(source) = ShardedSource::open(&*self.medium, place, number, &file).await? else { return Ok(None) };
             files.insert(file.name, Rc::new(source));
         }
-        // Nobody needs to know if this fails.
+        // The time of last use is best effort.
         let _ = self.put(place, USED, epoch_ms().to_string().as_bytes()).await;
         Ok(Some(files))
     }
@@ -173,7 +173,7 @@ impl Store {
         self.begin_with(key, None, cancel).await
     }
 
-    /// The same of a model that is only whole with the file `wanted`.
+    /// As [`Store::begin`], for a model that is only whole with the file `wanted`.
     pub(crate) async fn begin_with(&self, key: &ModelKey, wanted: Option<&str>, cancel: &Cancel) -> Result<Begin> {
         cancel.check()?;
         let lock = self.medium.lock(key.id(), cancel).await?;
@@ -209,7 +209,7 @@ impl Store {
         Ok(Some((place, files.map(names).collect())))
     }
 
-    /// Compares what is there of a model with its hashes; what differs is not there any more: the next download fetches it again.
+    /// Compares what is stored of a model with its hashes and drops what differs: the next download fetches it again.
     ///
     /// Fails with `NOT_FOUND` where there is no such model.
     pub async fn verify(&self, key: &ModelKey, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Verified> {
@@ -239,7 +239,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what nobody can go on with and nobody is writing.
+    /// Removes folders that cannot be resumed and are not being written.
     pub async fn sweep(&self) -> Result<()> {
         for folder in self.medium.folders().await? {
             let id = id_of(&folder);
@@ -253,13 +253,14 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a folder is of no use: it holds nothing, or what took or should have taken another one's place.
+    /// Whether a folder is useless: it is empty, or the model's other folder replaces it or is replaced by it.
     async fn is_left_over(&self, folder: &str) -> Result<bool> {
         let (place, found) = self.place(id_of(folder)).await?;
         Ok(matches!(found, Found::Nothing) || place != folder)
     }
 
-    /// Which of its two folders a model lies in, and what is there: what is whole, what is newer, what is more.
+    /// The one of a model's two folders that counts, and what is in it: the whole model first, then the newer, then the
+    /// larger.
     async fn place(&self, id: &str) -> Result<(String, Found)> {
         let (one, other) = (self.look(id).await?, self.look(&other_place(id)).await?);
         let rank = |found: &Found| match found {
@@ -376,7 +377,7 @@ async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(P
     Ok(Verified { bytes: bytes.get(), bad })
 }
 
-/// The SHA-256 of all of `source`, hexadecimal, by `hasher`. `read` hears how many bytes have been looked at.
+/// The SHA-256 of all of `source`, hexadecimal, by `hasher`. `read` is called with the number of bytes so far.
 pub(crate) async fn sha256_of(source: &dyn ByteSource, mut hasher: Box<dyn Hasher>, cancel: &Cancel, mut read: impl FnMut(u64)) -> Result<String> {
     let mut at = 0;
     while at < source.len() {

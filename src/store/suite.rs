@@ -66,7 +66,7 @@ pub(crate) async fn conforms<F: Future<Output = Store>>(open: impl Fn() -> F) {
     write_file(&mut w, "model.safetensors", &c, 65_536).await;
     drop(w.finish().await.unwrap());
 
-    // Both are there, also for who opens the store again; readers do not exclude each other.
+    // Both are there, also after the store is opened again; readers do not exclude each other.
     let again = open().await;
     let files_again = again.open(&key).await.unwrap().unwrap();
     assert_file(&files_again, "a.gguf", &a).await;
@@ -168,7 +168,7 @@ async fn shards_and_resuming<F: Future<Output = Store>>(open: &impl Fn() -> F) {
     let entry = store.entry(&key).await.unwrap().unwrap();
     assert_eq!((entry.bytes, entry.total, entry.complete), (10 + 2 * 999, Some(10_000), false));
     let w = writer(&store, &key).await;
-    assert!(!w.shared().is_clean(), "nobody has closed it");
+    assert!(!w.shared().is_clean(), "it was not closed");
     w.shared().verify(&|_| (), &Cancel::new()).await.unwrap();
     let missing: Vec<usize> = (0..11).filter(|i| w.shared().state().files[0].shards[*i].is_none()).collect();
     assert_eq!(missing, [1, 2, 4, 5, 6, 7, 8, 9]);
@@ -207,7 +207,7 @@ async fn shards_and_resuming<F: Future<Output = Store>>(open: &impl Fn() -> F) {
     assert_eq!(store.verify(&key, &|_| (), &Cancel::new()).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// Whoever comes second waits for the first: finds its model, or becomes the writer if it gave up.
+/// The second writer waits for the first: finds its model, or becomes the writer if it gave up.
 async fn second_waits(store: &Store, key: &ModelKey) {
     let content = bytes(6, 5_000);
     let mut first = writer(store, key).await;

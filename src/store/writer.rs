@@ -19,7 +19,7 @@ pub struct Writer {
     current: Option<Sequence>,
 }
 
-/// What everybody who writes to a model shares.
+/// State shared by all writers to a model.
 pub(crate) struct Shared {
     medium: Rc<dyn Medium>,
     key: ModelKey,
@@ -97,7 +97,8 @@ impl Writer {
         self.shared.finish().await
     }
 
-    /// Once `written` is all of it, it takes the place of what is there; where that failed, what is there stays and nothing of this is left.
+    /// Once `written` is complete, it takes the place of the stored model; on failure the stored one stays and the new
+    /// one is removed.
     pub(crate) async fn replace(self, written: Result<()>) -> Result<()> {
         let shared = self.shared.clone();
         let done = match written {
@@ -108,7 +109,7 @@ impl Writer {
             }
         };
         if done.is_err() {
-            // What is left where this fails is swept away by the next who opens the store.
+            // What remains where this fails is removed by the next [`Store::sweep`].
             let _ = shared.discard().await;
         }
         done
@@ -151,7 +152,7 @@ impl Shared {
         out.flush().await
     }
 
-    /// Adds a file, or has it begin anew: its number.
+    /// Adds a file, or starts it over: its number.
     pub(crate) async fn put_file(&self, file: StoredFile) -> Result<usize> {
         check_name(&file.name)?;
         let number = {
@@ -201,7 +202,7 @@ impl Shared {
         Ok(Shard { shared: self.clone(), file, index, out, hash: self.medium.hasher(most), hashed: 0, length: 0 })
     }
 
-    /// A shard to go on with: with what an earlier writer left of it, if that is still what it was.
+    /// A shard to resume: with the bytes of an earlier writer, if their hash is still right.
     pub(crate) async fn rest_of_shard(self: &Rc<Self>, file: usize, index: usize) -> Result<Shard> {
         let known = self.state().files.get(file).and_then(|f| Some((f.shard_len(index)?, f.parts.iter().find(|part| part.0 == index)?.clone())));
         let Some((most, (_, bytes, expected))) = known else { return self.shard(file, index).await };
@@ -319,7 +320,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Nobody goes on with it for now: what has arrived of it is kept for the next writer.
+    /// Stops writing the shard for now: what has arrived of it is kept for the next writer.
     pub(crate) async fn set_aside(mut self) -> Result<()> {
         // A write that was given up may have left anything behind the length.
         if self.length == 0 || self.hashed != self.length {
@@ -333,7 +334,7 @@ impl Shard {
         self.shared.note(&[Line::Part(self.file, self.index, self.length, hash)]).await
     }
 
-    /// It is whole. False, and it does not count, where its hash is not the expected one.
+    /// Ends a whole shard. False where its hash is not the expected one: then the shard does not count.
     pub(crate) async fn finish(mut self, expected: Option<&str>) -> Result<bool> {
         let hash = self.hash.finish().await?;
         if expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&hash)) {

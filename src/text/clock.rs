@@ -1,4 +1,4 @@
-//! The date for chat templates: several models are told today's in their system message.
+//! The date for chat templates: several models get today's date in their system message.
 
 use crate::base::local_seconds;
 use crate::error::{Error, Result};

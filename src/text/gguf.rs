@@ -83,7 +83,7 @@ impl<'a> Vocabulary<'a> {
         Ok(id.and_then(|id| Some((id, self.tokens.get(id as usize)?))))
     }
 
-    /// Ids of special tokens that the vocabulary does not have: nothing uses them unless it is said to.
+    /// Ids of special tokens that the vocabulary does not have: nothing uses them unless a setting does.
     fn strays(&self, metadata: &Metadata) -> Result<Vec<String>> {
         let mut strays = Vec::new();
         for name in SPECIAL {
@@ -108,8 +108,8 @@ fn special_id(metadata: &Metadata, name: &str) -> Result<Option<i64>> {
 /// `UNSUPPORTED_MODEL` for a tokenizer model or pre-tokenizer that is not known; `BAD_MODEL` or `TOKENIZER` naming the key
 /// for metadata that does not fit together.
 ///
-/// `json`: a tokenizer.json that takes the place of the metadata's own rules, for a file whose rules are not known here. It decides what
-/// surrounds a text, too. `TOKENIZER` where it is of another model.
+/// `json`: a tokenizer.json that replaces the metadata's own rules, for a file with unknown rules. It also decides what
+/// surrounds a text. `TOKENIZER` where it is of another model.
 pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
     let vocabulary = Vocabulary::of(metadata)?;
     let given = json.map(|json| beside(&vocabulary, json, metadata.str(MODEL)? == "bert")).transpose()?;
@@ -182,7 +182,7 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
     Ok(Parts { inner, prefix, suffix, bos, eos, suppressed, special, template, warnings })
 }
 
-/// The tokenizer of a tokenizer.json beside the file, whose tokens are the file's.
+/// The tokenizer of a tokenizer.json beside the file; its tokens must be the file's.
 fn beside(vocabulary: &Vocabulary<'_>, json: &[u8], marked_otherwise: bool) -> Result<Tokenizer> {
     let inner = super::hf::tokenizer(json)?;
     let other = |what: String| Error::tokenizer(format!("tokenizer.json is of another model than the GGUF file: {what}"));

@@ -14,7 +14,7 @@ use crate::format::{HfMetadata, TokenizerFiles};
 
 const FILE: &str = "tokenizer.json";
 
-/// Names in tokenizer_config.json whose text a chat template may ask for.
+/// Names in tokenizer_config.json of special tokens that a chat template may refer to.
 const SPECIAL: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
 /// The tokenizer that a tokenizer.json describes.
@@ -28,7 +28,7 @@ pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
             return Err(Error::tokenizer(format!("{FILE}: added token '{}' has id {}, but loads as {id:?}", token.content, token.id)));
         }
     }
-    // Settings of whoever saved the file, which transformers resets on every call too.
+    // Truncation and padding of the saved file; transformers resets them on every call too.
     inner.with_truncation(None).map_err(|e| Error::tokenizer(format!("{FILE}: truncation: {e}")))?;
     inner.with_padding(None);
     Ok(inner)

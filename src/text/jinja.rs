@@ -18,7 +18,7 @@ enum Takes {
 }
 use Takes::{Names, Positions};
 
-/// Filters with their parameters behind the value, as Jinja 3.1 has them. Those that are not here take any.
+/// Filters with their parameters behind the value, as Jinja 3.1 has them. Filters that are not listed take any.
 const FILTERS: &[(&str, &[&str], Takes)] = &[
     ("abs", &[], Positions),
     ("attr", &["name"], Positions),
@@ -274,7 +274,7 @@ pub(super) fn check(name: &str, args: &[Value]) -> Result<(), Error> {
 pub(super) fn instead(name: &str, args: &[Value]) -> Option<Value> {
     let of = &args[0];
     match name {
-        // They go through what is there, and ask no more.
+        // Jinja tests the value's truth first: for none and 0 it gives an empty list.
         "map" | "select" | "reject" | "selectattr" | "rejectattr" if (of.is_none() || is_number(of)) && !of.is_true() => Some(Value::from(Vec::<Value>::new())),
         "abs" if of.kind() == ValueKind::Bool => Some(whole(of)),
         "round" => rounded(&[&[whole(of)], &args[1..]].concat()).or_else(|| (of.kind() == ValueKind::Bool).then(|| whole(of))),
@@ -326,7 +326,7 @@ fn truncate(value: &Value, args: &[Value]) -> Result<Value, Error> {
     Ok(Value::from(format!("{cut}{end}")))
 }
 
-/// Of a text what an address may have in its path; of pairs a query.
+/// Percent-encodes a text for an address's path, or pairs as a query.
 fn urlencode(value: &Value) -> Result<Value, Error> {
     let quote = |value: &Value, query: bool| {
         let mut out = String::new();

@@ -24,7 +24,7 @@ enum Kind {
     Absent,
     Text,
     Special,
-    /// A piece that continues a word, and says so by a prefix that only the first token of a text keeps.
+    /// A piece that continues a word, marked by a prefix that only the first token of a text keeps.
     Continuing,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Rules {
     replace: Vec<(String, String)>,
     /// Tokens spelled `<0x0A>` are bytes.
     byte_fallback: bool,
-    /// This character is removed from the beginning of the text, at most so many times.
+    /// The character that is removed from the beginning of the text, and how many times at most.
     pub strip: Option<(char, usize)>,
     /// The first token loses all its spaces.
     pub first_without_spaces: bool,

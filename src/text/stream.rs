@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub struct StreamDecoder {
     pieces: Rc<Pieces>,
     skip_special: bool,
-    /// The beginning of a character whose other bytes have not come yet.
+    /// The first bytes of an incomplete character.
     pending: Vec<u8>,
     /// How many more leading characters may be stripped.
     strip: usize,
@@ -57,7 +57,7 @@ impl StreamDecoder {
         Ok(self.stripped(text))
     }
 
-    /// What is left at the end: a character that was never completed becomes U+FFFD. The decoder can then be used anew.
+    /// The rest at the end: a character that was never completed becomes U+FFFD. The decoder can then be reused.
     pub fn finish(&mut self) -> Result<String> {
         let count = match (self.pending.len(), self.pieces.rules().replaces_each_byte()) {
             (0, _) => 0,

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 
 /// Instructions a template may execute. A long conversation takes some ten thousand.
 const FUEL: u64 = 5_000_000;
-/// One part in so many is what it may do with a conversation that is tried.
+/// A trial rendering may use this fraction (1 / TRIAL) of the limits.
 const TRIAL: u64 = 64;
 /// Marks, in the error that stops a template, that the template asked for it.
 const RAISED: &str = "the chat template refuses the conversation: ";
@@ -49,7 +49,7 @@ pub struct ChatTemplate {
 struct Prepared {
     /// The source in the form that the template engine reads.
     text: String,
-    /// What it wants of messages, once somebody has asked.
+    /// What it wants of messages; computed on first use.
     turns: OnceLock<Turns>,
 }
 

@@ -172,7 +172,7 @@ fn add(budget: &Budget, a: &Value, b: &Value) -> Made {
         return python::join(a, b).ok_or_else(Budget::spent);
     }
     if is_list(a) && is_list(b) {
-        // Of what has no length nobody knows it.
+        // A value without a known length counts as 0.
         budget.items(a.len().unwrap_or(0).checked_add(b.len().unwrap_or(0)))?;
     }
     plainly("a + b", &[a, b])

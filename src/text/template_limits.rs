@@ -86,7 +86,7 @@ fn multiplied(tag: &str) -> usize {
     signs.reduce(usize::saturating_mul).unwrap_or(0)
 }
 
-/// How many words and signs the tag at whose inside `text` begins has, and its bytes up to its end.
+/// The number of words and signs in the tag whose inside `text` begins with, and its bytes up to its end.
 fn tokens(text: &str) -> (usize, usize) {
     let (mut count, mut in_word, mut quote, mut escaped) = (0, false, None, false);
     for (at, c) in text.char_indices() {
@@ -126,7 +126,7 @@ fn joining(items: &Value, between: &str, what: &str) -> std::result::Result<(), 
     within(items.len().unwrap_or(0).checked_mul(between.len()), what)
 }
 
-/// Whether a format asks for no wider columns than anybody reads; `*` and `{}` take their width from an argument.
+/// Checks that a format asks for no column wider than `MOST_WIDTH`; `*` and `{}` take their width from an argument.
 fn formatting(text: &str, args: &[Value], what: &str) -> std::result::Result<(), TemplateError> {
     let widths = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let wide = |digits: &str| digits.parse::<usize>().map_or(true, |width| width > MOST_WIDTH);

@@ -89,7 +89,7 @@ impl TemplateSource {
         (!templates.is_empty()).then_some(Self { templates })
     }
 
-    /// The template for a conversation without tools, or whichever there is.
+    /// The template for a conversation without tools: the default one, else the first.
     pub(super) fn text(&self) -> &str {
         self.templates.get(DEFAULT).or_else(|| self.templates.values().next()).map_or("", String::as_str)
     }

@@ -10,13 +10,13 @@ use std::borrow::Cow;
 use minijinja::value::Serde;
 use serde_json::{Map, Value, json};
 
-/// The arguments of the call in the conversation that is tried.
+/// The key of the arguments of the call in the test conversation.
 const KEY: &str = "probe_key";
-/// The question in that which is tried with a text and with parts.
+/// The question in the test conversation, given once as a text and once as parts.
 const SAID: &str = "What turns the wheel of the mill?";
-/// How Python writes the beginning of an object with that key.
+/// The beginning of an object with that key as Python's `repr` writes it.
 const PYTHONS: &str = "{'probe_key'";
-/// And that of a part.
+/// The beginning of a part as Python's `repr` writes it.
 const PYTHONS_PART: &str = "{'type'";
 
 /// Content beside calls.

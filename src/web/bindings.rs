@@ -41,24 +41,24 @@ pub struct WasmEngine {
 }
 
 struct State {
-    /// `None` while somebody has it.
+    /// `None` while a call has taken it.
     engine: Option<Engine>,
-    /// Where requests are left for it, how many answers there may be at one time, and how many are awaited.
+    /// Queue of requests for the engine, the limit of concurrent answers, and the number of pending ones.
     desk: Rc<Desk<'static>>,
     concurrency: usize,
     awaited: usize,
     texts: Texts,
-    /// As of the last time that the engine was idle.
+    /// The report when the engine was last idle.
     report: Report,
-    /// Which plan the report has.
+    /// Edition of the plan in the report.
     edition: u32,
-    /// Those of what is under way.
+    /// Cancel flags of running calls.
     running: Vec<Cancel>,
     /// Conversations that are released as soon as the engine is there.
     released: Vec<u32>,
     disposed: bool,
     device: Device,
-    /// Who hears of the device, and the one whose loss is waited for.
+    /// Listener for device events, and the device whose loss it waits for.
     on_device: Option<Function>,
     watched: Weak<Gpu>,
 }
@@ -267,7 +267,7 @@ impl WasmEngine {
         })
     }
 
-    /// Keeps the GPU's clock up for about so many milliseconds. Aborting it ends it within some milliseconds.
+    /// Keeps the GPU's clock up for about `ms` milliseconds. Aborting it ends it within some milliseconds.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn warm(&self, ms: f64, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
@@ -280,8 +280,9 @@ impl WasmEngine {
         })
     }
 
-    /// Tells of the device from now on: `{type: 'lost', reason, message, recovering}`, `{type: 'restored', ms, info}`, and `{type: 'gone'}` at once
-    /// when it is lost, whether or not anybody is at work: where nobody is, it is time to call `recover`.
+    /// Reports device events to `callback`: `{type: 'lost', reason, message, recovering}`,
+    /// `{type: 'restored', ms, info}`, and `{type: 'gone'}` at once when it is lost, also while the engine is idle: then
+    /// it is time to call `recover`.
     #[wasm_bindgen(js_name = onDevice)]
     pub fn on_device(&self, callback: Function) {
         let weak = Rc::downgrade(&self.state);
@@ -311,13 +312,15 @@ impl WasmEngine {
         watch(&self.state);
     }
 
-    /// Has engines that compute on the CPU do so by another module of WebAssembly, whose exports, and `turn`, this function promises.
+    /// Engines that compute on the CPU use another WebAssembly module: `load` returns a promise of its exports and
+    /// `turn`.
     #[wasm_bindgen(js_name = cpuFrom)]
     pub fn cpu_from(load: Function) {
         load_cpu_by(load);
     }
 
-    /// Has grammars be compiled by this function of a description and whether to be lenient: another module of WebAssembly, in the same Worker.
+    /// Sets the function that compiles grammars, `(description, lenient)`: another WebAssembly module in the same
+    /// Worker.
     #[wasm_bindgen(js_name = compileWith)]
     pub fn compile_with(&self, compile: Function) {
         if let Some(engine) = self.state.borrow_mut().engine.as_mut() {
@@ -336,7 +339,7 @@ impl WasmEngine {
         })
     }
 
-    /// Whether the device is lost and nobody is at work who would notice.
+    /// Whether the device is lost while the engine is idle, so that no running call notices.
     #[wasm_bindgen(js_name = isLost)]
     pub fn is_lost(&self) -> bool {
         self.state.borrow().engine.as_ref().is_some_and(|engine| engine.lost().is_some())
@@ -361,7 +364,7 @@ impl WasmEngine {
         Ok(self.state.borrow().texts.tokens(&options::request(&request)?)?)
     }
 
-    /// How many tokens of a prompt a picture of so many pixels takes.
+    /// How many tokens of a prompt a picture of `width` x `height` pixels takes.
     #[wasm_bindgen(js_name = imageTokens)]
     pub fn image_tokens(&self, width: u32, height: u32) -> std::result::Result<f64, Thrown> {
         Ok(self.state.borrow().texts.picture_tokens(width, height)? as f64)
@@ -458,7 +461,7 @@ fn ask(shared: &Rc<RefCell<State>>, asked: Asked<'static>) -> Result<()> {
     let shared = shared.clone();
     spawn_local(async move {
         engine.serve(&desk, &|engine| shared.borrow_mut().look_at(engine)).await;
-        // Whoever waits has heard; one that is disposed of meanwhile has nobody left to hear.
+        // All answers have been delivered; if the engine was disposed of meanwhile, no caller is left for this error.
         let _ = put_back(&shared, engine);
     });
     Ok(())
@@ -522,7 +525,7 @@ pub fn kernel_check(filter: String, cases: String, on_row: Function) -> Promise 
         };
         #[cfg(feature = "lab")]
         let chosen = (cases == "cover").then(|| {
-            // What this device cannot run is told as such and stands for nothing.
+            // Variants that this device cannot run are reported as such and stand for nothing.
             let here: Vec<_> = kernels::all().iter().filter(|v| named(v, &filter)).collect();
             let (runs, lacks): (Vec<_>, Vec<_>) = here.into_iter().partition(|v| v.lacks(gpu.caps()).is_none());
             [check::Cover::Values.of(&runs), lacks].concat()

@@ -23,7 +23,7 @@ pub fn to_js(error: &Error) -> JsValue {
     out
 }
 
-/// What an error came of: another of ours, or somebody else's with what that came of.
+/// The cause of an error: an [`Error`] of this crate, or a foreign error with its own cause.
 fn cause(error: &(dyn StdError + 'static)) -> JsValue {
     if let Some(ours) = error.downcast_ref::<Error>() {
         return to_js(ours);

@@ -51,7 +51,7 @@ pub struct FetchTransport {
     signal: Option<AbortSignal>,
     /// In place of the browser's.
     fetch: Option<Function>,
-    /// An origin and what to say there who asks.
+    /// An origin, and the token that is sent to it.
     token: Option<(String, String)>,
 }
 

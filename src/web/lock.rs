@@ -25,7 +25,7 @@ impl Drop for WebLock {
     }
 }
 
-/// What to do if somebody else has the lock.
+/// What to do if the lock is held.
 pub(super) enum Otherwise<'a> {
     /// Wait, until the signal is aborted.
     Wait(Option<&'a AbortSignal>),
@@ -48,7 +48,7 @@ pub(super) async fn acquire(name: &str, otherwise: Otherwise<'_>) -> Result<Opti
     let (granted, grant) = oneshot::channel();
     let callback = Closure::once_into_js(move |lock: JsValue| -> JsValue {
         if lock.is_null() {
-            // Nobody waits any more if this fails; there is nothing to give back.
+            // The receiver is gone if this fails; there is no lock to give back.
             let _ = granted.send(None);
             return JsValue::UNDEFINED;
         }

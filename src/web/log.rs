@@ -1,4 +1,4 @@
-//! What this side notes, for whoever listens: the package's logger, else the console.
+//! Messages of the wasm side: to the package's logger if one is set, else to the console.
 
 use std::cell::RefCell;
 

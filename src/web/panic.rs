@@ -1,4 +1,4 @@
-//! Panics: printed with their place, and told to whoever waits, before wasm stops for good.
+//! Panics: logged with their place, and reported to pending promises, before the wasm instance stops for good.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -23,7 +23,7 @@ fn install_hook() {
         std::panic::set_hook(Box::new(move |info| {
             console_error_panic_hook::hook(info);
             previous(info);
-            // In a panic inside of `promise` itself the list is borrowed; then there is nobody to tell.
+            // In a panic inside of `promise` itself the list is borrowed; then no promise can be rejected.
             let waiting = WAITING.with(|w| w.try_borrow_mut().map(|mut w| std::mem::take(&mut w.1)).unwrap_or_default());
             let error = to_js(&Error::internal(format!("the engine panicked, which is a bug: {info}; load it again")));
             for (_, reject) in waiting {

@@ -134,7 +134,7 @@ async fn agrees(options: &[(&str, JsValue)]) {
 
 #[wasm_bindgen_test]
 async fn exact_lane_agrees_without_subgroups() {
-    // Playwright does the same with subgroups, for all fixtures and through the package.
+    // Playwright tests this with subgroups, for all fixtures and through the package.
     agrees(&[("subgroups", false.into())]).await;
 }
 

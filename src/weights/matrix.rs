@@ -65,7 +65,7 @@ pub struct VectorSource {
     pub offset: f32,
     /// Each element is multiplied by it.
     pub scale: f32,
-    /// So many elements after one another, from the first on, are multiplied by a factor of their own.
+    /// (Number of elements, their factor), from the first on.
     pub factors: Vec<(usize, f32)>,
 }
 
@@ -74,7 +74,7 @@ pub struct VectorSource {
 pub struct VectorPart {
     /// The tensor; `None`: a number.
     pub tensor: Option<String>,
-    /// That number.
+    /// The number.
     pub fill: f32,
     /// Its elements.
     pub len: usize,

@@ -49,7 +49,7 @@ impl Recipe {
         let wanted = match self {
             // A router's weights are small, and its choice is hard.
             _ if matches!(part, "ffn_gate_inp" | "ffn_gate_inp_shexp" | "position_embd" | "token_types") => DType::F32,
-            // Small beside the table whose rows it joins, and in published files as it was.
+            // Small compared with the embedding table per layer, and F16 in published files.
             _ if part == "per_layer_model_proj" => DType::F16,
             Self::F16 => DType::F16,
             Self::Q8_0 => DType::Q8_0,

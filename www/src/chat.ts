@@ -103,7 +103,7 @@ get<HTMLFormElement>('composer').addEventListener('submit', (event) => {
   ask(prompt.value);
 });
 prompt.addEventListener('input', fitPrompt);
-// Whoever types is about to ask: the first tokens should not wait for a GPU that has lowered its clock.
+// Typing announces a question: the first tokens should not wait for a GPU that has lowered its clock.
 for (const event of ['focus', 'input']) prompt.addEventListener(event, () => loader.engine?.warm());
 prompt.addEventListener('keydown', (event) => {
   // While an input method composes, Enter chooses a character.
@@ -141,7 +141,7 @@ async function begin(): Promise<void> {
   await sidebar.refresh();
 }
 
-/** Resolves when the page has been painted once, or at once where nobody sees it. */
+/** Resolves when the page has been painted once, or at once where it is hidden. */
 function painted(): Promise<unknown> {
   if (document.visibilityState === 'hidden') return Promise.resolve();
   return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -177,7 +177,7 @@ function ask(text: string, again: readonly Shown[] = []): void {
   if (afterSwitching(() => ask(text, again))) return;
   const content = text.trim();
   if ((content === '' && again.length === 0 && !pictures?.any()) || answering || json?.ready() === false) return;
-  // A question to nobody would be lost: what is to be decided first is on the page.
+  // Without a model a question would be lost: what is to be decided first is on the page.
   if (loader.state.phase === 'plan' || loader.state.phase === 'failed') {
     get(loader.state.phase === 'plan' ? 'plan-go' : 'problem-retry').focus();
     transcript.say('No model is loaded yet');
@@ -280,7 +280,7 @@ async function answer(): Promise<void> {
     };
     if (!mine.dropped) {
       asked.messages.push({ ...clean(said), figures });
-      // Who reloads as soon as it is finished finds it again.
+      // Stored before it is shown as finished: a reload right after that finds it again.
       await conversations.keep(asked);
       shown.finish({ text }, figures);
     }
@@ -317,7 +317,7 @@ function messagesOf({ messages }: Conversation): (Message | PicturedMessage)[] {
   ];
 }
 
-/** A question that shows pictures. A model that reads none is told of them by name. */
+/** A question with pictures. A model without a vision tower gets their names. */
 function picturedMessage(content: string, shown: readonly Shown[]): Message | PicturedMessage {
   if (!loader.engine?.info.model.pictures)
     return { role: 'user', content: [...shown.map(({ name }) => `(picture: ${name})`), content].join('\n') };
@@ -378,7 +378,7 @@ function keep(what: Conversation): void {
   void conversations.keep(what).then(sidebar.refresh);
 }
 
-/** Answers the last question anew. */
+/** Generates the last answer again. */
 function regenerate(): void {
   if (afterSwitching(regenerate)) return;
   if (answering || json?.ready() === false) return;

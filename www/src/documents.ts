@@ -50,7 +50,7 @@ get<HTMLFormElement>('ask').addEventListener('submit', (event) => {
   event.preventDefault();
   void ask(question.value.trim());
 });
-// Whoever is about to ask should not wait for the model then.
+// Loads the model when the question gets the focus, so that the answer need not wait for it.
 question.addEventListener('focus', () => library.papers.length > 0 && void embedder.engine().catch(() => {}), {
   once: true,
 });
@@ -99,7 +99,7 @@ async function begin(): Promise<void> {
   if (library.papers.length > 0) await library.embed();
 }
 
-/** Resolves when the page has been painted once, or at once where nobody sees it. */
+/** Resolves when the page has been painted once, or at once where it is hidden. */
 function painted(): Promise<unknown> {
   if (document.visibilityState === 'hidden') return Promise.resolve();
   return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -258,7 +258,7 @@ function showWork(work: Work | null): void {
   if (focused) get('embedding-go').focus();
 }
 
-/** `of` is 0 where nobody knows how much there is to do. */
+/** `of` is 0 where the amount of work is unknown. */
 function progress(text: string, amount: string, done: number, of: number): void {
   get('embedding').hidden = false;
   get('embedding-go').hidden = true;
@@ -299,7 +299,7 @@ function showProblem(error: unknown, retry: () => void): void {
   get('problem').hidden = false;
 }
 
-/** What an error means to somebody who searches documents. */
+/** An error in the words of the document search. */
 function explained(error: unknown): Explanation {
   if ((error as { name?: string } | null)?.name === 'QuotaExceededError')
     return {

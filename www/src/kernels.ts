@@ -29,7 +29,7 @@ const cancel = get<HTMLButtonElement>('cancel');
 const count = { pass: 0, fail: 0, skip: 0 };
 /** What each kernel's rows are in. */
 const groups = new Map<string, { rows: KernelRow[]; head: HTMLTableSectionElement; body: HTMLTableSectionElement }>();
-/** Of the measurement at hand: where it ran, and in which shape. */
+/** The current measurement: where it runs, and in which shape. */
 let timed = { about: '', rows: [] as KernelBenchRow[] };
 let stop: ((reason: Failure) => void) | null = null;
 let worker: Worker | null = null;
@@ -184,7 +184,7 @@ function end(): void {
   worker = null;
 }
 
-/** Compares variants whose shaders are the server's, and again what has changed, until it is cancelled. */
+/** Compares the variants of the server's shaders, and again those that have changed, until it is cancelled. */
 async function follow(filter: string, cases: Asked['cases']): Promise<void> {
   let tag = '';
   following = true;

@@ -67,7 +67,7 @@ function addCard(model: StoredModel): ModelCard {
   return card;
 }
 
-/** Takes a card away. Whoever was in it goes on with its neighbour. */
+/** Takes a card away. If it had the focus, its neighbour gets it. */
 function drop(card: ModelCard): void {
   const focused = card.element.contains(document.activeElement);
   const neighbour = card.element.nextElementSibling ?? card.element.previousElementSibling;

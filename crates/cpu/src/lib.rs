@@ -50,7 +50,7 @@ impl<T> Slab<T> {
         }
     }
     /// # Panics
-    /// Where there is none: whoever drives the machine names what it has made.
+    /// Where there is none: callers pass only ids that `put` has returned.
     fn get(&self, id: u32) -> &T {
         self.all.get(id as usize).and_then(Option::as_ref).unwrap_or_else(|| panic!("there is no number {id}"))
     }
@@ -85,7 +85,7 @@ impl Machine {
     /// A program, from its description: lines of the kernel, the variant, numbers (workgroup, tile), axes, overrides and buffers.
     ///
     /// # Errors
-    /// What of it is wrong.
+    /// What is wrong with the description.
     pub fn bind(&mut self, text: &str) -> Result<u32, String> {
         let program = Program::read(text).ok_or_else(|| format!("this describes no kernel: {text}"))?;
         Ok(self.programs.put(program))

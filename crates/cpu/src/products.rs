@@ -206,7 +206,7 @@ fn tile<W: Quantized, const R: usize, const T: usize>(
     }
 }
 
-/// Those rows of the activations that the call reads.
+/// The rows of the activations that the call reads.
 fn activations(call: &Call, rows: impl Iterator<Item = usize>) -> Acts {
     let kb = call.usize("KB");
     if call.axis("act") == "q8" {

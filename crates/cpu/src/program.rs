@@ -9,7 +9,7 @@ use super::{Slab, attention, products, rows, weights};
 /// Does a whole dispatch.
 type Kernel = fn(&Call);
 
-/// What is written for SIMD, by kernel; of the others the twins run.
+/// Kernels that are written for SIMD; the twins run the others.
 const FAST: &[(&str, Kernel)] = &[
     ("embed", rows::embed),
     ("norm", rows::norm),
@@ -55,7 +55,7 @@ impl Program {
         Some(Self { kernel, name, workgroup: [x, y, z], tile: [rows, columns], axes, overrides, buffers })
     }
 
-    /// Runs it over so many workgroups.
+    /// Runs the kernel over a grid of workgroups.
     pub fn run(&self, memory: &Slab<RefCell<Vec<u32>>>, grid: [u32; 3]) {
         let axes: Vec<_> = self.axes.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
         let bindings: Vec<_> = self.buffers.iter().map(|(name, _)| name.as_str()).collect();

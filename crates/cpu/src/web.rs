@@ -18,7 +18,7 @@ thread_local! {
     static MODULE: RefCell<Module> = RefCell::default();
 }
 
-/// Room for so many words; the address of the first.
+/// Room for `words` words; the address of the first.
 #[unsafe(no_mangle)]
 extern "C" fn room(words: u32) -> *mut u32 {
     MODULE.with_borrow_mut(|module| {
@@ -27,19 +27,19 @@ extern "C" fn room(words: u32) -> *mut u32 {
     })
 }
 
-/// Whether it uses relaxed SIMD.
+/// Whether this build uses relaxed SIMD.
 #[unsafe(no_mangle)]
 extern "C" fn relaxed() -> u32 {
     u32::from(cfg!(target_feature = "relaxed-simd"))
 }
 
-/// A zeroed buffer of so many words; [`NONE`] where there is no memory.
+/// A zeroed buffer of `words` words; [`NONE`] where there is no memory.
 #[unsafe(no_mangle)]
 extern "C" fn buffer(words: u32) -> u32 {
     MODULE.with_borrow_mut(|module| module.machine.buffer(words as usize).unwrap_or(NONE))
 }
 
-/// Where a buffer lies; it stays there.
+/// The address of a buffer; it does not change.
 #[unsafe(no_mangle)]
 extern "C" fn address(buffer: u32) -> *mut u8 {
     MODULE.with_borrow_mut(|module| module.machine.bytes_mut(buffer).as_mut_ptr())

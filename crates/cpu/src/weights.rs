@@ -6,14 +6,14 @@ use crate::simd::{Bytes, half, halves};
 /// Elements of a block.
 pub const BLOCK: usize = 32;
 
-/// Of the blocks of a row: scales of the first and the last 16 elements, and what is taken off.
+/// Scales and offsets of a row's blocks, for elements 0 to 15 and 16 to 31.
 #[derive(Default)]
 pub struct Scales {
     pub scale: Vec<f32>,
-    /// Of the last 16, where they have their own.
+    /// Scales of elements 16 to 31, where they differ.
     pub second: Vec<f32>,
     pub least: Vec<f32>,
-    /// Of the last 16, where they have their own.
+    /// Offsets of elements 16 to 31, where they differ.
     pub second_least: Vec<f32>,
 }
 
@@ -32,7 +32,7 @@ pub trait Quantized {
     /// The scale and what is taken off, of block `b`: of the first and of the last 16.
     fn scales(ws: &[u32], b: usize) -> [[f32; 2]; 2];
 
-    /// The same of `kb` blocks from block `first` on.
+    /// [`Quantized::scales`] of `kb` blocks from block `first` on, into `to`.
     #[inline(always)]
     fn row(ws: &[u32], first: usize, kb: usize, to: &mut Scales) {
         let Scales { scale, second, least, second_least } = to;

@@ -48,10 +48,10 @@ pub(crate) struct Vpa {
     pub start: u32,
 }
 
-/// Why it stops.
+/// Why determinizing stops.
 pub(crate) enum Stop {
     Error(Error),
-    /// These calls, each with its bounds, have to become states: their bounds differ where they cannot be told apart.
+    /// The bounds of these calls differ where the calls cannot be told apart: their counters have to become states.
     Unroll(Vec<(BodyId, u32, u32)>),
 }
 

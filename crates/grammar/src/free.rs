@@ -122,7 +122,7 @@ pub(crate) fn free(nfa: &mut Nfa, words: &[&[u8]], exits: &[StateId]) -> Result<
         if special { specials.add(&word[1..], i)? } else { texts.add(word, i)? }
     }
     texts.link();
-    // What comes behind the byte that begins a special token: the text of those that are triggers, and nothing else.
+    // Behind the byte that begins a special token: only the texts of special tokens that are triggers.
     let tokens = specials.to.iter().map(|_| nfa.state()).collect::<Result<Vec<_>>>()?;
     for (node, to) in specials.to.iter().enumerate() {
         for (b, &to) in to.iter().enumerate().filter(|t| *t.1 != 0) {

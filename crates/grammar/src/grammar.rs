@@ -63,7 +63,7 @@ impl Grammar {
         Self::literal(special_token(text))
     }
 
-    /// One behind the other.
+    /// Several grammars in sequence.
     pub fn sequence(parts: impl IntoIterator<Item = Self>) -> Self {
         Self(Node::Sequence(parts.into_iter().collect()))
     }

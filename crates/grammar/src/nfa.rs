@@ -105,7 +105,7 @@ impl Nfa {
         Ok(to)
     }
 
-    /// These bytes one after the other.
+    /// The bytes in sequence.
     pub fn literal(&mut self, from: StateId, bytes: &[u8]) -> Result<StateId> {
         bytes.iter().try_fold(from, |at, &b| self.byte(at, b, Effect::None))
     }

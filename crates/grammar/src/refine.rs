@@ -62,7 +62,7 @@ struct Part {
 struct Partition {
     /// All nodes, those of a class beside each other.
     nodes: Vec<u32>,
-    /// Where in it a node is.
+    /// Each node's index in `nodes`.
     place: Vec<u32>,
     class: Vec<u32>,
     parts: Vec<Part>,
@@ -118,14 +118,14 @@ impl Partition {
             };
             found.clear();
             found.extend(self.nodes[from as usize..(from + marked) as usize].iter().map(|&node| (hash(node, &self.class), node)));
-            // Those that nothing has happened to still agree with each other: one speaks for all.
+            // Unmarked members still agree with each other: one signature stands for all.
             let rest = self.nodes.get((from + marked) as usize).filter(|_| from + marked < until).map(|&node| hash(node, &self.class));
             budget.spend(work)?;
             let first = rest.unwrap_or(found[0].0);
             if found.iter().all(|f| f.0 == first) {
                 continue;
             }
-            // They come last, beside those of the marked ones that agree with them.
+            // Unmarked members come last, beside the marked ones that agree with them.
             found.sort_unstable_by_key(|f| (Some(f.0) == rest, f.0));
             for (&(_, node), at) in found.iter().zip(from..) {
                 self.nodes[at as usize] = node;

@@ -16,7 +16,8 @@ pub enum Element {
 pub enum PatchOrder {
     /// Row by row.
     Raster,
-    /// Blocks of so many patches a side, row by row, and row by row in each block: what a merger joins is consecutive.
+    /// Blocks of this many patches a side, row by row, and row by row in each block: what a merger joins is
+    /// consecutive.
     Merged(u32),
 }
 

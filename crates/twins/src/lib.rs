@@ -49,11 +49,11 @@ pub use state::State;
 pub mod op {
     /// Program, workgroups in x, y, z.
     pub const DISPATCH: u32 = 0;
-    /// From a buffer and a word of it, to a buffer and a word of it, so many words.
+    /// Source buffer and word, destination buffer and word, number of words.
     pub const COPY: u32 = 1;
-    /// Zeros in a buffer from a word on, so many words.
+    /// Zeros: buffer, first word, number of words.
     pub const CLEAR: u32 = 2;
-    /// In a buffer from a word on, so many words, which follow.
+    /// Buffer, first word, number of words, and the words.
     pub const WRITE: u32 = 3;
     /// A buffer goes.
     pub const FREE: u32 = 4;
@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
         i / self.variant.workgroup[0] as usize % self.grid[0] as usize
     }
 
-    /// Rows of a step that stand beside each other, each with workgroups of its own, but for those whose sequence has ended.
+    /// Rows of a step that have workgroups of their own, without those whose sequence has ended; row 0 without BESIDE.
     pub fn beside(&self) -> impl Iterator<Item = usize> + use<> {
         let (state, beside) = (self.state(), self.u32("BESIDE") == 1);
         (0..if beside { state.rows as usize } else { 1 }).filter(move |t| !(beside && state.rests(*t)))
@@ -191,7 +191,7 @@ impl<'a> Call<'a> {
         self.f64(name) as usize
     }
 
-    /// The same of an override that not every kernel of a family has; 0 where it is missing.
+    /// As [`Call::usize`], for an override that not every kernel of a family has; 0 where it is missing.
     pub fn given(&self, name: &str) -> usize {
         self.overrides.iter().find(|o| o.0 == name).map_or(0, |o| o.1 as usize)
     }

@@ -7,7 +7,7 @@ use crate::numbers::{AFTER_END, MAX_TOP_LOGPROBS};
 const TOP: usize = MAX_TOP_LOGPROBS as usize;
 const SLICES: usize = crate::numbers::SLICES as usize;
 
-/// Of the tokens that each workgroup looks at the largest logit, the sum of exp(logit - largest), and the best.
+/// For each workgroup's tokens the largest logit, the sum of exp(logit - largest), and the best tokens.
 pub fn run(call: &Call) {
     let wanted = (params(call).top_logprobs as usize).min(TOP);
     let raw = call.view::<f32>("raw");

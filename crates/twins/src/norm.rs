@@ -37,7 +37,7 @@ pub fn gated(call: &Call) {
     write_rows(call, width / 32, rows.into_iter().map(normed));
 }
 
-/// The same without the norm's factors, and the factors of the groups.
+/// The rows of [`gated`] without the norm's factors, and the factor of each group.
 pub fn gated_rows(call: &Call, rows: usize) -> Vec<(Vec<f32>, Vec<f64>)> {
     let (width, group, stride, z_at) = (call.usize("WIDTH"), call.usize("GROUP"), call.given("STRIDE"), call.usize("Z_AT"));
     let (own, first, normed) = (call.u32("OWN") == 1, call.u32("FIRST") == 1, call.u32("NORMED") == 1);

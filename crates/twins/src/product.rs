@@ -6,7 +6,7 @@ use super::quantize::{quantize_block, write_row, write_rows};
 use super::{Call, kv};
 use millrace_core::blocks::decode::{BLOCK, Quantized, decode_block, decode_quantized};
 
-/// y[ROW0 + n] (+)= w[n] . x, or the same of each row of a step
+/// y[ROW0 + n] (+)= w[n] . x; with EACH for each row of a step
 pub fn matvec(call: &Call) {
     product(call, each(call), call.usize("NSTRIDE"));
 }
@@ -21,7 +21,7 @@ pub fn matmul(call: &Call) {
     product(call, call.state().rows as usize, call.usize("NSTRIDE"));
 }
 
-/// The same for whole tiles of rows: those from T on repeat the last.
+/// As [`matmul`], over whole tiles of rows: those from T on repeat the last.
 pub fn matmul_subgroup(call: &Call) {
     let rows = call.state().rows.next_multiple_of(call.variant.tile[1]);
     product(call, rows as usize, call.usize("NSTRIDE"));

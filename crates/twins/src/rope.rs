@@ -2,7 +2,7 @@ use super::{Call, kv, qk_norm};
 use crate::numbers::HEAD_ROOM;
 
 /// Norms heads where they are normed, rotates queries in place, and rotates and appends keys, and appends values, to the cache at position pos + t.
-/// Of several texts each is rotated from its own beginning on.
+/// In a pass of several texts each is rotated from its own beginning on.
 pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let stride = call.usize("QSTRIDE");

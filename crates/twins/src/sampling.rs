@@ -8,7 +8,7 @@ pub fn params(call: &Call) -> Sampling {
     params_of(call, 0)
 }
 
-/// Those that count for row `t`: its own where rows are of several sequences.
+/// The parameters of row `t`: its own where rows are of several sequences, else the first row's.
 pub fn params_of(call: &Call, t: usize) -> Sampling {
     let row = if call.state().apart == 0 { 0 } else { t };
     Sampling::of_row(&call.read("params"), row).unwrap_or_else(|| panic!("{}: params are {} bytes", call.variant, Sampling::ROOM))

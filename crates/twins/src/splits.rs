@@ -17,12 +17,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Of one row: workgroups that have enough to do, and in a long cache as many as there are.
+    /// The rule of one row: workgroups that have enough to do, and in a long cache as many as there are.
     pub const fn decode(least: u32) -> Self {
         Self { least, most: DECODE_MOST_KEYS, fill: DECODE_FILL }
     }
 
-    /// Of several rows, each of which has workgroups of its own.
+    /// The rule of several rows, each with workgroups of its own.
     pub const fn rows(least: u32) -> Self {
         Self { least, most: 1 << 30, fill: 1024 }
     }

@@ -26,11 +26,12 @@ pub struct State {
     pub turn: u32,
     /// 1: the rows are of several sequences, and `each` says where they are.
     pub apart: u32,
-    /// By how many positions, by which queries and keys are rotated, are fewer than slots of the cache: of pictures whose positions are a grid.
+    /// Rotary positions lag behind cache slots by this many: a picture's rows share positions on a grid.
     pub lag: u32,
     /// Room for later, zero.
     pub reserved: [u32; 6],
-    /// Of a row of several sequences: its slot in its cache, its sequence's slot, the tokens that it may still sample, its lag.
+    /// Per row of several sequences: its slot in its cache, its sequence's slot, the tokens that it may still sample,
+    /// its lag.
     pub each: [[u32; 4]; FEW_ROWS as usize],
 }
 
@@ -58,7 +59,7 @@ impl State {
         self.apart != 0 && self.each[t][2] == 0
     }
 
-    /// Of a pass over rows the last alone, whose number in the pass is the token.
+    /// The state of the last row of a pass alone: `token` becomes its index in the pass.
     pub fn last(self) -> Self {
         let last = self.rows.saturating_sub(1);
         Self { pos: self.pos + last, token: last, rows: 1, ..self }

@@ -216,7 +216,7 @@ pub fn show_download(progress: &Progress) {
     let (loaded, total) = (progress.loaded as f64 / 1e6, progress.total as f64 / 1e6);
     let file = progress.file.as_deref().unwrap_or("model");
     let end = if progress.total > 0 && progress.loaded >= progress.total { "\n" } else { "" };
-    // Nobody is helped by an error about a line of progress.
+    // Errors while writing the progress line are ignored.
     let _ = write!(err, "\r\x1b[K{file}: {loaded:.1} of {total:.1} MB{end}");
 }
 

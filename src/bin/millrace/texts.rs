@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::{print, read_bytes, read_json, show_download};
 
-/// Whose template and tokenizer are asked.
+/// The template and tokenizer to use.
 #[derive(Args)]
 struct Asked {
     /// builtin, or a .gguf file, a folder with safetensors, or a URL of either.

@@ -56,7 +56,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         c.layers[i].rope = usize::from(kind);
     }
     c.per_layer = Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
-    // GGUF files do not say it: models with numbers of tokens for layers are those whose rows do not.
+    // GGUF files have no such key: a picture's rows see ahead in models without per-layer inputs.
     let ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
     c.picture_attention = match (ahead, unified) {
         (false, _) => PictureAttention::Causal,
@@ -135,7 +135,7 @@ fn experts(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     Ok(())
 }
 
-/// What transformers takes where a configuration does not say: of classes whose tokens have numbers for layers, and of the one whose have none.
+/// transformers' defaults: of classes with per-layer inputs, and (without the last entry) of the class without.
 const PER_LAYER_DEFAULTS: &[(&str, f64)] = &[
     ("vocab_size", 262_144.0),
     ("num_attention_heads", 8.0),

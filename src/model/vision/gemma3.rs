@@ -74,7 +74,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     })
 }
 
-/// Patches along the side of what becomes one row, of a picture with so many along its own.
+/// Patches along the side of a merged row, of a picture with `grid` patches along its side.
 fn merge_of(config: &Map<String, Value>, grid: usize) -> Result<usize> {
     let rows = config.get("mm_tokens_per_image").map_or(Some(256), Value::as_u64).and_then(|n| usize::try_from(n).ok());
     let side = rows.map(usize::isqrt).filter(|side| *side > 0 && Some(side * side) == rows && grid.is_multiple_of(*side));

@@ -76,7 +76,7 @@ struct Of {
     width: usize,
 }
 
-/// By the shapes of tensors: what keys say of patches and layers is of towers.
+/// Sizes from the shapes of tensors: the keys of patches and layers belong to towers.
 fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<Of> {
     keys.ignore_gguf(&["image_size", "projector_type", "image_min_pixels", "image_max_pixels", "image_mean", "image_std", "patch_size"]);
     keys.ignore_gguf(&["block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv", "attention.layer_norm_epsilon"]);

@@ -1,4 +1,5 @@
-//! Layers of a tower whose products read and give numbers between limits. Each has its own, so that products that read the same are apart.
+//! Layers of a tower whose products have clamped inputs and outputs. Each product has its own limits, so that products
+//! of the same input are separate.
 
 use crate::error::{Error, Result};
 use crate::layout::BufferId;

@@ -1,5 +1,6 @@
-//! What reads pictures for a language model: a tower of layers over the patches of a picture, and a projector, which makes rows as wide as the language
-//! model of what the tower gives. They stand in a prompt in place of tokens. One file a family, as with language models.
+//! Vision encoders: a tower of layers over the patches of a picture, and a projector, which maps the tower's output to
+//! rows as wide as the language model. These stand in a prompt in place of tokens. One file a family, as with language
+//! models.
 
 mod gemma3;
 mod gemma4;
@@ -40,7 +41,7 @@ pub struct VisionConfig {
     pub positions: [usize; 2],
     /// Patches of a side that become one row of a prompt.
     pub merge: usize,
-    /// How they do.
+    /// How they become one row.
     pub joining: Joining,
     /// Width of what stands between the projector's products; `None` where it is one.
     pub hidden: Option<usize>,
@@ -68,9 +69,9 @@ pub struct VisionConfig {
     pub grid: bool,
     /// Whether all products of layers read and give numbers between limits; with `false` those that files have limits of. `None`: no product does.
     pub limited: Option<bool>,
-    /// How it wants pictures.
+    /// The preprocessing of pictures.
     pub pictures: millrace_picture::Family,
-    /// The tokens that stand for them.
+    /// The tokens that stand for pictures.
     pub words: Words,
 }
 
@@ -155,7 +156,7 @@ pub enum Table {
     Resized(TableResize),
     /// Its first row is of columns, its second one of rows; each patch has the sum of both.
     Added,
-    /// The same, but that columns and rows take turns in it.
+    /// As `Added`, with rows for columns and for rows interleaved.
     Paired,
 }
 
@@ -472,7 +473,7 @@ fn rows_of(checkpoint: &Checkpoint, tensor: &str) -> Result<usize> {
     rows.filter(|n| *n > 0).ok_or_else(|| Error::bad_model(format!("tensor {tensor} is missing")))
 }
 
-/// The sides of a square table of so many positions.
+/// The sides of a square table of `rows` positions.
 fn square(rows: usize) -> Result<[usize; 2]> {
     let side = rows.isqrt();
     if side * side == rows { Ok([side, side]) } else { Err(Error::bad_model(format!("a table of {rows} positions is no square"))) }
@@ -503,7 +504,7 @@ const SIGLIP: TensorNames = TensorNames {
     ignored: &[],
 };
 
-/// Such a tower, by SigLIP's keys.
+/// A SigLIP tower, by its keys.
 fn siglip_of(keys: &Keys<'_>, architecture: &'static str, patches: u32) -> Result<ModelConfig> {
     let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
     let sizes = [width, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
@@ -569,10 +570,10 @@ fn width_of_text(config: &Map<String, Value>) -> Result<usize> {
     width.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| Error::bad_model("config.json: text_config.hidden_size is missing"))
 }
 
-/// Has a model read up to so many patches, whole and nothing else.
+/// Sets a tower up as an encoder of up to `patches` patches in one pass.
 fn reads_pictures(tower: &mut ModelConfig, patches: u32) {
     tower.encoder = Encoder { both_ways: true, one_cache: true, ..Encoder::default() };
-    // It reads and does not write.
+    // A tower only encodes.
     tower.pooling = Some(Pooling::Mean);
     (tower.vocab, tower.drawn, tower.context) = (1, 1, patches);
     tower.tied = Some(true);

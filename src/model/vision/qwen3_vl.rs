@@ -107,7 +107,7 @@ fn of_hf(keys: &Keys<'_>, layers: usize) -> Result<Of> {
     Ok((deepstack, keys.need("", "num_position_embeddings")?, keys.need("", "out_hidden_size")?))
 }
 
-/// How it wants pictures.
+/// The preprocessing of pictures.
 fn pictures(keys: &Keys<'_>, checkpoint: &Checkpoint, [patch, merge]: [usize; 2]) -> Result<millrace_picture::Family> {
     let asked = asked_of(checkpoint);
     let read = QwenVl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;

@@ -77,7 +77,8 @@ impl Attempts {
     }
 }
 
-/// The error of an answer that is none, and whether another attempt may help. That there is no such range is an answer to who asked for one.
+/// The error of a reply with an error status, and whether another attempt may help. `None` also for 416 to a range
+/// request.
 fn refused(reply: &Reply, request: &Request<'_>) -> Option<(Error, bool)> {
     let answer = reply.status == 416 && request.range.is_some();
     check_status(reply.status, request.url).err().filter(|_| !answer).map(|e| (e, is_passing(reply.status)))
@@ -88,8 +89,8 @@ pub(super) async fn ask(transport: &dyn Transport, request: Request<'_>, cancel:
     Ok(ask_either(transport, request, cancel, tell).await?.0)
 }
 
-/// The same, and whether it is one to another request: where a range is answered with nothing at all, twice, the last attempts are made without.
-/// Browsers break off what a server compresses although it was asked for a range.
+/// As [`ask`]; the flag tells that the reply is to a request without the range: after two empty responses to a range
+/// request, the last attempts drop it. Browsers abort a compressed response to a range request.
 pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'_>, cancel: &Cancel, tell: Tell<'_>) -> Result<(Reply, bool)> {
     let ranged = request.range.is_some();
     let mut attempts = Attempts::default();
@@ -110,7 +111,8 @@ pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'
 pub(super) struct Place<'a> {
     /// Whether other connections to this server receive something now.
     pub beside_others: &'a dyn Fn() -> bool,
-    /// Whether this address has been answered before: a refusal may then be one of a signature that has expired, which asking anew renews.
+    /// Whether a request to this address has succeeded: a refusal may then be that of an expired signature, which a new
+    /// request renews.
     pub has_worked: bool,
 }
 
@@ -156,7 +158,7 @@ pub(super) async fn attempt(
     }
     let before = attempts.0;
     attempts.failed(error, wait, transport, cancel, tell).await?;
-    // That there was no network says nothing of the server.
+    // A missing network says nothing about the server.
     Ok(if attempts.0 == before { Answer::Refused } else { answer })
 }
 
@@ -174,9 +176,9 @@ pub(super) enum Outcome {
 
 /// What became of a job that did not end all of them.
 pub(super) enum Step {
-    /// It is done.
+    /// The job is done.
     Done,
-    /// The server does not take this connection beside the others: somebody else has to do it.
+    /// The server refuses another parallel connection: one of the others has to do the job.
     OneTooMany(Error),
     /// All have to end.
     End(Outcome),
@@ -289,7 +291,8 @@ impl Download {
                         Answer::OneTooMany(error) => return Ok(Step::OneTooMany(error)),
                         Answer::Silence => {
                             unanswered += 1;
-                            // Of a file that was not measured nobody knows whether its ranges are answered: of one shard nothing would be lost.
+                            // A file of unknown length may be on a server that answers no ranges; a single shard
+                            // without bytes loses nothing by starting over.
                             if unanswered == UNANSWERED && shard.len() == 0 && file.shards.len() == 1 {
                                 return Ok(Step::End(Outcome::NoRanges(number)));
                             }
@@ -434,7 +437,7 @@ impl Download {
                 }
                 self.flying(number, ALL, sequence.len().saturating_sub(self.file(number)?.bytes()));
                 report(&file.name, None);
-                // Without ranges a pause would begin anew: the connection stays open, and the server waits.
+                // Without ranges a pause would start over: the connection stays open, and the server waits.
                 self.go().await?;
             };
             drop(receiving);

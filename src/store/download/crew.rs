@@ -12,9 +12,9 @@ const MOST_PATIENCE: u32 = 256;
 pub(super) struct Crew {
     most: usize,
     allowed: Cell<usize>,
-    /// Those that look for something to do.
+    /// Connections that look for a job.
     active: Cell<usize>,
-    /// Those that have been answered and receive.
+    /// Connections with an answer, which receive.
     receiving: Cell<usize>,
     patience: Cell<u32>,
     /// Shards since the last refusal, or since one more was allowed.
@@ -45,7 +45,7 @@ impl Crew {
         }
     }
 
-    /// All connections begin anew; what the server takes is known from before.
+    /// All connections start over; what the server takes is known from before.
     pub fn begin(&self) {
         self.active.set(0);
         self.ended.set(false);
@@ -101,13 +101,13 @@ impl Crew {
         more
     }
 
-    /// The caller receives.
+    /// Counts the caller as receiving, until the result is dropped.
     pub fn receive(&self) -> Receiving<'_> {
         self.receiving.set(self.receiving.get() + 1);
         Receiving(self)
     }
 
-    /// Whether any other does, asked by one that does not.
+    /// Whether another connection receives; for a caller that does not.
     pub fn others_receive(&self) -> bool {
         self.receiving.get() > 0
     }

@@ -1,4 +1,4 @@
-//! Which files a model has, how long they are, and what is there of them already; small ones are fetched at once.
+//! Finds a model's files, their lengths, and what the store already has; small files are fetched at once.
 
 use super::connection::{Tell, ask, ask_either};
 use super::huggingface::{self, Known};
@@ -56,7 +56,7 @@ impl Download {
         }
     }
 
-    /// An earlier download wanted what reads pictures, and has not got all of it: this one does not ask for it.
+    /// An earlier download wanted a projector and has not got all of it: this one does not ask for it.
     async fn leave_out_projectors(&self, url: &str) -> Result<()> {
         let own = remote_parts(url);
         let begun = |f: &&StoredFile| is_projector(&f.name) && !f.is_whole() && own.iter().all(|(name, _)| *name != f.name);
@@ -67,7 +67,7 @@ impl Download {
         Ok(())
     }
 
-    /// Where something is there from before: whether the server has other versions of it by now. What is another version begins anew.
+    /// For a resumed download: checks whether the server has other versions by now. Changed files start over.
     async fn recheck(&self, remote: &Remote, report: Report<'_>) -> Result<()> {
         // What has a hash of its own cannot be of another version.
         let asked = |f: &&StoredFile| f.is_whole() && f.sha256.is_none() && !f.version.is_unknown();
@@ -218,7 +218,7 @@ impl Download {
             let list = huggingface::list_url(&first.url).map(|(list, _)| list);
             let known = self.ask_hugging_face(&first.url).await;
             for file in &mut files {
-                // What reads pictures may come from another repository.
+                // The projector may come from another repository.
                 if let Some((of, path)) = huggingface::list_url(&file.url)
                     && list.as_ref() == Some(&of)
                     && file.known.is_none()

@@ -1,5 +1,5 @@
-//! A model that is on its way, to read: what has arrived is read from the store, and whoever wants more waits for it. Before the download
-//! begins, the little that is wanted of headers is asked for directly.
+//! A source that reads a model during its download: arrived shards are read from the store, other reads wait. Before
+//! the download begins, the few bytes that headers need are requested directly.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -64,7 +64,7 @@ pub(super) struct Live {
     pub started: Cell<bool>,
     /// Whether the files themselves have been asked for.
     pub begun: Cell<bool>,
-    /// Grows when a file has changed on the server: whoever read the old one has to read again.
+    /// Incremented when a file has changed on the server: readers of the old version have to read again.
     pub epoch: Cell<u32>,
     /// Why nothing more will arrive.
     pub failed: RefCell<Option<(ErrorKind, String)>>,
@@ -116,12 +116,12 @@ impl Live {
         self.signal.notify();
     }
 
-    /// A file begins anew: nobody may have its shards open.
+    /// A file starts over: closes its open shards.
     pub fn let_go(&self, number: usize) {
         self.opened.borrow_mut().retain(|((of, _), _)| *of != number);
     }
 
-    /// Nothing may be open any more.
+    /// Closes all open shards.
     pub fn let_all_go(&self) {
         self.opened.borrow_mut().clear();
     }
@@ -153,7 +153,7 @@ impl Live {
                 return Ok(open.clone());
             }
             let source = self.shared.medium().open(self.shared.place(), &shard_name(number, index)).await?;
-            // It may have begun anew meanwhile: then nobody may have it open.
+            // The file may have started over during the await: then this handle must not be kept.
             self.check(epoch)?;
             if !self.has(number, index) {
                 continue;

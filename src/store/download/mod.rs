@@ -1,5 +1,5 @@
-//! From a server into a store: several connections, shard by shard, each byte into the store as it arrives. What breaks is gone on with, what has
-//! changed begins anew, and whoever wants to read need not wait for the end.
+//! From a server into a store: several connections, shard by shard, each byte into the store as it arrives. Interrupted
+//! downloads resume, changed files start over, and readers need not wait for the end.
 
 mod connection;
 mod control;
@@ -29,13 +29,13 @@ use crate::base::{Cancel, Event, Phase, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{ByteSource, Files, Remote, Transport};
 
-/// Bytes between two reports of progress: a part of all of them, from so many to so many.
+/// Bounds of the bytes between two reports of progress, otherwise a fixed fraction of all bytes.
 const REPORT_EVERY: (u64, u64) = (16 << 10, 1 << 20);
 /// How often a file may change on the server before that is an error.
 const MOST_CHANGES: u32 = 3;
 /// Bytes of a file that are asked for to learn its length, where only parts of it are wanted.
 pub(crate) const FIRST_LOOK: u64 = 1 << 20;
-/// How often whoever waits for another's download looks how far it is, ms.
+/// How often a caller that waits for another's download polls its progress, ms.
 const LOOK_EVERY_MS: f64 = 500.0;
 /// The longest that callers with work ahead let a download begin, ms.
 const MOST_TO_BEGIN_MS: f64 = 100.0;
@@ -51,18 +51,18 @@ struct Target {
     url: String,
     /// Whether the server answers ranges of it.
     ranges: bool,
-    /// Whether it has been answered before.
+    /// Whether a request for it has succeeded.
     has_worked: bool,
 }
 
-/// Hears how far it is, of which file, and what has just happened.
+/// Receives progress: bytes and file, and an event if one has just happened.
 type Report<'a> = &'a dyn Fn(&str, Option<(Event, String)>);
 
 /// What [`prepare`] leads to.
 pub enum Prepared {
-    /// It is here, whole.
+    /// The model is stored, whole.
     Stored(Files, Storage),
-    /// It has to be fetched, all of it or what is missing.
+    /// The model has to be fetched, all of it or what is missing.
     Download(Box<Download>),
 }
 
@@ -75,7 +75,7 @@ pub struct Download {
     flight: RefCell<Vec<((usize, usize), u64)>>,
     /// Files and shards that some connection has taken.
     taken: RefCell<Vec<(usize, usize)>>,
-    /// What nobody is at.
+    /// Incomplete shards that no connection writes.
     unfinished: Unfinished,
     crew: Crew,
     reported: Cell<u64>,
@@ -164,7 +164,7 @@ fn asked_of(remote: &Remote, files: Files) -> Result<Files> {
     remote.asked_of(files).ok_or_else(|| Error::internal("a model that is whole without what reads pictures for it"))
 }
 
-/// Becomes the writer; while somebody else is, tells how far that one is.
+/// Becomes the writer; while there is another, reports that one's progress.
 async fn begin(store: &Store, key: &ModelKey, wanted: Option<&str>, transport: &dyn Transport, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Begin> {
     let mut begin = Box::pin(store.begin_with(key, wanted, cancel));
     loop {
@@ -258,7 +258,8 @@ impl Download {
         select(Box::pin(begun), self.live.transport.sleep(MOST_TO_BEGIN_MS)).await;
     }
 
-    /// How often the model has changed on the server since this began: whoever read it meanwhile has to read it again.
+    /// How often the model has changed on the server since the download began; readers have to read again after each
+    /// change.
     pub fn changes(&self) -> u32 {
         self.changes.get()
     }
@@ -430,7 +431,7 @@ impl Download {
         None
     }
 
-    /// Somebody else has to do it.
+    /// Releases a job for another connection.
     fn give_back(&self, job: Job) {
         let key = match job {
             Job::Shard(number, index) => (number, index),
@@ -439,7 +440,7 @@ impl Download {
         self.taken.borrow_mut().retain(|taken| *taken != key);
     }
 
-    /// A shard to write, with what is there of it.
+    /// A shard to write, with the part that has arrived.
     async fn rest_of(&self, number: usize, index: usize) -> Result<Held<'_>> {
         let shard = match self.unfinished.take(number, index) {
             Some(shard) => shard,
@@ -488,7 +489,7 @@ impl Download {
             (state.bytes() + self.flight.borrow().iter().map(|(_, bytes)| bytes).sum::<u64>(), known)
         };
         let before = self.reported.get();
-        // Where something begins anew, it stays where it was until that is reached again.
+        // Where a file starts over, the progress stays until it is reached again.
         let loaded = before.max(bytes);
         let total = if total == 0 { 0 } else { total.max(loaded) };
         if told.is_none() && loaded - before < (total / 200).clamp(REPORT_EVERY.0, REPORT_EVERY.1) && before != 0 && loaded != total {

@@ -26,9 +26,9 @@ enum Fault {
     Status(u16, Option<&'static str>),
     /// No connection.
     Down,
-    /// The connection ends after so many bytes.
+    /// The connection ends after this many bytes.
     Cut(usize),
-    /// It fails after so many bytes.
+    /// The connection fails after this many bytes.
     Reset(usize),
     /// One bit is another.
     Damaged,
@@ -42,7 +42,7 @@ enum Fault {
     Whole,
     /// The whole file, compressed, which shows.
     Zipped,
-    /// The caller aborts after so many pieces.
+    /// The caller aborts after this many pieces.
     Abort(usize),
 }
 
@@ -61,11 +61,11 @@ struct Table {
     /// Connections that it takes at a time, and what the others get; 0: any number.
     most: Cell<usize>,
     refusal: Cell<(u16, Option<&'static str>)>,
-    /// Those that are open, and the most that ever were.
+    /// Open connections, and the peak.
     open: Rc<Cell<usize>>,
     peak: Cell<usize>,
     refused: Cell<usize>,
-    /// How often it is looked before there is a network again.
+    /// How many checks find the network offline before it is online.
     offline: Cell<usize>,
     cancel: Cancel,
 }
@@ -86,7 +86,7 @@ impl Drop for Pieces {
     }
 }
 
-/// Comes back after everybody else has had a turn.
+/// Yields once, so that every other task is polled.
 async fn moment() {
     let mut first = true;
     std::future::poll_fn(move |cx| {
@@ -147,7 +147,7 @@ impl Transport for Table {
                 status = if from < file.len() { 206 } else { 416 };
             }
             match fault {
-                Fault::Down => return Err(Error::network(format!("{}: nobody there", request.url))),
+                Fault::Down => return Err(Error::network(format!("{}: no server", request.url))),
                 Fault::Status(other, wait) => (status, retry_after) = (other, wait),
                 Fault::Damaged => file[from] ^= 1,
                 Fault::Shifted => (from, to) = (from + 1, to + 1),
@@ -185,7 +185,7 @@ impl Transport for Table {
     }
 
     fn sleep(&self, ms: f64) -> LocalBoxFuture<'_, ()> {
-        // Whoever waits for half a second at once looks how another download goes: here there is none.
+        // A wait of half a second at once is the poll for another's download: there is none in these tests.
         if ms >= 500.0 {
             return Box::pin(std::future::pending());
         }
@@ -291,7 +291,8 @@ fn what_passes_is_tried_again() {
     ];
     for (name, faults) in cases {
         for ranges in [true, false] {
-            // Without ranges each attempt begins anew: what ends at the same byte again and again brings nothing new.
+            // Without ranges each attempt starts over: one that ends at the same byte again and again makes no
+            // progress.
             if !ranges && name.starts_with("many failures") {
                 continue;
             }
@@ -403,7 +404,7 @@ fn what_is_damaged_in_the_store_is_fetched_again_alone() {
     let id = block_on(crate::store::Medium::folders(&memory)).unwrap().remove(0);
     memory.bytes(&id, "0.2").unwrap().borrow_mut()[77] ^= 4;
     let again = table(&[("a.gguf", whole.clone())]);
-    assert_ne!(content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"), whole, "nobody asked to look");
+    assert_ne!(content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"), whole, "no verification was asked for");
     let verify = DownloadOptions { verify: true, ..options(3) };
     let (files, _) = get_with(&store, &again, "a.gguf", verify.clone()).unwrap();
     assert_eq!(content(&files, "a.gguf"), whole);
@@ -469,7 +470,7 @@ fn with_eyes() -> Rc<Table> {
     table(&[("a.gguf", bytes(1, 25_000)), ("mmproj-a.gguf", bytes(2, 15_000)), ("mmproj-b.gguf", bytes(3, 5_000))])
 }
 
-/// What reads pictures is a part of the model: under its address, fetched with it, removed with it.
+/// The projector is a part of the model: under its address, fetched with it, removed with it.
 #[test]
 fn a_projector_is_kept_with_its_model() {
     for ranges in [true, false] {
@@ -524,7 +525,7 @@ fn a_projector_that_does_not_come() {
     assert_eq!(get(&store, &table, WITH_EYES).unwrap().0.len(), 2, "and the next time it comes");
 }
 
-/// An interrupted one goes on; who does not want it any more has the model without it.
+/// An interrupted projector download resumes; a load without the projector has the model without it.
 #[test]
 fn a_projector_that_came_in_part() {
     for wanted in [true, false] {

@@ -1,34 +1,34 @@
-//! Shards that a connection has begun and not ended: whoever takes the next look at them goes on, and at the end of a download that did not come to
-//! its own end they are kept for the next one.
+//! Shards that a connection has begun and not ended: the next connection that takes one resumes it, and when a download
+//! is interrupted they are kept for the next one.
 
 use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 use crate::store::Shard;
 
-/// (file, shard): what has arrived of it, where nobody is at it.
+/// (file, shard): the part that has arrived, of shards without a connection.
 #[derive(Default)]
 pub(super) struct Unfinished(RefCell<Vec<((usize, usize), Shard)>>);
 
 impl Unfinished {
-    /// Takes what is there of one.
+    /// Takes the part of a shard that has arrived.
     pub fn take(&self, number: usize, index: usize) -> Option<Shard> {
         let mut all = self.0.borrow_mut();
         let at = all.iter().position(|(key, _)| *key == (number, index))?;
         Some(all.swap_remove(at).1)
     }
 
-    /// Takes one of them.
+    /// Takes any shard.
     pub fn any(&self) -> Option<Shard> {
         self.0.borrow_mut().pop().map(|(_, shard)| shard)
     }
 
-    /// A file begins anew.
+    /// Drops the shards of a file that starts over.
     pub fn forget(&self, number: usize) {
         self.0.borrow_mut().retain(|((of, _), _)| *of != number);
     }
 
-    /// What is there of each.
+    /// Bytes of each that have arrived.
     pub fn bytes(&self) -> Vec<((usize, usize), u64)> {
         self.0.borrow().iter().map(|(key, shard)| (*key, shard.len())).collect()
     }
@@ -39,7 +39,7 @@ impl Unfinished {
     }
 }
 
-/// A shard that somebody writes.
+/// A shard that a connection is writing.
 pub(super) struct Held<'a> {
     of: &'a Unfinished,
     key: (usize, usize),
@@ -59,7 +59,7 @@ impl Held<'_> {
         }
     }
 
-    /// It has come to its end.
+    /// Takes the shard when it is complete.
     pub fn take(mut self) -> Result<Shard> {
         self.shard.take().ok_or_else(gone)
     }

@@ -36,7 +36,7 @@ pub enum Part {
     ToolCall { index: usize, id: Option<String>, name: String },
     /// More of its arguments: JSON.
     Arguments { index: usize, text: String },
-    /// They are complete, or will not be.
+    /// The arguments are complete, or will not be.
     ToolCallEnd { index: usize },
 }
 
@@ -54,7 +54,7 @@ pub struct Formats {
 }
 
 impl Formats {
-    /// Of a chat template's source and the names of special tokens.
+    /// The formats that a chat template's source and the names of special tokens show.
     pub fn of<'a>(template: &str, specials: impl IntoIterator<Item = &'a str> + Clone) -> Self {
         let shown = |marks: &[&str]| marks.iter().any(|mark| template.contains(mark) || specials.clone().into_iter().any(|name| name == *mark));
         let active: Vec<_> = formats::ALL.iter().copied().filter(|format| format.shown_by.is_empty() || shown(format.shown_by)).collect();
@@ -67,7 +67,7 @@ impl Formats {
     /// Calls are written in the format of this name (`hermes`, `mistral`, …), whatever the template shows; thoughts also as the template shows.
     ///
     /// # Errors
-    /// `BAD_OPTION` for a name that is not known: the message lists those that are.
+    /// `BAD_OPTION` for an unknown name: the message lists the known ones.
     pub fn only(self, name: &str) -> Result<Self> {
         let Some((_, marks)) = formats::NAMES.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = formats::NAMES.iter().map(|(known, _)| *known).collect();
@@ -145,7 +145,7 @@ pub fn check_names(tools: &[Tool]) -> Result<()> {
 enum Mode {
     Answer,
     Thought(&'static Thought),
-    /// What nobody asked for: up to the end of the section.
+    /// A section that is not part of the answer: skipped up to its end.
     Dropped(&'static Thought),
 }
 
@@ -172,11 +172,11 @@ pub struct Parser {
     trim: bool,
     /// Nothing has been said since the beginning, a thought or a call.
     first: bool,
-    /// Of the thought at hand nothing has come.
+    /// Whether nothing of the current thought has come yet.
     fresh: bool,
-    /// The calls of the passage at hand: how many bytes of their arguments are told, and whether their end is.
+    /// The calls of the current passage: how many bytes of their arguments were reported, and whether their end was.
     told: Vec<(usize, bool)>,
-    /// Calls before them.
+    /// Number of calls before these.
     calls: usize,
     /// Where calls are being read that more has to come of, and how far they are.
     under_way: Option<(usize, &'static Format, usize)>,
@@ -194,7 +194,7 @@ impl Parser {
         let open = formats.open_thought(prompt);
         let mode = open.map_or(Mode::Answer, Mode::Thought);
         let trim = open.is_some();
-        // Where the prompt has begun a section, the answer goes on with its header.
+        // Where the prompt has begun a section, the answer continues with its header.
         let mut sections = formats.active.iter().filter(|format| format.sections).flat_map(|format| format.opens);
         let held = sections.find(|open| end.ends_with(**open)).map_or(String::new(), |open| (*open).to_owned());
         // What the prompt has said is not said again.
@@ -217,7 +217,7 @@ impl Parser {
         }
     }
 
-    /// Takes each name for that of a tool: for those who look at an answer without knowing what its model was offered.
+    /// Takes each name for that of a tool: for reading an answer without its list of tools.
     #[must_use]
     pub fn with_any_tool(mut self) -> Self {
         self.any_tool = true;
@@ -416,7 +416,7 @@ impl Parser {
         let read = (format.read)(&mut reader, which, &mut section);
         let reached = begin + reader.at;
         let calls = &self.memo.calls;
-        // All that are told have ended, but for the last.
+        // All reported calls have ended, but for the last.
         for (i, call) in calls.iter().enumerate().skip(self.told.len().saturating_sub(1)) {
             let index = self.calls + i;
             if i == self.told.len() {
@@ -511,7 +511,7 @@ impl Parser {
             for mark in thought.around {
                 see(mark, Open::Around(mark), false);
             }
-            // The end of a thought that nobody has opened.
+            // The end of a thought that was never opened.
             for (end, _) in thought.ends.iter().filter(|(_, taken)| *taken) {
                 see(end, Open::Around(end), true);
             }
@@ -570,11 +570,11 @@ impl Parser {
 
 /// What stands where a call may begin.
 enum Found {
-    /// A call, or a section; it is told and taken.
+    /// A call, or a section; it is reported and taken.
     Call,
-    /// It is not decided: more has to come.
+    /// Undecided: more text has to come.
     More,
-    /// No call: so many bytes of text.
+    /// No call: this many bytes of text.
     Text(usize),
 }
 

@@ -16,7 +16,7 @@ pub struct Parts {
     levels: usize,
 }
 
-/// One call. `waits`: the id may come last, and whoever is told of the call needs it.
+/// One call. `waits`: the arguments are held back, since the id may come after them and is reported first.
 pub fn object(r: &mut Reader, waits: bool) -> Read {
     let read = r.steps(&mut |r, step| members(r, step, waits));
     // Cut off after its name.

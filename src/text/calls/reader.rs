@@ -11,9 +11,9 @@ use super::value::{JSON, STRICT, Spelling};
 /// Why reading ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// What is there fits; the rest has not come.
+    /// A prefix that fits; more text has to come.
     More,
-    /// It is no call.
+    /// Not a call.
     No,
 }
 
@@ -48,9 +48,9 @@ pub const DONE: u8 = u8::MAX;
 #[derive(Debug, Default)]
 pub struct Memo {
     pub calls: Vec<Call>,
-    /// Of each reading that has begun, the outermost first: its step, and where that begins.
+    /// For each reading under way, outermost first: its step, and where that begins.
     steps: Vec<(u8, usize)>,
-    /// Of the value at hand: the brackets that close what is open.
+    /// Closing brackets of the current value.
     pub open: Vec<char>,
     /// A value that does not belong to the arguments yet.
     pub aside: String,
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// It is whole.
+    /// The call is complete.
     pub fn end(&mut self) {
         let at = self.at;
         if let Some(call) = self.memo.calls.last_mut() {
@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
         self.aside_as(&JSON)
     }
 
-    /// The same of a value in another language.
+    /// As [`Reader::aside`], for a value in the notation `spelling`.
     pub fn aside_as(&mut self, spelling: &Spelling) -> Read<String> {
         let mut out = std::mem::take(&mut self.memo.aside);
         match self.value(spelling, None, &mut out) {

@@ -6,7 +6,7 @@ use super::reader::{DONE, Read, Reader, Stop, looked};
 
 /// How a language writes values.
 pub struct Spelling {
-    /// It is JSON, and is copied as it stands.
+    /// JSON, copied unchanged.
     pub json: bool,
     /// Whether round brackets are those of a list, too.
     pub tuples: bool,

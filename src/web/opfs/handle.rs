@@ -73,7 +73,8 @@ impl Handle {
         Ok(handle)
     }
 
-    /// The handle that the browser gives. Whoever asked may be gone before: then it is closed at once, for an open one locks its file.
+    /// Waits for the browser's handle. If this future is dropped before, the handle is closed at once: an open one
+    /// locks its file.
     async fn given(promise: Promise) -> JsResult<Self> {
         let (sender, receiver) = oneshot::channel();
         spawn_local(async move {

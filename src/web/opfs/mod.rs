@@ -1,7 +1,7 @@
 //! The origin's private file system: `millrace/<id>/NAME` for each file.
 //!
 //! Files are written through synchronous access handles, which only Workers have. Reading uses them too where they can be
-//! shared (`mode: "read-only"`); elsewhere a handle would lock everyone else out, and the shards are read as blobs.
+//! shared (`mode: "read-only"`); elsewhere a handle would lock out all other readers, and the shards are read as blobs.
 
 mod handle;
 mod hash;
@@ -36,7 +36,7 @@ const CONVERSATIONS: &str = "millrace-conversations";
 /// Files that are looked at at a time.
 const AT_ONCE: usize = 16;
 
-/// How often a file that somebody has open is tried again, and the wait between, ms.
+/// How often opening a file that is in use is tried again, and the wait between, ms.
 const TRIES: u32 = 20;
 const WAIT_MS: f64 = 50.0;
 
@@ -52,7 +52,7 @@ pub struct Opfs {
 const MOST_REPORTED: u64 = 10_000_000_000;
 
 impl Opfs {
-    /// Opens the store of models and removes what nobody can go on with. `signal` ends waiting for other writers.
+    /// Opens the store of models and removes what cannot be resumed. `signal` ends waiting for other writers.
     ///
     /// Fails with `STORAGE` where the browser has no such file system or keeps it closed, as in private windows.
     pub async fn models(signal: Option<AbortSignal>) -> Result<Store> {
@@ -115,7 +115,7 @@ impl Opfs {
     }
 }
 
-/// Tries again while a file is in use: somebody who has just given up may not have let go of it yet.
+/// Tries again while a file is in use: a handle that was just closed may not be released yet.
 async fn patiently<T, F: Future<Output = JsResult<T>>>(attempt: impl Fn() -> F) -> JsResult<T> {
     for _ in 0..TRIES {
         match attempt().await {

@@ -46,7 +46,7 @@ struct Reader {
     waiting: HashMap<u32, oneshot::Sender<Option<Uint8Array>>>,
     next: u32,
     spare: Vec<ArrayBuffer>,
-    /// Grow with each read and each answer: whoever wants to end it looks whether anything has happened.
+    /// Counters of reads and answers: a timeout checks whether they have changed.
     reads: u32,
     answers: u32,
     _closures: [Closure<dyn FnMut(JsValue)>; 2],
@@ -126,7 +126,7 @@ fn answered(event: &JsValue) {
         reader.waiting.remove(&number("id"))
     });
     let buffer = js::get(&data, "buffer").dyn_into::<ArrayBuffer>().ok();
-    // Whoever asked may have gone.
+    // The reading future may have been dropped.
     let _ = sender.map(|sender| sender.send(buffer.map(|buffer| Uint8Array::new_with_byte_offset_and_length(&buffer, 0, number("length")))));
 }
 

@@ -26,7 +26,7 @@ impl Shard {
                 let beside = Beside::new(file, handle.0.get_size()?);
                 Ok(Self::Handle(handle, beside))
             }
-            // No such mode, or somebody holds the exclusive handle of a browser without it for a moment.
+            // The browser has no such mode, or the exclusive handle of one without it is held for a moment.
             Ok(None) | Err(_) => Ok(Self::Blob(blob(&file).await?)),
         }
     }

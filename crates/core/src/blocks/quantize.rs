@@ -408,7 +408,7 @@ fn q6_k(values: &[f32; SUPER]) -> [u8; 210] {
             *number = (rounded((v * per_step).clamp(-32.0, 31.0)) as i32 + 32) as u8;
         }
     }
-    // Of each half of 128: quarters 0 and 2, and 1 and 3, share 32 bytes of nibbles; all four share 32 of high bits.
+    // In each half of 128: quarters 0 and 2, and 1 and 3, share 32 bytes of nibbles; all four share 32 of high bits.
     for (h, numbers) in numbers.as_chunks::<128>().0.iter().enumerate() {
         for l in 0..32 {
             let [a, b, c, e] = [numbers[l], numbers[32 + l], numbers[64 + l], numbers[96 + l]];

@@ -18,13 +18,13 @@ pub(crate) struct ArrayBody {
     contains: Vec<SchemaId>,
     /// How many items there are at least. Those beyond the prefix are the caller's to count where there is no `exact`.
     min: u32,
-    /// States instead of a counter: at most so many items.
+    /// States instead of a counter: the most items.
     exact: Option<Option<u32>>,
     counted: bool,
 }
 
 impl ArrayBody {
-    /// The same items with their number in the states; `min` and `max` are of commas.
+    /// The array with its items counted by states instead of a counter; `min` and `max` count commas.
     pub fn unrolled(self, min: u32, max: Option<u32>) -> Self {
         let min = if min > 0 { min + 1 } else { self.min };
         Self { min, exact: Some(max.map(|m| m + 1)), counted: false, ..self }
@@ -37,7 +37,8 @@ pub(crate) struct UniqueBody {
     choices: Choices,
     min: u32,
     max: u32,
-    /// So many items and one more come in any order. Those behind them come in that of the values: any order would take 2^n states.
+    /// Up to `free + 1` items come in any order. Those behind them come in that of the values: any order would take 2^n
+    /// states.
     free: u32,
 }
 

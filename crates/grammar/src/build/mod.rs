@@ -42,10 +42,10 @@ impl Kind {
 /// Calls whose bounds differ from those of others at the same place: their counters become states.
 pub(crate) type Unrolled = Map<(Kind, u32, u32), ()>;
 
-/// What is called, and the bounds of its counter.
+/// The body that is called, and the bounds of its counter.
 pub(crate) type Callee = (Kind, (u32, u32));
 
-/// The same, once the body has its number.
+/// A numbered body, and the bounds of its counter.
 type Bounded = (BodyId, (u32, u32));
 
 /// How JSON may be written.
@@ -144,7 +144,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         Ok(())
     }
 
-    /// The same language without a counter.
+    /// The language of `kind` with between `min` and `max` counted by states instead of a counter.
     fn unroll(&mut self, kind: Kind, min: u32, max: u32) -> Result<Kind> {
         let max = (max != UNBOUNDED).then_some(max);
         if max.unwrap_or(min) > 1000 {

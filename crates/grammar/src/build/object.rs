@@ -12,10 +12,10 @@ use crate::schema::{ANY, Flat, LangId, LayerId, NONE, SchemaId};
 
 /// Members that are counted by states.
 const MAX_UNROLLED: u32 = 256;
-/// Members that have to be there whose names are not known.
+/// Conditions that some member without a fixed name has to meet.
 const MAX_SOME: usize = 4;
 
-/// Name, schema, whether it has to be there.
+/// Name, schema, whether it is required.
 type Member = (Rc<str>, SchemaId, bool);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,11 +23,11 @@ pub(crate) struct ObjectBody {
     layers: Vec<LayerId>,
     /// [`Flat::some`], as far as the listed members leave it open.
     some: Vec<(LangId, SchemaId)>,
-    /// In order.
+    /// The listed members in the first order.
     members: Vec<Member>,
-    /// The same in the other orders that the schema has.
+    /// The listed members in each further order of the schema.
     orders: Vec<Vec<Member>>,
-    /// Whether there may be none at all.
+    /// Whether the object may be empty.
     empty: bool,
     /// States instead of a counter: the fewest and the most members.
     exact: Option<(u32, Option<u32>)>,
@@ -37,7 +37,7 @@ pub(crate) struct ObjectBody {
 }
 
 impl ObjectBody {
-    /// The same members with their number in the states; `min` and `max` are of commas.
+    /// The object with its members counted by states instead of a counter; `min` and `max` count commas.
     pub fn unrolled(self, min: u32, max: Option<u32>) -> Self {
         let min = if min > 0 { min + 1 } else { u32::from(!self.empty) };
         Self { exact: Some((min, max.map(|m| m + 1))), counted: false, needs_others: false, ..self }
@@ -56,8 +56,8 @@ fn sorted(members: &[Member], names: &[Rc<str>]) -> Option<Vec<Member>> {
     (!same).then_some(sorted)
 }
 
-/// What names that the schema does not list lead to: an automaton whose tags are places in the list, one higher. The list has what the value is and which
-/// of the members that have to be there it may be, as a set.
+/// Members with names that the schema does not list: an automaton whose tags are indices into the list, plus one. An
+/// entry has the schema of the value, and the required members that it may be, as a bit set.
 type Others = (Dfa, Vec<(SchemaId, usize)>);
 
 impl Builder<'_, '_> {
@@ -276,7 +276,7 @@ impl Builder<'_, '_> {
         self.value(at, schema)
     }
 
-    /// Which names may stand behind those that are listed; none where there are none.
+    /// The automaton of unlisted names; `None` where no other name is allowed.
     fn others(&mut self, body: &ObjectBody) -> Result<Option<Others>> {
         let listed = Dfa::strings(body.members.iter().map(|m| &*m.0), &self.budget)?;
         let mut parts = vec![listed];

@@ -246,7 +246,7 @@ impl Parser {
             Some('b' | 'B') => Err(unsupported("a word boundary")),
             Some('k') => Err(unsupported("a backreference")),
             Some('1'..='9') => Err(unsupported("a backreference")),
-            // Not of ECMA-262, where these are letters; nobody who writes them means letters.
+            // ECMA-262 reads these as letters; in practice they are meant as anchors.
             Some('A') => {
                 self.at += 1;
                 Ok(Ast::Start)

@@ -62,7 +62,7 @@ pub(crate) struct Flat {
     pub layers: Vec<LayerId>,
     /// Layers in the other order that members may have: those of what a schema combines, then its own. What only a condition names is left out.
     pub turned: Vec<LayerId>,
-    /// For each there is a member whose name is in the language and whose value satisfies the schema.
+    /// For each entry there must be a member with a name in the language and a value that satisfies the schema.
     pub some: Vec<(LangId, SchemaId)>,
     pub required: Vec<Rc<str>>,
     pub min_properties: u32,
@@ -167,9 +167,9 @@ pub(super) fn merged<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
 pub(crate) struct Layer {
     pub properties: Vec<(Rc<str>, SchemaId)>,
     pub patterns: Vec<(LangId, SchemaId)>,
-    /// Of the members that neither list names.
+    /// The schema of members that neither list names.
     pub additional: SchemaId,
-    /// Of every member's name.
+    /// The language of all members' names.
     pub names: Option<LangId>,
     /// Whether members that it does not list are judged by `additional`, rather than open.
     pub closed: bool,

@@ -26,7 +26,7 @@ const LETTERS: &str = r"\u00e0-\u00f6\u00f8-\u00ff\u03b1-\u03c9\u0430-\u044f\u30
 pub(crate) enum Format {
     /// Strings that a regular expression matches as a whole.
     Text(String),
-    /// The same, and what of the format the expression does not check.
+    /// Strings that a regular expression matches, and the part of the format that it does not check.
     Partly(String, &'static str),
     /// Integers from the first to the second of these.
     Integers(&'static str, &'static str),
@@ -65,7 +65,7 @@ const SHORT: [(&str, &str); 19] = [
         ),
     ),
 ];
-/// Those that bound integers.
+/// Formats that bound integers.
 const INTEGERS: [(&str, &str, &str); 10] = [
     ("int8", "-128", "127"),
     ("int16", "-32768", "32767"),

@@ -432,7 +432,7 @@ fn count(value: &Value) -> Result<u32> {
     Ok(if n >= f64::from(u32::MAX) { u32::MAX } else { n as u32 })
 }
 
-/// An upper bound that nobody reaches is none.
+/// An upper bound; `u32::MAX` is none.
 fn limit(n: u32) -> Option<u32> {
     (n < u32::MAX).then_some(n)
 }

@@ -13,7 +13,7 @@ use crate::hash::Map;
 
 /// Alternatives of one schema.
 const MAX_ALTERNATIVES: usize = 600;
-/// Schemas whose alternatives wait for each other.
+/// Combining schemas inside each other.
 const MAX_DEPTH: usize = 120;
 /// How deep members and items are looked at to see that nothing fits.
 const LOOK: u32 = 3;
@@ -142,7 +142,7 @@ impl<'a> Schemas<'a> {
         Ok(out)
     }
 
-    /// The alternatives that are left when one keyword has its say.
+    /// The alternatives that are left after one keyword is applied.
     fn applied(&mut self, id: SchemaId, object: &'a Object<String, Value>, key: &str, value: &'a Value, flats: Vec<Flat>) -> Result<Vec<Flat>> {
         match key {
             "$ref" => {

@@ -9,7 +9,7 @@ use crate::support::{Random, accepts, made};
 /// A schema, texts that it has, texts that it has not, and the keywords of its warnings.
 type Case = (Value, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
-/// The same schema with the keys of each object in another order, but for those that name members.
+/// The schema with the keys of each object reversed, except in objects that name members.
 fn reversed(value: &Value, names: bool) -> Value {
     match value {
         Value::Object(map) => {
@@ -161,7 +161,7 @@ fn references_that_are_dynamic_in_name_alone() {
     assert_eq!((error.kind(), error.keyword()), (ErrorKind::Unsupported, "$recursiveRef"));
 }
 
-/// The same automaton but for the numbers of its states, or the same error.
+/// Reversing keywords gives an automaton of as many states, symbols and classes, or the same error.
 #[test]
 fn the_order_of_keywords_changes_nothing() {
     let mut random = Random::new(3);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::hostile::fuzzed_schema;
 use crate::support::{Random, made};
 
-/// Of one compilation.
+/// Limits of one compilation.
 const MAX_TIME: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 64 << 20;
 

@@ -70,7 +70,7 @@ fn regexes_made_to_explode() {
     }
 }
 
-/// Whether a fuzzer goes on: for so many rounds, or for as long as the environment says.
+/// Whether a fuzzer continues: for `rounds` rounds, or for as long as the environment says.
 fn more(rounds: usize, began: Instant, n: usize) -> bool {
     match std::env::var("MILLRACE_FUZZ_SECONDS") {
         Ok(seconds) => began.elapsed() < Duration::from_secs(seconds.parse().unwrap()),

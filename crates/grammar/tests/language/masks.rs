@@ -174,7 +174,8 @@ fn masks_are_those_of_llguidance() {
     assert!(sum.pairs > 200);
 }
 
-/// The same with whole vocabularies: GGUF files, or ranks as tiktoken has them, whose paths `MILLRACE_VOCABULARIES` lists with a colon between.
+/// As `masks_are_those_of_llguidance`, with whole vocabularies: GGUF files or tiktoken ranks, whose paths
+/// `MILLRACE_VOCABULARIES` lists, separated by colons.
 #[test]
 #[ignore = "wants vocabularies"]
 fn masks_of_whole_vocabularies() {

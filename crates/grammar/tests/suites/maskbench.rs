@@ -17,7 +17,7 @@ struct Sum {
     refused: usize,
     /// Schemas of which a valid instance is refused.
     too_narrow: usize,
-    /// Those of them that have the same instance with its keys in another order.
+    /// Of these, schemas that accept the instance with its keys in another order.
     other_order: usize,
     accepted_invalid: usize,
     invalid: usize,
@@ -145,7 +145,7 @@ fn judge(name: &str, case: &Value, sum: &mut Sum, verbose: Option<&str>) {
     sum.passed += usize::from(!narrow && !wide);
 }
 
-/// Writes a value with its keys in whichever order an automaton has it.
+/// Writes a value with its keys in the order that an automaton accepts.
 struct Writer<'a> {
     automaton: &'a Automaton,
     /// Texts that are tried at most.

@@ -15,9 +15,9 @@ pub struct Lfm2Vl {
     pub min_tiles: u32,
     /// The most.
     pub max_tiles: u32,
-    /// Below so many prompt rows a picture is enlarged.
+    /// A picture with fewer prompt rows is enlarged.
     pub min_image_tokens: u32,
-    /// Above so many it is made smaller.
+    /// A picture with more prompt rows is made smaller.
     pub max_image_tokens: u32,
     /// A picture is cut if it has more than this times `max_image_tokens`.
     pub max_pixels_tolerance: f64,
@@ -135,7 +135,7 @@ impl Lfm2Vl {
         Ok(cut)
     }
 
-    /// Pixels of so many prompt rows.
+    /// Pixels of `tokens` prompt rows.
     fn pixels(&self, tokens: u32) -> f64 {
         f64::from(tokens) * f64::from(self.grid().block()).powi(2)
     }

@@ -77,14 +77,14 @@ fn header(r: &mut Reader, which: usize, section: &mut Section) -> Read<bool> {
         2 => header.insert_str(0, "to=functions."),
         _ => (),
     }
-    // Headers that were begun anew: the last one counts, and whoever was named.
+    // A header may be restarted: the last channel counts, and the first recipient in any of the parts.
     let channel = header.rsplit("<|channel|>").next().unwrap_or_default().trim_start();
     let word = |text: &str| text.split(|c: char| c.is_whitespace() || c == '<').next().unwrap_or_default().to_owned();
     let recipient = header.split("to=").skip(1).map(word).find(|to| !matches!(to.as_str(), "assistant" | "user" | "all"));
     match recipient {
         Some(to) => {
             let name = to.strip_prefix("functions.").unwrap_or(&to);
-            // Built-in tools, which nobody has offered.
+            // Built-in tools, which were not offered.
             if !r.is_tool(name) {
                 *section = Section::Dropped(&HARMONY);
                 return Ok(false);

@@ -174,7 +174,7 @@ fn opened(r: &mut Reader, name: &str, schema: Option<Value>) -> Read<u8> {
     Ok(3)
 }
 
-/// A value without tags: text where the schema says so, else JSON where it is such.
+/// A value without tags: text where the schema says so, else JSON where it parses as such.
 fn plain(r: &Reader, text: &str, schema: Option<&Value>) -> Value {
     serde_json::from_str(&typed(text, r.kinds(schema))).unwrap_or_else(|_| Value::from(text))
 }

@@ -5,7 +5,7 @@ use super::Thought;
 const PLAIN: Thought = Thought { shown_by: &[], open: "", prompts: &[], ends: &[], around: &[], anywhere: false };
 
 pub static ALL: &[Thought] = &[
-    // Kimi calls in the midst of its thoughts; nobody else has these marks.
+    // Kimi calls tools within its thoughts; no other family has these marks.
     Thought { open: "<think>", ends: &[("</think>", true), ("<|tool_calls_section_begin|>", false), ("<|tool_call_begin|>", false)], ..PLAIN },
     // Granite 3.3 and Hunyuan.
     Thought { shown_by: &["<response>"], around: &["<response>", "</response>"], ..PLAIN },
@@ -38,7 +38,7 @@ pub static ALL: &[Thought] = &[
         around: &["[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"],
         ..PLAIN
     },
-    // Gemma 4; a thought that was left out closes what nobody has opened.
+    // Gemma 4; where the thought is left out, the answer begins with the closing mark of one that was never opened.
     Thought {
         shown_by: &["<|channel>"],
         open: "<|channel>thought",

@@ -33,7 +33,7 @@ impl<'s> Fields<'s> {
         Self::members(tool, resolve(&tool.parameters, &tool.parameters), "")
     }
 
-    /// Those of an object within the tool's schema.
+    /// The fields of an object within the tool's schema.
     pub fn members(tool: &'s Tool, schema: &'s Value, pointer: &str) -> Result<Self> {
         const KNOWN: &[&str] = &["type", "properties", "required", "additionalProperties"];
         if let Some(keyword) = asserted(schema, KNOWN) {
@@ -64,7 +64,7 @@ impl<'s> Fields<'s> {
         Ok(Self { all, open })
     }
 
-    /// In the schema's order, and with those that are required before the others.
+    /// The fields in the schema's order, and with the required ones before the others.
     fn orders(&self) -> Vec<Vec<&Field<'s>>> {
         let given: Vec<&Field<'s>> = self.all.iter().collect();
         let (mut first, rest): (Vec<&Field<'s>>, Vec<&Field<'s>>) = given.iter().copied().partition(|field| field.required);
@@ -86,14 +86,14 @@ impl<'s> Fields<'s> {
     pub fn separated(&self, separator: &str, write: impl Fn(&Field<'s>) -> Result<Value>) -> Result<Value> {
         let order = |fields: Vec<&Field<'s>>| {
             let written: Vec<(Value, bool)> = fields.into_iter().map(|field| Ok((write(field)?, field.required))).collect::<Result<Vec<_>>>()?;
-            // Those after the first one, each with what separates it.
+            // The fields from `from` on, each with its separator.
             let rest = |from: usize| {
                 sequence(written[from..].iter().map(|(field, required)| {
                     let behind = sequence([literal(separator), field.clone()]);
                     if *required { behind } else { optional(behind) }
                 }))
             };
-            // Whichever comes first: up to one that has to come.
+            // Any of the next fields: up to the first required one.
             let mut ways = Vec::new();
             for (i, (field, required)) in written.iter().enumerate() {
                 ways.push(sequence([field.clone(), rest(i + 1)]));

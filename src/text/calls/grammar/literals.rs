@@ -29,7 +29,8 @@ pub struct Notation {
 }
 
 impl Notation {
-    /// A value of `schema`, which is a part of the tool's. What the notation cannot say of it is said in JSON, which is read as well.
+    /// A value of `schema`, which is a part of the tool's. What the notation cannot express is written in JSON, which
+    /// is read as well.
     pub fn value(&self, writer: &Writer<'_>, tool: &Tool, schema: &Value, pointer: &str) -> Value {
         self.written(writer, tool, schema, pointer, MOST_LEVELS).unwrap_or_else(|| described(schema, &tool.parameters))
     }
@@ -40,7 +41,7 @@ impl Notation {
         repeat(member, self.comma, 0, None)
     }
 
-    /// Any value, with so many levels of lists and objects.
+    /// Any value, with `levels` levels of lists and objects.
     pub fn any(&self, writer: &Writer<'_>, levels: usize) -> Value {
         let string = (self.string)(writer, &[Plain::Any]);
         let mut ways: Vec<Value> = string.into_iter().chain([json!({ "schema": { "type": "number" } }), json!({ "choice": self.words })]).collect();

@@ -33,11 +33,11 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum Choice<'a> {
     /// The model decides.
     Auto,
-    /// It calls one tool or another.
+    /// The model must call a tool.
     Required,
-    /// It calls this one.
+    /// The model must call this tool.
     Named(&'a str),
-    /// It calls nothing.
+    /// The model may call no tool.
     None,
 }
 
@@ -108,8 +108,8 @@ impl Formats {
         }
     }
 
-    /// Only the way of writing calls that [`Formats::calls_grammar`] describes: an answer that keeps to it is read by it, so that nothing else in it, such
-    /// as an object of JSON, is taken for a call that nobody has checked.
+    /// Only the way of writing calls that [`Formats::calls_grammar`] describes: an answer that keeps to it is read by
+    /// it, so that nothing else in it, such as an object of JSON, is taken for a call that was not checked.
     #[must_use]
     pub fn bound(&self) -> Self {
         let (format, which) = self.written();

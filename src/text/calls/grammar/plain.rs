@@ -15,7 +15,7 @@ const MOST_LEVELS: usize = 8;
 pub enum Plain {
     Any,
     One(String),
-    /// Any whose number of characters is between these, which an expression finds something in.
+    /// Any string that one of the expressions matches, with `min` to `max` characters.
     Like {
         patterns: Vec<String>,
         min: u64,

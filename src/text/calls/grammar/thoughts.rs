@@ -22,7 +22,7 @@ pub fn before(writer: &Writer<'_>, called: Option<&str>, ended: bool, root: Valu
         if !thought.open.is_empty() {
             ways.push(sequence([space(), writer.text(thought.open), rest(writer, thought, called, ended), space()]));
         }
-        // The end of one that nobody has opened.
+        // The end of a thought that was never opened.
         ways.extend(taken(&thought).into_iter().map(|end| sequence([space(), writer.text(end), space()])));
     }
     sequence([union(ways), root])

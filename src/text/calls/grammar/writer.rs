@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Any text.
 pub const ANY: &str = r"[\s\S]*";
 
-/// White space that may stand between parts of a call: not much, so that nobody pads for ever.
+/// White space between parts of a call: bounded, so that a model cannot pad without end.
 pub fn space() -> Value {
     json!({ "regex": "[ \\n]{0,8}" })
 }
@@ -223,7 +223,7 @@ impl<'a> Writer<'a> {
             let one = sequence([space(), union(ways.iter().map(whole))]);
             return sequence([if repeated { self.several(one, "") } else { one }, space()]);
         }
-        // A thought is told apart before the text that it stands before.
+        // Thoughts are matched before this text, which therefore contains none of their openings.
         let thoughts = self.thoughts().into_iter().map(|thought| thought.open);
         let thoughts: Vec<&str> = thoughts.filter(|open| !open.is_empty() && self.is_text(open)).collect();
         if !self.parallel {
@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
         if self.forced {
             return calls;
         }
-        // A thought is told apart before.
+        // Thoughts are matched before this text, which therefore begins with none of their marks.
         let marks = |thought: &'static Thought| thought.ends.iter().map(|(end, _)| *end).chain([thought.open]);
         let thoughts = self.thoughts().into_iter().flat_map(marks).filter(|mark| !mark.is_empty() && self.is_text(mark));
         let thoughts: String = thoughts.map(|mark| format!(r"(?!\s*{})", escape(mark))).collect();
