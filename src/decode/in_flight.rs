@@ -152,8 +152,8 @@ impl InFlight {
         Some((chunk, session.gpu.take(&session.staging[staging], bytes, pending).await))
     }
 
-    /// A readback that counts has just come: milliseconds since the one before. The first has none before it, and its
-    /// first token is all but made by prefill: it says nothing about a step.
+    /// A readback that counts has just come: milliseconds since the one before, where there was one. The first says
+    /// nothing about a step: after a prompt its first token is all but made by prefill.
     pub fn interval(&mut self) -> Option<f64> {
         let now = now_ms();
         let before = self.times.map(|(_, last)| last);
