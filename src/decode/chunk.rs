@@ -1,13 +1,15 @@
 //! How many tokens between two readbacks: many on a fast GPU, few enough on a slow one that text keeps appearing.
 //!
-//! What is learned is the GPU's speed, never how late the browser tells of it: a wait for nothing is a chunk without tokens, and the difference
-//! of the two is what tokens take. Within what that leaves open (the GPU may have worked meanwhile) a chunk keeps its length.
+//! What is learned is the GPU's speed, never how late the browser tells of it: a wait for nothing is a chunk without
+//! tokens, and the difference of the two is what tokens take. Within what that leaves open (the GPU may have worked
+//! meanwhile) a chunk keeps its length.
 
 /// Most tokens between two readbacks, and the length of the ring.
 pub const MOST: u32 = 32;
 /// Text appears at least this often, in ms, as long as one token takes less and the browser tells of it sooner.
 const PATIENCE_MS: f64 = 50.0;
-/// How long a chunk lasts at least where the browser tells of its end late, as a multiple of that: while it waits, the GPU has the next.
+/// How long a chunk lasts at least where the browser tells of its end late, as a multiple of that latency: meanwhile
+/// the GPU has the next chunk.
 const COVER: f64 = 1.25;
 /// A latency below this is none, ms.
 const NOTICED_MS: f64 = 1.0;
@@ -21,10 +23,10 @@ pub struct ChunkPolicy {
     /// What waits for the GPU take in any case.
     latency_ms: f64,
     ms_a_token: Option<f64>,
-    /// The same if all latency was waited for in vain.
+    /// Milliseconds a token takes if none of the latency was spent on tokens.
     least_ms_a_token: f64,
-    /// Readbacks that are not learned from yet: how many, their tokens, and what they took. Where a browser looks from time to time, what one was
-    /// late the next is early.
+    /// Readbacks that are not learned from yet: how many, their tokens, and what they took. Where a browser looks from
+    /// time to time, what one was late the next is early.
     window: (u32, u32, f64),
     /// The last length that was chosen.
     chosen: u32,
@@ -32,8 +34,8 @@ pub struct ChunkPolicy {
 }
 
 impl ChunkPolicy {
-    /// Always `fixed` tokens, or as many as the measured speed allows; `ms_a_token` is what an earlier generation measured, `latency_ms` what a
-    /// wait for an idle GPU takes.
+    /// Always `fixed` tokens, or as many as the measured speed allows; `ms_a_token` is what an earlier generation
+    /// measured, `latency_ms` what a wait for an idle GPU takes.
     pub fn new(fixed: Option<u32>, ms_a_token: Option<f64>, latency_ms: f64) -> Self {
         let latency_ms = if latency_ms < NOTICED_MS { 0.0 } else { latency_ms };
         let least_ms_a_token = ms_a_token.unwrap_or_default();
@@ -126,12 +128,13 @@ mod tests {
     type Hears = fn(asked: f64, done: f64) -> f64;
     const AT_ONCE: Hears = |asked, done| done.max(asked) + 0.2;
     const LATE: Hears = |asked, done| done.max(asked) + 100.0;
-    /// A timer that runs whoever asks.
+    /// A timer that runs all the time.
     const TICKING: Hears = |asked, done| ((done.max(asked) / 100.0).floor() + 1.0) * 100.0;
-    /// The same with empty submissions, which are made every 4 ms.
+    /// A timer that empty submissions set off every 4 ms.
     const PUMPED: Hears = |asked, done| ((done.max(asked) / 4.0).floor() + 1.0) * 4.0;
 
-    /// What the loop in generate.rs does with a GPU that takes `ms` a token: tokens a second from the first 20 readbacks on, and the last chunks.
+    /// What the loop in generate.rs does with a GPU that takes `ms` a token: tokens a second from the first 20
+    /// readbacks on, and the last chunks.
     fn decode(policy: &mut ChunkPolicy, ms: f64, hears: Hears, most: u32) -> (f64, Vec<u32>) {
         let (mut now, mut free, mut recorded) = (0.0_f64, 0.0_f64, 0);
         let mut flights = VecDeque::new();
@@ -161,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_slow_poll_costs_less_than_a_tenth() {
-        // Two chunks of the longest kind in 100 ms are 640 tokens a second; who is faster needs a browser that can be told to look.
+        // Two chunks of the longest kind in 100 ms are 640 tokens a second; a faster GPU needs a browser that can be
+        // told to look.
         for ms in [1.7, 3.0, 5.0, 16.0, 40.0, 90.0, 200.0] {
             let most = (40_000.0 / ms) as u32;
             let (at_once, _) = decode(&mut ChunkPolicy::new(None, None, 0.2), ms, AT_ONCE, most);

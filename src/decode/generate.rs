@@ -1,31 +1,27 @@
-//! The decode loop: chunks of steps recorded ahead, token ids read one chunk late.
-
-use std::collections::VecDeque;
+//! One sequence's generation: its prompt is read, then chunks of steps are recorded ahead and read back one chunk late.
 
 use bytemuck::{bytes_of, cast_slice};
 use serde::Serialize;
 
-use super::chunk::{ChunkPolicy, MOST};
-use super::prefill::Next;
+use super::chunk::ChunkPolicy;
+use super::in_flight::{AHEAD, Chunk, InFlight};
+use super::needs::Needs;
+use super::prefill::{Fence, Next};
 use super::session::Session;
-use super::speculate::{ACCEPTED_ROW, Speculate, Speculation, taken};
+use super::speculate::{Speculate, Speculation, Taken};
 use crate::base::{Cancel, now_ms};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpu::{Encoder, Pending, Snapshot};
+use crate::gpu::Snapshot;
 use crate::grammar::Constraint;
 use crate::kernels::State;
 use crate::layout::{Control, Scratch};
-use crate::plan::{Lane, Pass, Stage};
+use crate::plan::Pass;
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
-use crate::state::{CHECKPOINTS, Input, SequenceId};
+use crate::state::{CHECKPOINTS, History, Input, SequenceId};
 
-/// Chunks recorded ahead of the one being read.
-pub(super) const AHEAD: usize = 2;
-
-/// Copies of a recurrent state that a sequence has at most: where it can go back to, and those of chunks under way and of the last that was read.
+/// Copies of a recurrent state that a sequence has at most: snapshots at the ends of prompts, which later prompts go
+/// back to, and those at the ends of the chunks in flight and of the last that was read.
 pub const STATE_COPIES: u64 = (CHECKPOINTS + AHEAD + 1) as u64;
-/// Most tokens of one submission: several small submissions in flight beat one giant one.
-const PER_SUBMIT: u32 = 4;
 
 /// Bytes of a token's log probabilities: its own, and ids and those of the likeliest.
 pub(super) const LOGPROBS_ROW: u64 = (2 * MAX_TOP_LOGPROBS as u64 + 1) * 4;
@@ -52,7 +48,7 @@ pub struct Extras<'a> {
 
 /// One generation, ready to run.
 pub struct Run<'a> {
-    /// Whose text goes on.
+    /// The sequence of which the text goes on.
     pub sequence: SequenceId,
     /// The prompt.
     pub prompt: &'a Input,
@@ -62,8 +58,8 @@ pub struct Run<'a> {
     pub limit: u32,
     /// Whether what the cache holds of the prompt already is read again all the same.
     pub afresh: bool,
-    /// Whether the prompt ends with a token that was sampled just before: the text goes on as if it had never been interrupted. Holds only
-    /// where the cache holds all before it.
+    /// Whether the prompt ends with a token that was sampled just before: the text goes on as if it had never been
+    /// interrupted. Holds only where the cache holds all before it.
     pub resumed: bool,
     /// Bias, log probabilities, and what penalties count.
     pub extras: Extras<'a>,
@@ -73,7 +69,8 @@ pub struct Run<'a> {
     pub chunk: Option<u32>,
     /// Whether steps read drafts.
     pub speculate: Speculate,
-    /// Asked before each chunk but the first: whether to leave it at what is under way, so that the text can go on another time, `resumed`.
+    /// Asked before each chunk but the first: whether the generation ends with what is in flight, so that the text can
+    /// go on another time, `resumed`.
     pub pause: &'a dyn Fn() -> bool,
 }
 
@@ -155,408 +152,375 @@ impl Outcome {
     }
 }
 
-/// Which steps of a decode plan a generation needs.
-#[derive(Clone, Copy)]
-pub(super) struct Needs {
-    /// What greedy sampling does without.
-    pub temperature: bool,
-    /// Rounds of the search for what survives top-k and top-p.
-    pub rounds: u32,
-    /// Penalties and bias; they also keep the logits that log probabilities are computed from.
-    pub penalize: bool,
-    pub logprobs: bool,
-    pub grammar: bool,
-    /// Steps that may take several tokens.
-    pub drafts: bool,
-    /// Of several sequences: nothing is drafted.
-    pub company: bool,
+/// Called after each pass of the prompt and each chunk; false ends the generation.
+pub type OnStep<'a> = &'a mut (dyn FnMut(Progress<'_>) -> bool + 'a);
+
+/// The caller of a generation.
+struct Caller<'a> {
+    cancel: &'a Cancel,
+    on_step: OnStep<'a>,
 }
 
-impl Needs {
-    fn of(run: &Run<'_>, vocab: usize) -> Self {
-        let Run { sampling, extras, .. } = run;
-        Self {
-            temperature: sampling.temperature != 0.0,
-            rounds: sampling.filter_rounds(vocab as u32),
-            penalize: sampling.penalizes() || !extras.bias.is_empty() || extras.logprobs,
-            logprobs: extras.logprobs,
-            grammar: run.constraint.is_some(),
-            drafts: false,
-            company: false,
-        }
-    }
-
-    /// Whether a stage of a decode step has anything to do.
-    fn wants(self, stage: Stage) -> bool {
-        match stage {
-            Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
-            Stage::Constrain | Stage::Walk => self.grammar,
-            Stage::Advance => !self.grammar && !self.drafts,
-            Stage::Draft => self.drafts_first(stage),
-            Stage::Accept => self.drafts,
-            Stage::Penalize => self.penalize,
-            Stage::Logprobs | Stage::Record => self.logprobs,
-            Stage::Largest | Stage::Threshold => self.temperature,
-            Stage::Search(round) => round < self.rounds,
-        }
-    }
-
-    /// Whether what a row may choose does not depend on what the row before it has chosen.
-    fn allows_drafts(self) -> bool {
-        !self.penalize && !self.grammar
-    }
-
-    /// Bytes that a step's readback takes.
-    fn bytes(self) -> u64 {
-        match self {
-            Self { drafts: true, .. } => ACCEPTED_ROW,
-            Self { logprobs: true, .. } => 4 + LOGPROBS_ROW,
-            _ => 4,
-        }
-    }
+/// What a sequence held before a generation.
+struct Held {
+    history: History,
+    long: bool,
 }
 
-/// Steps that are recorded together.
-#[derive(Clone, Copy)]
-pub(super) struct Chunk {
-    /// The number of the first.
-    pub at: u32,
-    /// How many.
-    pub steps: u32,
-    pub pass: Pass,
+/// A prompt whose last pass may still run.
+struct Begun {
+    slot: u32,
+    /// Tokens that the cache held already.
+    known: usize,
+    /// The prompt's other tokens.
+    unknown: Input,
+    /// Whether a decode step reads the only unknown token: the text goes on as if it had never been interrupted.
+    resumed: bool,
+    held: Held,
+    /// Nothing where no pass is needed.
+    last_pass: Option<Fence>,
 }
 
-impl Chunk {
-    /// Rows of each.
-    fn rows(self) -> u32 {
-        self.pass.step_rows().unwrap_or(1)
-    }
-
-    /// Most tokens that they take.
-    fn most(self) -> u32 {
-        self.steps * self.rows()
-    }
-}
-
-pub(super) struct Flight {
-    pub staging: usize,
-    pub chunk: Chunk,
-    pub bytes: u64,
-    pub pending: Pending,
+/// Times of a generation, ms, and counters of the device then.
+struct Clock {
+    /// When it was called.
+    started: f64,
+    /// When its prompt was read.
+    prefilled: f64,
+    /// Before the prompt's first pass.
+    before: Snapshot,
+    /// After its last one was submitted.
+    after_prefill: Snapshot,
 }
 
 impl Session {
-    /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_step`, which hears of each, returns false.
-    pub async fn generate(&mut self, mut run: Run<'_>, cancel: &Cancel, on_step: &mut dyn FnMut(Progress<'_>) -> bool) -> Result<Outcome> {
+    /// Prefills the prompt and samples until a stop id, the limit, cancellation, or until `on_step`, which is called
+    /// after each pass and each chunk, returns false.
+    pub async fn generate(&mut self, run: Run<'_>, cancel: &Cancel, on_step: OnStep<'_>) -> Result<Outcome> {
         let started = now_ms();
+        let mut caller = Caller { cancel, on_step };
         self.voice_of(&[run.sequence])?;
-        let mut needs = Needs::of(&run, self.model().config().drawn);
-        let always = run.speculate == Speculate::Always;
-        if always && !needs.allows_drafts() {
-            return Err(Error::bad_option(
-                "speculate always: drafts cannot be verified where penalties, bias, log probabilities or a grammar look at each token; use auto or off",
-            ));
-        }
-        // Lane exact has no kernels that compute several rows for little more than one, nor has any software.
-        let pays = self.lane() != Lane::Exact && !self.gpu.caps().software;
-        if always || (run.speculate == Speculate::Auto && pays && needs.allows_drafts()) {
-            self.prepare_steps().await?;
-            needs.drafts = self.speculates();
-            if always && !needs.drafts {
-                return Err(Error::bad_option(
-                    "speculate always: this model's layers read one token a step, or cannot go back to before a wrong draft; use auto or off",
-                ));
-            }
-        }
-        if needs.penalize {
-            self.prepare_extras().await?;
-        }
-        if let Some(constraint) = &run.constraint {
-            self.prepare_grammar(constraint).await?;
-        }
-        if run.prompt.has_rows() {
-            self.prepare_rows().await?;
-        }
+        let needs = self.prepare_run(&run).await?;
         let before = self.gpu.counters().snapshot();
-        let sequence = run.sequence;
-        // Where there is no room for the prompt, nothing is forgotten.
-        let prompt = run.prompt.len() as u32;
-        self.ensure(prompt).await?;
-        let slot = self.enter(sequence).await?;
-        let held = (self.states.history(sequence)?.clone(), self.states.is_long(sequence)?);
-        self.interrupted = None;
-        let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(sequence, run.prompt)? };
-        let resumed = run.resumed && known + 1 == run.prompt.len();
-        // What cannot be read leaves what is known as it is.
-        let unknown = run.prompt.slice(known..run.prompt.len());
-        self.check_input(&unknown)?;
-        // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
-        let total = run.prompt.len() - known;
-        let mut on_read = |read| _ = on_step(Progress::Read { read, total });
-        let last_pass = match self.rebuild(sequence, known, cancel).await {
-            Ok(()) if resumed => self.states.cut(sequence, known as u32).map(|()| None),
-            Ok(()) if total == 0 => self.put_back_logits(sequence, prompt).map(|()| None),
-            Ok(()) => self.begin_prefill(sequence, &unknown, known as u32, cancel, &mut on_read).await.map(Some),
-            Err(e) => Err(e),
-        };
-        let last_pass = match last_pass {
-            // Nothing is created within the loop.
-            Ok(fence) => self.states.begin(sequence, AHEAD).map(|()| fence),
-            Err(e) => Err(e),
-        };
-        let mut last_pass = match last_pass {
-            Ok(fence) => fence,
-            Err(e) => {
-                match e.kind() {
-                    ErrorKind::Aborted => (),
-                    ErrorKind::DeviceLost => self.states.lose(sequence, held.0, held.1)?,
-                    _ => self.states.forget(sequence)?,
-                }
-                return Err(e);
-            }
-        };
-        let mut prefilled = now_ms();
-        let after_prefill = self.gpu.counters().snapshot();
+        let begun = self.begin_prompt(&run, &mut caller).await?;
+        let clock = Clock { started, prefilled: now_ms(), before, after_prefill: self.gpu.counters().snapshot() };
+        let mut decoding = Decoding::new(self, run, caller, needs, begun, clock);
+        decoding.put_parameters(self)?;
+        decoding.run_steps(self).await?;
+        decoding.end(self)
+    }
 
-        let mut policy = ChunkPolicy::new(run.chunk, self.ms_a_token, self.gpu.latency_ms());
-        self.put(Control::Sampling, bytes_of(&run.sampling))?;
+    /// Gives the sequence its slot, and reads what is not known of the prompt, but for the wait for the last pass.
+    /// After an error nothing is known of the sequence, or what was known before.
+    async fn begin_prompt(&mut self, run: &Run<'_>, caller: &mut Caller<'_>) -> Result<Begun> {
+        let (sequence, prompt) = (run.sequence, run.prompt);
+        // Where there is no room for the prompt, nothing is forgotten.
+        self.ensure(prompt.len() as u32).await?;
+        let slot = self.enter(sequence).await?;
+        let held = Held { history: self.states.history(sequence)?.clone(), long: self.states.is_long(sequence)? };
+        self.interrupted = None;
+        let known = if run.afresh && !run.resumed { 0 } else { self.known_prefix(sequence, prompt)? };
+        let resumed = run.resumed && known + 1 == prompt.len();
+        // A prompt that cannot be read leaves the sequence as it is.
+        let unknown = prompt.slice(known..prompt.len());
+        self.check_input(&unknown)?;
+        let mut begun = Begun { slot, known, unknown, resumed, held, last_pass: None };
+        match self.read_unknown(sequence, &mut begun, caller).await {
+            Ok(()) => Ok(begun),
+            Err(e) if e.kind() == ErrorKind::Aborted => Err(e),
+            Err(e) => {
+                self.forget_after(&e, sequence, begun.held)?;
+                Err(e)
+            }
+        }
+    }
+
+    /// Makes the sequence hold the known tokens of its prompt, and reads the others, but for the wait for the last
+    /// pass.
+    async fn read_unknown(&mut self, sequence: SequenceId, begun: &mut Begun, caller: &mut Caller<'_>) -> Result<()> {
+        let Caller { cancel, on_step } = caller;
+        self.rebuild(sequence, begun.known, cancel).await?;
+        let (from, unknown, total) = (begun.known as u32, &begun.unknown, begun.unknown.len());
+        if begun.resumed {
+            self.states.cut(sequence, from)?;
+        } else if unknown.is_empty() {
+            self.put_back_logits(sequence, from)?;
+        } else {
+            let mut on_read = |read| _ = on_step(Progress::Read { read, total });
+            let last_pass = self.begin_prefill(sequence, unknown, from, cancel, &mut on_read).await?;
+            begun.last_pass = Some(last_pass);
+        }
+        // No buffer is created within the loop.
+        self.states.begin(sequence, AHEAD)
+    }
+
+    /// After an error that leaves the sequence's state unknown: of a device that is lost the tokens are kept that were
+    /// known before, to be read again.
+    fn forget_after(&mut self, e: &Error, sequence: SequenceId, Held { history, long }: Held) -> Result<()> {
+        match e.kind() {
+            ErrorKind::DeviceLost => self.states.lose(sequence, history, long),
+            _ => self.states.forget(sequence),
+        }
+    }
+}
+
+/// The decode loop of one sequence.
+struct Decoding<'a> {
+    run: Run<'a>,
+    caller: Caller<'a>,
+    needs: Needs,
+    begun: Begun,
+    clock: Clock,
+    in_flight: InFlight,
+    speculation: Option<Speculation>,
+    /// Tokens that the steps recorded so far take, at least and at most.
+    least: u32,
+    most: u32,
+    /// What has been read back; the times come at the end.
+    outcome: Outcome,
+    /// Whether the GPU knows of the end: steps after it have read nothing.
+    ended_on_gpu: bool,
+    /// Whether the caller has all tokens: up to the end or the limit.
+    complete: bool,
+    /// Whether what is in flight does not count any more.
+    discards: bool,
+}
+
+impl<'a> Decoding<'a> {
+    fn new(session: &Session, run: Run<'a>, caller: Caller<'a>, needs: Needs, begun: Begun, clock: Clock) -> Self {
+        let policy = ChunkPolicy::new(run.chunk, session.ms_a_token, session.gpu.latency_ms());
+        let snapshots = Some((run.sequence, run.prompt.len() as u32));
+        let always = run.speculate == Speculate::Always;
+        Self {
+            caller,
+            needs,
+            clock,
+            in_flight: InFlight::new(policy, needs, snapshots),
+            speculation: needs.drafts.then(|| Speculation::new(run.prompt.ids(), always)),
+            least: 0,
+            most: 0,
+            outcome: Outcome { known: begun.known, ..Outcome::default() },
+            ended_on_gpu: false,
+            complete: false,
+            discards: false,
+            run,
+            begun,
+        }
+    }
+
+    /// Writes what the steps read: parameters of sampling, what penalties count, where the grammar stands, the text
+    /// that drafts are taken from, and the place of the first step.
+    fn put_parameters(&self, session: &Session) -> Result<()> {
+        let Self { run, needs, begun, .. } = self;
+        let ids = run.prompt.ids();
+        session.put(Control::Sampling, bytes_of(&run.sampling))?;
         if needs.penalize {
-            self.put(Control::Tallies, cast_slice(&self.tallies(run.prompt.ids(), run.extras)))?;
+            session.put(Control::Tallies, cast_slice(&session.tallies(ids, run.extras)))?;
         }
         if let Some(constraint) = &run.constraint {
-            self.put(Control::Walk, cast_slice(&constraint.words()))?;
+            session.put(Control::Walk, cast_slice(&constraint.words()))?;
         }
         if needs.drafts {
-            self.put(Control::Text, cast_slice(run.prompt.ids()))?;
+            session.put(Control::Text, cast_slice(ids))?;
         }
-        let mut speculation = needs.drafts.then(|| Speculation::new(run.prompt.ids(), always));
-        let (mut drafted, mut accepted) = (0, 0);
-        let token = run.prompt.ids().last().copied().unwrap_or_default();
-        let next = Next { slot, at: prompt - 1, lag: run.prompt.lag() };
-        self.put(Control::Decode, bytes_of(&State { token, limit: run.limit, ..next.state(1) }))?;
+        let token = ids.last().copied().unwrap_or_default();
+        let next = Next { slot: begun.slot, at: run.prompt.len() as u32 - 1, lag: run.prompt.lag() };
+        session.put(Control::Decode, bytes_of(&State { token, limit: run.limit, ..next.state(1) }))
+    }
 
-        let mut flights: VecDeque<Flight> = VecDeque::new();
-        let mut tokens = Vec::new();
-        let mut logprobs = Vec::new();
-        let mut recorded = 0u32;
-        // Tokens that what is recorded samples at least and at most.
-        let (mut least, mut most) = (0u32, 0u32);
-        let mut staging = 0;
-        let mut going = true;
-        let mut complete = false;
-        let mut paused = false;
-        // Whether the GPU knows of the end: steps after it have read nothing.
-        let mut ended_there = false;
-        let mut first_at = None;
-        let mut last_read = prefilled;
-        let mut failure = None;
-        let mut record_ms = 0.0;
+    /// Records chunks ahead and reads them back, until nothing is in flight any more.
+    async fn run_steps(&mut self, session: &mut Session) -> Result<()> {
         loop {
-            while going && !paused && flights.len() < AHEAD && least < run.limit {
-                paused = recorded > 0 && (run.pause)();
-                if paused {
-                    break;
-                }
-                // The first token's logits are prefill's, of one row.
-                let (pass, expected) = speculation.as_ref().filter(|_| recorded > 0).map_or((Pass::Decode, 1.0), Speculation::next);
-                let steps = ((f64::from(policy.next()) / expected).ceil() as u32).min(run.limit - least);
-                let chunk = Chunk { at: recorded, steps, pass };
-                let reaches = (most + chunk.most()).min(run.limit);
-                // The step that samples token n reads position prompt - 1 + n; room is made before the chunk, never within.
-                if let Err(e) = self.ensure(prompt + reaches - 1).await {
-                    failure.get_or_insert(e);
-                    going = false;
-                    break;
-                }
-                self.states.may_write(sequence, prompt + reaches - 1)?;
-                let recording = now_ms();
-                let flight = self.record(chunk, staging, needs, recorded == 0 && !resumed, Some((sequence, prompt)));
-                record_ms += now_ms() - recording;
-                match flight {
-                    Ok(flight) => flights.push_back(flight),
-                    Err(e) => {
-                        failure = Some(e);
-                        going = false;
-                    }
-                }
-                recorded += steps;
-                least += steps;
-                most += chunk.most();
-                staging = (staging + 1) % self.staging.len();
+            // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
+            self.record_ahead(session).await?;
+            self.wait_for_prompt(session).await;
+            let Some((chunk, read)) = self.in_flight.read(session).await else { return Ok(()) };
+            match read {
+                Err(e) => self.readback_failed(e),
+                // Steps that were in flight when the end was seen.
+                Ok(_) if self.discards || self.in_flight.failed() => {}
+                Ok(bytes) => self.take(chunk, cast_slice(&bytes)),
             }
-            if let Some(fence) = last_pass.take() {
-                if let Err(e) = self.passed(fence).await {
-                    failure.get_or_insert(e);
-                    going = false;
-                }
-                prefilled = now_ms();
-                last_read = prefilled;
-                on_step(Progress::Read { read: total, total });
-            }
-            let Some(flight) = flights.pop_front() else { break };
-            let bytes = match self.gpu.take(&self.staging[flight.staging], flight.bytes, flight.pending).await {
-                Ok(bytes) => bytes,
-                Err(e) => {
-                    // What comes after the end is nobody's loss; whoever comes next will hear of it.
-                    if !(complete && e.kind() == ErrorKind::DeviceLost) {
-                        failure.get_or_insert(e);
-                    }
-                    going = false;
-                    continue;
-                }
-            };
-            let now = now_ms();
-            if !going {
-                continue; // steps that were under way when the end was seen
-            }
-            // The first chunk begins with a token that prefill has all but made: it says nothing about a step.
-            let Chunk { steps, pass, .. } = flight.chunk;
-            let words = cast_slice::<u8, u32>(&bytes);
-            let (fresh, ended, rest) = match &mut speculation {
-                Some(speculation) => {
-                    let taken = taken(words);
-                    drafted += taken.drafted;
-                    accepted += taken.accepted;
-                    speculation.push(&taken.tokens);
-                    if first_at.is_some() {
-                        speculation.measured(pass, steps, now - last_read);
-                    }
-                    least = (least + taken.tokens.len() as u32).saturating_sub(steps);
-                    most = (most + taken.tokens.len() as u32).saturating_sub(flight.chunk.most());
-                    (taken.tokens, taken.ended, &[][..])
-                }
-                None => {
-                    let (ids, rest) = words.split_at(steps as usize);
-                    let fresh: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
-                    let ended = fresh.len() < ids.len();
-                    (fresh, ended, rest)
-                }
-            };
-            if first_at.is_some() {
-                policy.measured(fresh.len() as u32, now - last_read);
-            }
-            last_read = now;
-            first_at.get_or_insert(now);
-            ended_there |= ended || fresh.last().is_some_and(|id| run.sampling.stops(*id));
-            let walked = run.constraint.as_deref_mut().map_or(Ok(()), |it| fresh.iter().filter(|id| **id != NOT_A_NUMBER).try_for_each(|id| it.take(*id)));
-            if let Err(e) = walked {
-                failure.get_or_insert(e);
-                going = false;
-                continue;
-            }
-            if fresh.contains(&NOT_A_NUMBER) {
-                failure.get_or_insert_with(|| nothing_to_choose(run.constraint.as_deref()));
-                going = false;
-                continue;
-            }
-            tokens.extend_from_slice(&fresh);
-            let about = logprobs.len();
-            if needs.logprobs {
-                logprobs.extend(read_logprobs(rest, steps as usize, fresh.len(), run.sampling.top_logprobs as usize));
-            }
-            if !on_step(Progress::Tokens { ids: &fresh, logprobs: &logprobs[about..] }) || ended || cancel.is_cancelled() {
-                (going, complete) = (false, true);
-            }
-            complete |= tokens.len() as u32 == run.limit;
         }
-        self.ms_a_token = policy.ms_a_token();
-        let lost = failure.as_ref().is_some_and(|e| e.kind() == ErrorKind::DeviceLost);
-        if let Some(e) = failure.take_if(|_| !lost || tokens.is_empty()) {
-            if lost {
-                self.states.lose(sequence, held.0, held.1)?;
-            } else {
-                self.states.forget(sequence)?;
+    }
+
+    /// Records chunks as long as more may be in flight.
+    async fn record_ahead(&mut self, session: &mut Session) -> Result<()> {
+        while self.in_flight.wants_more() && self.least < self.run.limit {
+            if self.in_flight.recorded() > 0 && (self.run.pause)() {
+                self.in_flight.stop();
+                break;
             }
+            let chunk = self.next_chunk();
+            // The step that samples token n reads position prompt - 1 + n; room is made before the chunk, never within.
+            let end = self.run.prompt.len() as u32 + (self.most + chunk.most()).min(self.run.limit) - 1;
+            if let Err(e) = session.ensure(end).await {
+                self.in_flight.fail(e);
+                break;
+            }
+            session.states.may_write(self.run.sequence, end)?;
+            self.in_flight.record(session, chunk, chunk.at == 0 && !self.begun.resumed);
+            self.least += chunk.steps;
+            self.most += chunk.most();
+        }
+        Ok(())
+    }
+
+    /// The next chunk: as many steps as are likely to take the tokens that the policy wants.
+    fn next_chunk(&mut self) -> Chunk {
+        let at = self.in_flight.recorded();
+        // The first token's logits are prefill's, of one row.
+        let speculation = self.speculation.as_ref().filter(|_| at > 0);
+        let (pass, tokens_a_step) = speculation.map_or((Pass::Decode, 1.0), Speculation::next);
+        let steps = (f64::from(self.in_flight.next_tokens()) / tokens_a_step).ceil() as u32;
+        Chunk { at, steps: steps.min(self.run.limit - self.least), pass }
+    }
+
+    /// Waits for the prompt's last pass, once.
+    async fn wait_for_prompt(&mut self, session: &Session) {
+        let Some(last_pass) = self.begun.last_pass.take() else { return };
+        if let Err(e) = session.passed(last_pass).await {
+            self.in_flight.fail(e);
+        }
+        self.clock.prefilled = now_ms();
+        let total = self.begun.unknown.len();
+        (self.caller.on_step)(Progress::Read { read: total, total });
+    }
+
+    /// A chunk's readback has failed.
+    fn readback_failed(&mut self, e: Error) {
+        // A device that is lost after the last token costs this answer nothing: the next call returns the error.
+        if self.complete && e.kind() == ErrorKind::DeviceLost {
+            self.discard();
+        } else {
+            self.in_flight.fail(e);
+        }
+    }
+
+    /// No further chunk is recorded, and what is in flight does not count.
+    fn discard(&mut self) {
+        self.in_flight.stop();
+        self.discards = true;
+    }
+
+    /// Takes what a chunk's steps have sampled.
+    fn take(&mut self, chunk: Chunk, words: &[u32]) {
+        let ms = self.in_flight.interval();
+        let steps = chunk.steps as usize;
+        let taken = if self.needs.drafts { Taken::of_rows(words) } else { Taken::of_ids(&words[..steps]) };
+        self.learn(chunk, &taken, ms);
+        self.ended_on_gpu |= taken.ended || taken.tokens.last().is_some_and(|id| self.run.sampling.stops(*id));
+        if let Err(e) = self.check(&taken.tokens) {
+            self.in_flight.fail(e);
+            return;
+        }
+        self.outcome.tokens.extend_from_slice(&taken.tokens);
+        let goes_on = self.tell(chunk, &taken.tokens, words);
+        if !goes_on || taken.ended || self.caller.cancel.is_cancelled() {
+            self.discard();
+            self.complete = true;
+        }
+        self.complete |= self.outcome.tokens.len() as u32 == self.run.limit;
+    }
+
+    /// Learns from a chunk for the next: from its tokens, and from its time where that is a step's.
+    fn learn(&mut self, chunk: Chunk, taken: &Taken, ms: Option<f64>) {
+        let tokens = taken.tokens.len() as u32;
+        if let Some(speculation) = &mut self.speculation {
+            speculation.push(&taken.tokens);
+            ms.into_iter().for_each(|ms| speculation.measured(chunk.pass, chunk.steps, ms));
+            self.outcome.drafted += taken.drafted;
+            self.outcome.accepted += taken.accepted;
+            self.least = (self.least + tokens).saturating_sub(chunk.steps);
+            self.most = (self.most + tokens).saturating_sub(chunk.most());
+        }
+        ms.into_iter().for_each(|ms| self.in_flight.measured(tokens, ms));
+    }
+
+    /// Moves the grammar on with these tokens. An error where it does not allow them, or where there was nothing to
+    /// choose.
+    fn check(&mut self, tokens: &[u32]) -> Result<()> {
+        if let Some(constraint) = self.run.constraint.as_deref_mut() {
+            tokens.iter().filter(|id| **id != NOT_A_NUMBER).try_for_each(|id| constraint.take(*id))?;
+        }
+        if tokens.contains(&NOT_A_NUMBER) { Err(nothing_to_choose(self.run.constraint.as_deref())) } else { Ok(()) }
+    }
+
+    /// Tells the caller of a chunk's tokens, with their log probabilities: whether the generation goes on.
+    fn tell(&mut self, chunk: Chunk, ids: &[u32], words: &[u32]) -> bool {
+        let logprobs = &mut self.outcome.logprobs;
+        let told = logprobs.len();
+        if self.needs.logprobs {
+            let steps = chunk.steps as usize;
+            let top = self.run.sampling.top_logprobs as usize;
+            logprobs.extend(read_logprobs(&words[steps..], steps, ids.len(), top));
+        }
+        (self.caller.on_step)(Progress::Tokens { ids, logprobs: &logprobs[told..] })
+    }
+
+    /// Settles what the sequence remembers, and returns what the generation did. Where the device was lost after a
+    /// token, the session keeps that, for the text to go on.
+    fn end(mut self, session: &mut Session) -> Result<Outcome> {
+        session.ms_a_token = self.in_flight.ms_a_token();
+        let lost = self.in_flight.lost_device();
+        let mut failure = self.in_flight.take_failure();
+        if let Some(e) = failure.take_if(|_| !lost || self.outcome.tokens.is_empty()) {
+            session.forget_after(&e, self.run.sequence, self.begun.held)?;
             return Err(e);
         }
+        self.settle(session, lost)?;
+        let outcome = self.timed(session.gpu.counters().snapshot());
+        let Some(e) = failure else { return Ok(outcome) };
+        session.interrupted = Some(outcome);
+        Err(e)
+    }
+
+    /// Tells the sequence's state which tokens the steps have read.
+    fn settle(&self, session: &mut Session, lost: bool) -> Result<()> {
+        let tokens = &self.outcome.tokens;
         // No step has read the last token; the first one reads only what was resumed.
-        let first = if resumed { &run.prompt.ids()[known..] } else { &[] };
+        let first = if self.begun.resumed { self.begun.unknown.ids() } else { &[] };
         let read = [first, &tokens[..tokens.len().saturating_sub(1)]].concat();
         if lost {
-            self.states.read_steps(sequence, &read)?;
-        } else {
-            let steps = if ended_there { tokens.len() as u32 } else { recorded };
-            self.states.settle(sequence, &read, (steps + first.len() as u32).saturating_sub(1))?;
+            return session.states.read_steps(self.run.sequence, &read);
         }
-        let done = last_read;
-        let counters = self.gpu.counters().snapshot();
-        let decode_ms = done - prefilled;
+        let steps = if self.ended_on_gpu { tokens.len() as u32 } else { self.in_flight.recorded() };
+        session.states.settle(self.run.sequence, &read, (steps + first.len() as u32).saturating_sub(1))
+    }
+
+    /// The outcome with its times and counters.
+    fn timed(self, counters: Snapshot) -> Outcome {
+        let Clock { started, prefilled, before, after_prefill } = self.clock;
+        let (first, last) = self.in_flight.times().unwrap_or((prefilled, prefilled));
+        let (prefill_ms, decode_ms) = (prefilled - started, last - prefilled);
         let timings = Timings {
             load_ms: 0.0,
-            prefill_ms: prefilled - started,
-            ttft_ms: first_at.unwrap_or(done) - started,
+            prefill_ms,
+            ttft_ms: first - started,
             decode_ms,
-            prefill_tok_s: rate(run.prompt.len() - known, prefilled - started),
-            decode_tok_s: rate(tokens.len().saturating_sub(1), decode_ms),
+            prefill_tok_s: rate(self.begun.unknown.len(), prefill_ms),
+            decode_tok_s: rate(self.outcome.tokens.len().saturating_sub(1), decode_ms),
         };
-        let outcome = Outcome {
-            tokens,
-            logprobs,
-            known,
+        Outcome {
             timings,
             counters: counters.since(after_prefill),
             prefill_submits: after_prefill.since(before).submits,
-            record_ms,
-            drafted,
-            accepted,
-        };
-        match failure {
-            Some(e) => {
-                self.interrupted = Some(outcome);
-                Err(e)
-            }
-            None => Ok(outcome),
+            record_ms: self.in_flight.record_ms(),
+            ..self.outcome
         }
     }
+}
 
-    /// Records a chunk's steps and the readback of their token ids. `first`: the logits of the first are there already, from prefill. Of a sequence
-    /// that has a mark at the chunk's end: it, and its tokens before the first step.
-    pub(super) fn record(&mut self, chunk: Chunk, staging: usize, needs: Needs, mut first: bool, marked: Option<(SequenceId, u32)>) -> Result<Flight> {
-        let Chunk { at, steps: n, pass } = chunk;
-        self.must_have(pass)?;
-        let mut left = n;
-        // Where some steps take several tokens, those that take one end as they do.
-        let accept = self.steps(Pass::Four).iter().filter(|step| step.stage == Stage::Accept && needs.drafts && pass == Pass::Decode);
-        loop {
-            let mut encoder = self.gpu.encoder("decode");
-            let now = left.min(PER_SUBMIT);
-            {
-                let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for _ in 0..now {
-                    let sampled = std::mem::replace(&mut first, false);
-                    let steps = self.steps(pass).iter().filter(|step| needs.wants(step.stage) && (!sampled || step.stage.samples()));
-                    steps.chain(accept.clone()).for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(chunk.rows())));
-                }
-            }
-            left -= now;
-            if left == 0 {
-                let (ring, row) = if needs.drafts { (Control::Accepted, ACCEPTED_ROW) } else { (Control::Ring, 4) };
-                let mut to = self.copy_ring(&mut encoder, ring, row, (at, n), staging, 0)?;
-                if needs.logprobs {
-                    to = self.copy_ring(&mut encoder, Control::Likeliest, MAX_TOP_LOGPROBS as u64 * 4, (at, n), staging, to)?;
-                    self.copy_ring(&mut encoder, Control::Logprobs, (MAX_TOP_LOGPROBS as u64 + 1) * 4, (at, n), staging, to)?;
-                }
-                if let Some((sequence, tokens)) = marked {
-                    let slot = self.states.slot_of(sequence)?;
-                    self.states.mark(sequence, &mut encoder, slot, tokens + at + n - 1)?;
-                }
-                let bytes = u64::from(n) * needs.bytes();
-                let submission = self.gpu.submit(encoder);
-                let pending = self.gpu.map(&self.staging[staging], bytes, submission);
-                return Ok(Flight { staging, chunk, bytes, pending });
-            }
-            self.gpu.submit(encoder);
-        }
-    }
-
+impl Session {
     /// Goes back to the end of a prompt of `n` tokens that is known whole, and to its logits.
     fn put_back_logits(&mut self, sequence: SequenceId, n: u32) -> Result<()> {
         self.states.cut(sequence, n)?;
         self.states.put_back_logits(sequence, self.buffer(Scratch::Logits)?)
     }
 
-    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its logits, unless a recurrent state was kept
-    /// behind it, with these; everything is where a prompt is as long as to be rotated otherwise.
+    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its
+    /// logits, unless a snapshot of a recurrent state was taken behind it, with these; everything is where a prompt is
+    /// as long as to be rotated otherwise.
     pub(crate) fn known_prefix(&self, sequence: SequenceId, prompt: &Input) -> Result<usize> {
         if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
             return Ok(0);
@@ -573,21 +537,8 @@ impl Session {
         }
         Ok(known)
     }
-
-    /// Copies slots `at .. at + n` of a ring of rows of so many bytes into a staging buffer, from `to` on: where they end there.
-    fn copy_ring(&self, encoder: &mut Encoder, ring: Control, row: u64, (at, n): (u32, u32), staging: usize, to: u64) -> Result<u64> {
-        let ring = self.buffer(ring)?;
-        let (start, bytes) = (u64::from(at % MOST) * row, u64::from(n) * row);
-        // The ring may wrap within the chunk.
-        let before_wrap = bytes.min(u64::from(MOST) * row - start);
-        encoder.copy_buffer_to_buffer(ring.raw(), start, self.staging[staging].raw(), to, before_wrap);
-        if before_wrap < bytes {
-            encoder.copy_buffer_to_buffer(ring.raw(), 0, self.staging[staging].raw(), to + before_wrap, bytes - before_wrap);
-        }
-        Ok(to + bytes)
-    }
-
-    /// Of each token whether it is in the prompt and how often in the answer, and its bias. Ids beyond the vocabulary have no logit.
+    /// Of each token whether it is in the prompt and how often in the answer, and its bias. Ids beyond the vocabulary
+    /// have no logit.
     fn tallies(&self, prompt: &[u32], Extras { bias, answered, .. }: Extras<'_>) -> Vec<[u32; 2]> {
         let mut tallies = vec![[0; 2]; self.model().config().vocab];
         let (asked, answer) = prompt.split_at(prompt.len() - answered.min(prompt.len()));
@@ -604,7 +555,8 @@ impl Session {
     }
 }
 
-/// The first `fresh` of a chunk's log probabilities: ids of the likeliest of all its steps, then (chosen, likeliest) of all.
+/// The first `fresh` of a chunk's log probabilities, from the ids of the likeliest of all its steps and then (chosen,
+/// likeliest) of all.
 fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<Logprobs> {
     let (ids, values) = words.split_at(steps * MAX_TOP_LOGPROBS);
     let number = |bits: &u32| f32::from_bits(*bits);
@@ -618,6 +570,7 @@ fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<L
         .collect()
 }
 
+/// The error of a step that has found no token to choose.
 pub(super) fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
     if constraint.is_some_and(|it| !it.goes_on()) {
         return Error::tokenizer("no token of this model goes on as the grammar wants it: allow other characters, or take another model");
@@ -625,6 +578,7 @@ pub(super) fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
     Error::gpu("the model's logits are not numbers: its file is damaged, or this GPU computes wrongly; try lane exact")
 }
 
+/// So many in a second, where they took `ms`.
 pub(super) fn rate(n: usize, ms: f64) -> f64 {
     if ms > 0.0 { n as f64 * 1000.0 / ms } else { 0.0 }
 }

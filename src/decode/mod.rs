@@ -6,6 +6,8 @@ mod bisect;
 mod chunk;
 mod company;
 mod generate;
+mod in_flight;
+mod needs;
 mod pool;
 mod prefill;
 mod profile;

@@ -1,6 +1,7 @@
-//! Prompt lookup: steps that read drafts beside the next token, taken from where the text stood before. Drafting, verifying and accepting are the
-//! GPU's ([`crate::plan::Pass::Four`]); the host decides how many rows the next chunk's steps have. It follows what drafts would have been worth in
-//! the text that it has read, which costs the GPU nothing while there are none.
+//! Prompt lookup: steps that read drafts beside the next token, taken from where the text stood before. Drafting,
+//! verifying and accepting are the GPU's ([`crate::plan::Pass::Four`]); the host decides how many rows the next chunk's
+//! steps have. It follows what drafts would have been worth in the text that it has read, which costs the GPU nothing
+//! while there are none.
 
 use crate::base::numbers::FEW_ROWS;
 use crate::cpu::place;
@@ -118,29 +119,36 @@ impl Speculation {
 /// Bytes of what a step that may take several tokens leaves: those, and how many drafts it has read.
 pub(super) const ACCEPTED_ROW: u64 = (FEW_ROWS as u64 + 1) * 4;
 
-/// What steps have taken that may take several tokens.
+/// The tokens that a chunk's steps have taken.
 pub(super) struct Taken {
     pub tokens: Vec<u32>,
-    /// Whether the generation ended before the last of them.
+    /// Whether the generation ended before the last step.
     pub ended: bool,
     pub drafted: u64,
     pub accepted: u64,
 }
 
-/// From rows of tokens and the number of drafts.
-pub(super) fn taken(words: &[u32]) -> Taken {
-    let mut all = Taken { tokens: Vec::new(), ended: false, drafted: 0, accepted: 0 };
-    for row in words.chunks_exact(FEW_ROWS as usize + 1) {
-        let (tokens, drafted) = (&row[..FEW_ROWS as usize], row[FEW_ROWS as usize]);
-        let tokens = tokens.iter().copied().take_while(|id| *id != AFTER_END);
-        let before = all.tokens.len();
-        all.tokens.extend(tokens);
-        let took = all.tokens.len() - before;
-        all.ended |= took == 0;
-        all.drafted += u64::from(drafted);
-        all.accepted += took.saturating_sub(1) as u64;
+impl Taken {
+    /// Of steps that take one token each: from their ids.
+    pub fn of_ids(ids: &[u32]) -> Self {
+        let tokens: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
+        Self { ended: tokens.len() < ids.len(), tokens, drafted: 0, accepted: 0 }
     }
-    all
+
+    /// Of steps that may take several tokens: from a row for each, which has the tokens and the number of drafts.
+    pub fn of_rows(words: &[u32]) -> Self {
+        let mut all = Self { tokens: Vec::new(), ended: false, drafted: 0, accepted: 0 };
+        for row in words.chunks_exact(FEW_ROWS as usize + 1) {
+            let (tokens, drafted) = (&row[..FEW_ROWS as usize], row[FEW_ROWS as usize]);
+            let before = all.tokens.len();
+            all.tokens.extend(tokens.iter().copied().take_while(|id| *id != AFTER_END));
+            let took = all.tokens.len() - before;
+            all.ended |= took == 0;
+            all.drafted += u64::from(drafted);
+            all.accepted += took.saturating_sub(1) as u64;
+        }
+        all
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::texts::{Rendered, rendered_prompt};
 use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, now_ms};
-use crate::decode::{self, Extras, Outcome, Run, Timings};
+use crate::decode::{self, Extras, Outcome, ProfileRow, Run, Timings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grammar::{Compiled, Constraint};
 use crate::sample::{Sampling, SamplingOptions};
@@ -33,11 +33,7 @@ pub(super) struct Answer<'a> {
     /// How many of its first tokens a shift keeps, once there was one.
     kept: Option<usize>,
     shifts: u32,
-    seed: u64,
-    /// Ids that end it.
-    stop: Vec<u32>,
-    pub sampling: Sampling,
-    bias: Vec<(u32, f32)>,
+    pub sampler: Sampler,
     constraint: Option<Constraint>,
     grammar: Option<Compiled>,
     /// Whether what the cache holds of the prompt is read again.
@@ -55,11 +51,57 @@ pub(super) struct Answer<'a> {
     /// When it was asked for, ms.
     pub began: f64,
     pub losses: Losses,
-    logits: Option<Vec<f32>>,
-    all_logits: Option<Vec<Vec<f32>>>,
+    scores: Scores,
 }
 
-impl Answer<'_> {
+/// How an answer's tokens are chosen from their logits.
+pub(super) struct Sampler {
+    pub sampling: Sampling,
+    seed: u64,
+    /// Ids that end the answer.
+    stop: Vec<u32>,
+    /// Token ids, each once, and what is added to their logits.
+    bias: Vec<(u32, f32)>,
+}
+
+/// Logits of the prompt, where the request wants them.
+#[derive(Default)]
+struct Scores {
+    /// Those of its last position.
+    last: Option<Vec<f32>>,
+    /// Those of each position from the one on that the request names.
+    all: Option<Vec<Vec<f32>>>,
+}
+
+impl<'a> Answer<'a> {
+    /// An answer of which nothing is read yet.
+    fn new(request: Cow<'a, Request>, cancel: &Cancel, out: Output<'a>, prompt: Input, sampler: Sampler) -> Self {
+        Self {
+            cancel: cancel.clone(),
+            out,
+            sequence: FIRST,
+            prompt_tokens: prompt.len(),
+            prompt,
+            shown: Vec::new(),
+            kept: None,
+            shifts: 0,
+            sampler,
+            constraint: None,
+            grammar: None,
+            afresh: !request.reuse,
+            resumed: false,
+            complete: false,
+            in_company: false,
+            outcome: Outcome::default(),
+            reading_ms: 0.0,
+            looking_ms: 0.0,
+            began: now_ms(),
+            losses: Losses::default(),
+            scores: Scores::default(),
+            request,
+        }
+    }
+
     /// Tokens that are still asked for.
     fn wanted(&self) -> u32 {
         self.request.max_tokens.unwrap_or(u32::MAX) - self.outcome.tokens.len() as u32
@@ -67,7 +109,7 @@ impl Answer<'_> {
 
     /// Whether the model has ended it.
     fn stopped_itself(&self) -> bool {
-        self.outcome.tokens.last().is_some_and(|id| self.stop.contains(id))
+        self.outcome.tokens.last().is_some_and(|id| self.sampler.stop.contains(id))
     }
 
     /// What had come when the device was lost: the text goes on behind it.
@@ -77,11 +119,43 @@ impl Answer<'_> {
         self.resumed = true;
     }
 
-    /// Whether nothing of a token depends on more than its logits, its place and its own parameters of sampling, so that it can be chosen beside those of
-    /// others. Of penalties, bias, log probabilities, grammars and drafts that are always wanted there is room for one answer's alone.
+    /// Whether nothing of a token depends on more than its logits, its place and its own parameters of sampling, so
+    /// that it can be chosen beside those of others. Of penalties, bias, log probabilities, grammars and drafts that
+    /// are always wanted there is room for one answer's alone.
     pub fn may_stand_beside(&self) -> bool {
-        let plain = !self.sampling.penalizes() && self.bias.is_empty() && self.request.logprobs.is_none() && self.constraint.is_none();
-        plain && self.request.speculate != decode::Speculate::Always
+        let Sampler { sampling, bias, .. } = &self.sampler;
+        let plain = !sampling.penalizes() && bias.is_empty() && self.constraint.is_none();
+        plain && self.request.logprobs.is_none() && self.request.speculate != decode::Speculate::Always
+    }
+
+    /// Why it ended.
+    fn finish_reason(&self) -> FinishReason {
+        if self.out.stopped() || self.stopped_itself() {
+            FinishReason::Stop
+        } else if self.cancel.is_cancelled() {
+            FinishReason::Abort
+        } else {
+            FinishReason::Length
+        }
+    }
+
+    /// The generation of its next part, of at most `limit` tokens, and its output.
+    fn part<'p>(&'p mut self, limit: u32, pause: &'p dyn Fn() -> bool) -> (Run<'p>, &'p mut Output<'a>) {
+        let (answered, logprobs) = (self.outcome.tokens.len(), self.request.logprobs.is_some());
+        let run = Run {
+            sequence: self.sequence,
+            prompt: &self.prompt,
+            sampling: self.sampler.sampling,
+            limit,
+            afresh: self.afresh,
+            resumed: self.resumed,
+            extras: Extras { bias: &self.sampler.bias, answered, logprobs },
+            constraint: self.constraint.as_mut(),
+            chunk: None,
+            speculate: self.request.speculate,
+            pause,
+        };
+        (run, &mut self.out)
     }
 
     /// Whether its text has an adapter.
@@ -105,10 +179,11 @@ impl Answer<'_> {
 }
 
 impl Engine {
-    /// Answers one request; `on_event` hears of each piece as it arrives. Cancelling ends it with what there is and [`FinishReason::Abort`].
+    /// Answers one request; `on_event` is called with each piece as it arrives. Cancelling ends it with what there is
+    /// and [`FinishReason::Abort`].
     ///
-    /// Where the device is lost on the way, the model is loaded again onto another and the answer goes on from where it was, with the same text;
-    /// a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
+    /// Where the device is lost on the way, the model is loaded again onto another and the answer goes on from where it
+    /// was, with the same text; a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
     pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
         let listens = Box::new(|event: Event<'_>| on_event(event));
         let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, Some(&[])).await?;
@@ -118,7 +193,8 @@ impl Engine {
         self.end(answer).await
     }
 
-    /// Everything that comes before the first token, but for reading the prompt. It has a sequence afterwards where `busy` says which have answers under way.
+    /// Everything that comes before the first token, but for reading the prompt. The answer gets a sequence here where
+    /// `busy` names those that have answers under way.
     pub(super) async fn begin<'a>(
         &mut self,
         request: Cow<'a, Request>,
@@ -129,90 +205,76 @@ impl Engine {
         let began = now_ms();
         request.check()?;
         self.session.must_write("generate")?;
-        let mut out = Output::new(&self.tokenizer, on_event);
-        let progress = |progress| out.progress(progress);
-        let mut losses = Losses::default();
-        if let Some(lost) = self.lost() {
-            match self.survive(lost, &mut losses, &progress, cancel).await {
-                // Ends below with nothing.
-                Err(e) if e.kind() == ErrorKind::Aborted => (),
-                recovered => recovered?,
-            }
-        }
-        let Rendered { input: mut prompt, text: rendered, shown } = rendered_prompt(&self.tokenizer, &self.template, &self.sight, &request)?;
-        let context = self.session.context();
-        let mut kept = None;
-        if prompt.len() as u32 >= context {
-            let begins = if request.overflow == Overflow::Shift { self.kept(&request, prompt.ids())? } else { 0 };
-            if request.overflow == Overflow::Error || begins + 2 > context as usize {
-                return Err(Error::new(
-                    ErrorKind::ContextFull,
-                    format!(
-                        "the prompt has {} tokens, the context {context}, which leaves no room for an answer; shorten the prompt or load with a larger context",
-                        prompt.len()
-                    ),
-                ));
-            }
-            prompt = shifted(&prompt, begins, context as usize);
-            kept = Some(begins);
-        }
+        let out = Output::new(&self.tokenizer, on_event);
+        let losses = self.recover_before(&out, cancel).await?;
+        let Rendered { input, text, shown } = rendered_prompt(&self.tokenizer, &self.template, &self.sight, &request)?;
+        let (prompt, kept) = self.fitted(&request, input)?;
         let sequence = match busy {
             Some(busy) => self.sequence_for(&request, &prompt, busy)?,
             None => FIRST,
         };
+        let sampler = self.sampler(&request)?;
+        let shifts = u32::from(kept.is_some());
+        let answer = Answer::new(request, cancel, out, prompt, sampler);
+        let mut answer = Answer { began, losses, shown, sequence, kept, shifts, ..answer };
+        self.score(&mut answer).await?;
+        self.expect(&mut answer, text).await?;
+        Ok(answer)
+    }
+
+    /// Replaces a device that is lost, before an answer begins: what that has cost. Where it is cancelled meanwhile,
+    /// the answer ends without a token.
+    async fn recover_before(&mut self, out: &Output<'_>, cancel: &Cancel) -> Result<Losses> {
+        let mut losses = Losses::default();
+        let Some(lost) = self.lost() else { return Ok(losses) };
+        match self.survive(lost, &mut losses, &|progress| out.progress(progress), cancel).await {
+            Err(e) if e.kind() != ErrorKind::Aborted => Err(e),
+            _ => Ok(losses),
+        }
+    }
+
+    /// A prompt that leaves room for an answer, and how many of its first tokens are kept where it is shifted for that.
+    fn fitted(&self, request: &Request, prompt: Input) -> Result<(Input, Option<usize>)> {
+        let context = self.session.context();
+        if (prompt.len() as u32) < context {
+            return Ok((prompt, None));
+        }
+        let kept = if request.overflow == Overflow::Shift { self.kept(request, prompt.ids())? } else { 0 };
+        if request.overflow == Overflow::Error || kept + 2 > context as usize {
+            return Err(Error::new(
+                ErrorKind::ContextFull,
+                format!(
+                    "the prompt has {} tokens, the context {context}, which leaves no room for an answer; shorten the \
+                     prompt or load with a larger context",
+                    prompt.len()
+                ),
+            ));
+        }
+        Ok((shifted(&prompt, kept, context as usize), Some(kept)))
+    }
+
+    /// How the tokens of a request's answer are chosen. Without a seed it has a random one.
+    fn sampler(&self, request: &Request) -> Result<Sampler> {
         let seed = match request.seed {
             Some(seed) => seed,
             None => random_seed()?,
         };
         let stop = if request.ignore_eos { Vec::new() } else { self.tokenizer.eos_ids().to_vec() };
-        let wanted = SamplingOptions { seed, ..request.sampling() };
-        let bias = self.bias(&request)?;
-        let sampling = wanted.parameters(&stop, decode::RING)?;
-        // Whoever asks for logits has all of the prompt read.
-        let scored = request.logits || request.logits_from.is_some();
-        let (logits, all_logits) = loop {
-            let seen = if scored { self.look(sequence, &prompt, &shown, true, cancel, &progress).await } else { Ok(()) };
-            let scores = match seen {
-                Ok(()) => self.score(&request, sequence, &prompt, cancel).await,
-                Err(e) => Err(e),
-            };
-            match scores {
-                Err(e) => self.survive(e, &mut losses, &progress, cancel).await?,
-                Ok(scores) => break scores,
-            }
-        };
+        let bias = self.bias(request)?;
+        let sampling = SamplingOptions { seed, ..request.sampling() }.parameters(&stop, decode::RING)?;
+        Ok(Sampler { sampling, seed, stop, bias })
+    }
 
-        let (constraint, grammar) = self.constraint(&request, rendered.as_deref()).await?.unzip();
-        let reading = rendered.map(|prompt| Parser::new(self.read_as(&request, constraint.is_some()), calls::tools(request.offered()), &prompt));
-        out.expect(reading, &request.stop, &stop, request.logprobs.is_some());
-        Ok(Answer {
-            cancel: cancel.clone(),
-            sequence,
-            prompt_tokens: prompt.len(),
-            prompt,
-            shown,
-            shifts: kept.iter().len() as u32,
-            kept,
-            seed,
-            stop,
-            sampling,
-            bias,
-            constraint,
-            grammar,
-            afresh: !request.reuse,
-            resumed: false,
-            complete: false,
-            in_company: false,
-            outcome: Outcome::default(),
-            reading_ms: 0.0,
-            looking_ms: 0.0,
-            began,
-            losses,
-            logits,
-            all_logits,
-            out,
-            request,
-        })
+    /// Forces the answer into the form that its request wants, and tells its output how it is read. `rendered`: the
+    /// text that a template has made of the request's messages.
+    async fn expect(&mut self, answer: &mut Answer<'_>, rendered: Option<String>) -> Result<()> {
+        let request = &answer.request;
+        let (constraint, grammar) = self.constraint(request, rendered.as_deref()).await?.unzip();
+        let (forced, tools) = (constraint.is_some(), calls::tools(request.offered()));
+        let reading = rendered.map(|prompt| Parser::new(self.read_as(request, forced), tools, &prompt));
+        answer.out.expect(reading, &request.stop, &answer.sampler.stop, request.logprobs.is_some());
+        (answer.constraint, answer.grammar) = (constraint, grammar);
+        Ok(())
     }
 
     /// How many tokens an answer may sample now.
@@ -230,41 +292,31 @@ impl Engine {
         if let Err(e) = self.look_for(answer).await {
             return self.went_wrong(answer, e).await;
         }
-        let Answer { sequence, sampling, afresh, resumed, cancel, request, .. } = answer;
-        let extras = Extras { bias: &answer.bias, answered: answer.outcome.tokens.len(), logprobs: request.logprobs.is_some() };
-        let run = Run {
-            sequence: *sequence,
-            prompt: &answer.prompt,
-            sampling: *sampling,
-            limit,
-            afresh: *afresh,
-            resumed: *resumed,
-            extras,
-            constraint: answer.constraint.as_mut(),
-            chunk: self.options.chunk,
-            speculate: request.speculate,
-            pause,
-        };
         let started = now_ms();
-        let out = &mut answer.out;
-        match self.session.generate(run, cancel, &mut |step| out.hear(step)).await {
+        let cancel = answer.cancel.clone();
+        let (run, out) = answer.part(limit, pause);
+        let run = Run { chunk: self.options.chunk, ..run };
+        match self.session.generate(run, &cancel, &mut |step| out.hear(step)).await {
             Ok(part) => self.took(answer, part, limit),
             Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,
-            Err(e) => {
-                // What had come goes on as if nothing had been in between.
-                if let Some(part) = self.session.take_interrupted() {
-                    answer.interrupted(part);
-                } else {
-                    answer.losses.ms += now_ms() - started;
-                }
-                if answer.cancel.is_cancelled() || answer.stopped_itself() {
-                    answer.complete = true;
-                    return Ok(());
-                }
-                self.went_wrong(answer, e).await?;
-            }
+            Err(e) => return self.broke_off(answer, e, started).await,
         }
         Ok(())
+    }
+
+    /// A part of an answer that began at `started` has failed. Where the device was lost after its first token, the
+    /// answer goes on behind what had come.
+    async fn broke_off(&mut self, answer: &mut Answer<'_>, e: Error, started: f64) -> Result<()> {
+        if let Some(part) = self.session.take_interrupted() {
+            answer.interrupted(part);
+        } else {
+            answer.losses.ms += now_ms() - started;
+        }
+        if answer.cancel.is_cancelled() || answer.stopped_itself() {
+            answer.complete = true;
+            return Ok(());
+        }
+        self.went_wrong(answer, e).await
     }
 
     /// Has the pictures of a prompt that are not known be read.
@@ -278,7 +330,8 @@ impl Engine {
         looked
     }
 
-    /// Something has failed on the way: the answer goes on where that was the device's loss, and is complete where it was aborted.
+    /// Something has failed on the way: the answer goes on where that was the device's loss, and is complete where it
+    /// was aborted.
     async fn went_wrong(&mut self, answer: &mut Answer<'_>, e: Error) -> Result<()> {
         let Answer { losses, out, cancel, .. } = answer;
         match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
@@ -328,27 +381,10 @@ impl Engine {
     /// What an answer that is complete has come to.
     pub(super) async fn end(&mut self, mut answer: Answer<'_>) -> Result<Generation> {
         answer.out.finish()?;
-        let finish_reason = if answer.out.stopped() || answer.stopped_itself() {
-            FinishReason::Stop
-        } else if answer.cancel.is_cancelled() {
-            FinishReason::Abort
-        } else {
-            FinishReason::Length
-        };
+        let finish_reason = answer.finish_reason();
         let timings = Timings { load_ms: self.load_ms, ..answer.timings() };
-        let Answer { request, mut losses, cancel, out, prompt, outcome, .. } = answer;
-        let profile = match request.profile {
-            true => {
-                let position = (prompt.len() as u32).min(self.session.context() - 1);
-                loop {
-                    match self.profile(position).await {
-                        Err(e) => self.survive(e, &mut losses, &|progress| out.progress(progress), &cancel).await?,
-                        Ok(rows) => break Some(rows),
-                    }
-                }
-            }
-            false => None,
-        };
+        let profile = if answer.request.profile { Some(self.profile_of(&mut answer).await?) } else { None };
+        let Answer { losses, out, outcome, .. } = answer;
         Ok(Generation {
             text: out.text,
             tokens: outcome.tokens,
@@ -358,7 +394,7 @@ impl Engine {
             shifts: answer.shifts,
             recoveries: losses.count,
             finish_reason,
-            seed: answer.seed,
+            seed: answer.sampler.seed,
             grammar: answer.grammar,
             timings,
             counters: GenerationCounters::new(outcome.counters, outcome.prefill_submits),
@@ -367,9 +403,23 @@ impl Engine {
             adapter: self.session.gpu().caps().into(),
             plan: self.plan_name(),
             profile,
-            logits: answer.logits,
-            all_logits: answer.all_logits,
+            logits: answer.scores.last,
+            all_logits: answer.scores.all,
         })
+    }
+
+    /// Measures the kernels where the answer's text ends.
+    async fn profile_of(&mut self, answer: &mut Answer<'_>) -> Result<Vec<ProfileRow>> {
+        let position = (answer.prompt.len() as u32).min(self.session.context() - 1);
+        loop {
+            match self.profile(position).await {
+                Err(e) => {
+                    let Answer { losses, out, cancel, .. } = answer;
+                    self.survive(e, losses, &|progress| out.progress(progress), cancel).await?;
+                }
+                profile => return profile,
+            }
+        }
     }
 
     /// The bias of a request, where it can be applied.
@@ -385,7 +435,8 @@ impl Engine {
         Ok(asked.chain(never).collect())
     }
 
-    /// How many tokens of the prompt a shift keeps at its beginning: of messages what comes before the first user's text, otherwise the first token.
+    /// How many tokens of the prompt a shift keeps at its beginning: of messages what comes before the first user's
+    /// text, otherwise the first token.
     fn kept(&self, request: &Request, prompt: &[u32]) -> Result<usize> {
         let Prompt::Messages(serde_json::Value::Array(messages)) = &request.prompt else { return Ok(1) };
         let system: Vec<_> = messages.iter().take_while(|m| matches!(m["role"].as_str(), Some("system" | "developer"))).cloned().collect();
@@ -405,40 +456,67 @@ impl Engine {
         Ok(a.iter().zip(&b).zip(prompt).take_while(|((a, b), p)| a == b && b == p).count().max(1))
     }
 
-    /// Logits of the prompt's positions, where asked for: up to `logits_from` by prefill, the later ones by the decode step.
-    async fn score(&mut self, request: &Request, sequence: SequenceId, prompt: &Input, cancel: &Cancel) -> Result<(Option<Vec<f32>>, Option<Vec<Vec<f32>>>)> {
-        if let Some(from) = request.logits_from {
-            let from = from as usize;
-            if from >= prompt.len() {
-                return Err(Error::bad_option(format!("logits from position {from}, but the prompt has only {} tokens", prompt.len())));
-            }
-            let later = prompt.slice(from + 1..prompt.len());
-            if later.has_rows() {
-                return Err(Error::bad_option(format!("logits from position {from}, but behind it the prompt has rows in place of tokens")));
-            }
-            self.session.prefill(sequence, &prompt.slice(0..from + 1), 0, cancel).await?;
-            let mut all = vec![self.session.logits().await?];
-            for (i, token) in prompt.ids().iter().enumerate().skip(from + 1) {
-                cancel.check()?;
-                // A position's logits are those of the text up to it: beyond an original context all of it is read again.
-                if self.session.is_long(i as u32 + 1) != self.session.is_long(i as u32) {
-                    self.session.prefill(sequence, &prompt.slice(0..i + 1), 0, cancel).await?;
-                    all.push(self.session.logits().await?);
-                } else {
-                    all.push(self.session.feed(sequence, *token, i as u32).await?);
+    /// Reads the whole prompt for its logits, where the request wants them: again on another device where one is lost.
+    async fn score(&mut self, answer: &mut Answer<'_>) -> Result<()> {
+        loop {
+            match self.scores(answer).await {
+                Err(e) => {
+                    let Answer { losses, out, cancel, .. } = answer;
+                    self.survive(e, losses, &|progress| out.progress(progress), cancel).await?;
+                }
+                Ok(scores) => {
+                    answer.scores = scores;
+                    return Ok(());
                 }
             }
-            return Ok((all.last().cloned(), Some(all)));
         }
-        if request.logits {
-            self.session.prefill(sequence, prompt, 0, cancel).await?;
-            return Ok((Some(self.session.logits().await?), None));
+    }
+
+    /// The logits that an answer's request wants of its prompt.
+    async fn scores(&mut self, answer: &Answer<'_>) -> Result<Scores> {
+        let Answer { request, sequence, prompt, shown, cancel, out, .. } = answer;
+        if !request.logits && request.logits_from.is_none() {
+            return Ok(Scores::default());
         }
-        Ok((None, None))
+        self.look(*sequence, prompt, shown, true, cancel, &|progress| out.progress(progress)).await?;
+        if let Some(from) = request.logits_from {
+            let all = self.logits_from(answer, from as usize).await?;
+            return Ok(Scores { last: all.last().cloned(), all: Some(all) });
+        }
+        self.session.prefill(*sequence, prompt, 0, cancel).await?;
+        Ok(Scores { last: Some(self.session.logits().await?), all: None })
+    }
+
+    /// Logits of a prompt's positions from `from` on: that one's by prefill, those of the later ones by decode steps.
+    async fn logits_from(&mut self, answer: &Answer<'_>, from: usize) -> Result<Vec<Vec<f32>>> {
+        let Answer { sequence, prompt, cancel, .. } = answer;
+        let sequence = *sequence;
+        if from >= prompt.len() {
+            let n = prompt.len();
+            return Err(Error::bad_option(format!("logits from position {from}, but the prompt has only {n} tokens")));
+        }
+        if prompt.slice(from + 1..prompt.len()).has_rows() {
+            let rows = "rows in place of tokens";
+            return Err(Error::bad_option(format!("logits from position {from}, but behind it the prompt has {rows}")));
+        }
+        self.session.prefill(sequence, &prompt.slice(0..from + 1), 0, cancel).await?;
+        let mut all = vec![self.session.logits().await?];
+        for (i, token) in prompt.ids().iter().enumerate().skip(from + 1) {
+            cancel.check()?;
+            // A position's logits are those of the text up to it: beyond an original context all of it is read again.
+            if self.session.is_long(i as u32 + 1) != self.session.is_long(i as u32) {
+                self.session.prefill(sequence, &prompt.slice(0..i + 1), 0, cancel).await?;
+                all.push(self.session.logits().await?);
+            } else {
+                all.push(self.session.feed(sequence, *token, i as u32).await?);
+            }
+        }
+        Ok(all)
     }
 }
 
-/// The first `kept` positions and the younger half of the others that `context` positions can hold: of rows that belong together all or none.
+/// The first `kept` positions and the younger half of the others that `context` positions can hold: of rows that belong
+/// together all or none.
 fn shifted(text: &Input, kept: usize, context: usize) -> Input {
     let younger = (context - kept).div_ceil(2);
     let mut shifted = text.slice(0..text.whole_until(kept));

@@ -259,11 +259,11 @@ impl Engine {
         let mut rows: Vec<Member<'_>> = Vec::new();
         for (i, one) in active.iter_mut().enumerate() {
             let Some(at) = members.iter().position(|member| *member == i) else { continue };
-            let Answer { sequence, prompt, sampling, cancel, out, .. } = &mut one.answer;
+            let Answer { sequence, prompt, sampler, cancel, out, .. } = &mut one.answer;
             rows.push(Member {
                 sequence: *sequence,
                 text: prompt,
-                sampling: *sampling,
+                sampling: sampler.sampling,
                 limit: limits[at],
                 cancel,
                 on_tokens: Box::new(|ids| out.hear(Progress::Tokens { ids, logprobs: &[] })),

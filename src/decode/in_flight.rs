@@ -1,0 +1,225 @@
+//! Chunks of decode steps in flight: recorded and submitted ahead of the one that is read, and read back in their
+//! order. What is common to the loop of one sequence and that of several.
+
+use std::collections::VecDeque;
+
+use super::chunk::{ChunkPolicy, MOST};
+use super::needs::Needs;
+use super::session::Session;
+use crate::base::now_ms;
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpu::{Encoder, Pending};
+use crate::plan::{Pass, Stage};
+use crate::state::SequenceId;
+
+/// Most chunks in flight at one time.
+pub(super) const AHEAD: usize = 2;
+/// Most steps of one submission: several small submissions in flight beat one giant one.
+const PER_SUBMIT: u32 = 4;
+
+/// Steps that are recorded together, and whose tokens are read back together.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk {
+    /// The number of the first.
+    pub at: u32,
+    /// How many.
+    pub steps: u32,
+    pub pass: Pass,
+}
+
+impl Chunk {
+    /// Rows of each step.
+    fn rows(self) -> u32 {
+        self.pass.step_rows().unwrap_or(1)
+    }
+
+    /// Most tokens that the steps take.
+    pub fn most(self) -> u32 {
+        self.steps * self.rows()
+    }
+}
+
+/// A chunk that is submitted, and its readback.
+struct Flight {
+    chunk: Chunk,
+    staging: usize,
+    bytes: u64,
+    pending: Pending,
+}
+
+/// The chunks of one loop: those in flight, and what is known for the next.
+pub(super) struct InFlight {
+    needs: Needs,
+    /// The sequence of which a snapshot is taken at the end of each chunk, and its tokens before the first step. Only
+    /// sequences with recurrent states have snapshots.
+    snapshots: Option<(SequenceId, u32)>,
+    /// The oldest first.
+    queue: VecDeque<Flight>,
+    policy: ChunkPolicy,
+    /// Steps recorded so far.
+    recorded: u32,
+    /// The staging buffer of the next chunk's readback.
+    staging: usize,
+    /// Whether further chunks are recorded.
+    going: bool,
+    /// The first error.
+    failure: Option<Error>,
+    /// Host time of recording and submitting, ms.
+    record_ms: f64,
+    /// When the first readback that counts came, and the last, ms.
+    times: Option<(f64, f64)>,
+}
+
+impl InFlight {
+    /// None so far.
+    pub fn new(policy: ChunkPolicy, needs: Needs, snapshots: Option<(SequenceId, u32)>) -> Self {
+        let queue = VecDeque::new();
+        let (recorded, staging, record_ms) = (0, 0, 0.0);
+        Self { needs, snapshots, queue, policy, recorded, staging, going: true, failure: None, record_ms, times: None }
+    }
+
+    /// Steps recorded so far: the number of the next.
+    pub fn recorded(&self) -> u32 {
+        self.recorded
+    }
+
+    /// Whether another chunk is to be recorded now, where there are steps left.
+    pub fn wants_more(&self) -> bool {
+        self.going && self.queue.len() < AHEAD
+    }
+
+    /// How many tokens the next chunk should have.
+    pub fn next_tokens(&mut self) -> u32 {
+        self.policy.next()
+    }
+
+    /// No further chunk is recorded.
+    pub fn stop(&mut self) {
+        self.going = false;
+    }
+
+    /// No further chunk is recorded, for this reason where it is the first.
+    pub fn fail(&mut self, e: Error) {
+        self.failure.get_or_insert(e);
+        self.stop();
+    }
+
+    /// Whether there was an error.
+    pub fn failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whether the error is that the device was lost.
+    pub fn lost_device(&self) -> bool {
+        self.failure.as_ref().is_some_and(|e| e.kind() == ErrorKind::DeviceLost)
+    }
+
+    /// The error, once.
+    pub fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    /// Host time of recording and submitting steps, ms.
+    pub fn record_ms(&self) -> f64 {
+        self.record_ms
+    }
+
+    /// When the first readback that counts came, and the last, ms.
+    pub fn times(&self) -> Option<(f64, f64)> {
+        self.times
+    }
+
+    /// Milliseconds a token takes, as far as is known.
+    pub fn ms_a_token(&self) -> Option<f64> {
+        self.policy.ms_a_token()
+    }
+
+    /// Records and submits the next chunk. `has_logits`: those of its first step are there already, from prefill.
+    pub fn record(&mut self, session: &mut Session, chunk: Chunk, has_logits: bool) {
+        let began = now_ms();
+        match self.submit(session, chunk, has_logits) {
+            Ok(flight) => self.queue.push_back(flight),
+            Err(e) => self.fail(e),
+        }
+        self.record_ms += now_ms() - began;
+        self.recorded += chunk.steps;
+        self.staging = (self.staging + 1) % session.staging.len();
+    }
+
+    /// Waits for the readback of the oldest chunk in flight.
+    pub async fn read(&mut self, session: &Session) -> Option<(Chunk, Result<Vec<u8>>)> {
+        let Flight { chunk, staging, bytes, pending } = self.queue.pop_front()?;
+        Some((chunk, session.gpu.take(&session.staging[staging], bytes, pending).await))
+    }
+
+    /// A readback that counts has just come: milliseconds since the one before, where there was one. The first says
+    /// nothing about a step: after a prompt its first token is all but made by prefill.
+    pub fn interval(&mut self) -> Option<f64> {
+        let now = now_ms();
+        let before = self.times.map(|(_, last)| last);
+        self.times = Some((self.times.map_or(now, |(first, _)| first), now));
+        before.map(|before| now - before)
+    }
+
+    /// Learns that `tokens` tokens took so long while the next chunk was in flight.
+    pub fn measured(&mut self, tokens: u32, ms: f64) {
+        self.policy.measured(tokens, ms);
+    }
+
+    /// Submits a chunk's steps and, with the last of them, the copy to its staging buffer.
+    fn submit(&self, session: &mut Session, chunk: Chunk, mut has_logits: bool) -> Result<Flight> {
+        session.must_have(chunk.pass)?;
+        let mut left = chunk.steps;
+        while left > PER_SUBMIT {
+            let mut encoder = session.gpu.encoder("decode");
+            self.encode(session, &mut encoder, chunk, PER_SUBMIT, std::mem::take(&mut has_logits));
+            session.gpu.submit(encoder);
+            left -= PER_SUBMIT;
+        }
+        let mut encoder = session.gpu.encoder("decode");
+        self.encode(session, &mut encoder, chunk, left, has_logits);
+        self.copy_sampled(session, &mut encoder, chunk)?;
+        if let Some((sequence, tokens)) = self.snapshots {
+            let slot = session.states.slot_of(sequence)?;
+            session.states.mark(sequence, &mut encoder, slot, tokens + chunk.at + chunk.steps - 1)?;
+        }
+        let (staging, bytes) = (self.staging, u64::from(chunk.steps) * self.needs.row_bytes());
+        let submission = session.gpu.submit(encoder);
+        let pending = session.gpu.map(&session.staging[staging], bytes, submission);
+        Ok(Flight { chunk, staging, bytes, pending })
+    }
+
+    /// Encodes `n` of a chunk's steps; of the first only the sampling where it `has_logits`.
+    fn encode(&self, session: &Session, encoder: &mut Encoder, chunk: Chunk, n: u32, has_logits: bool) {
+        let needs = self.needs;
+        // Where some steps take several tokens, those that take one end as they do.
+        let accepts = needs.drafts && chunk.pass == Pass::Decode;
+        let accept = session.steps(Pass::Four).iter().filter(|step| accepts && step.stage == Stage::Accept);
+        let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        for i in 0..n {
+            let whole = i > 0 || !has_logits;
+            let wanted = |stage: Stage| needs.wants(stage) && (whole || stage.samples());
+            for step in session.steps(chunk.pass).iter().filter(|step| wanted(step.stage)).chain(accept.clone()) {
+                session.gpu.dispatch(&mut compute, &step.bound, step.grid.at(chunk.rows()));
+            }
+        }
+    }
+
+    /// Copies what a chunk's steps have sampled to the staging buffer: of each ring the rows of all steps.
+    fn copy_sampled(&self, session: &Session, encoder: &mut Encoder, chunk: Chunk) -> Result<()> {
+        let staging = session.staging[self.staging].raw();
+        let mut to = 0;
+        for (ring, row) in self.needs.rings() {
+            let ring = session.buffer(*ring)?.raw();
+            let (start, bytes) = (u64::from(chunk.at % MOST) * row, u64::from(chunk.steps) * row);
+            // The ring may wrap within the chunk.
+            let before_wrap = bytes.min(u64::from(MOST) * row - start);
+            encoder.copy_buffer_to_buffer(ring, start, staging, to, before_wrap);
+            if before_wrap < bytes {
+                encoder.copy_buffer_to_buffer(ring, 0, staging, to + before_wrap, bytes - before_wrap);
+            }
+            to += bytes;
+        }
+        Ok(())
+    }
+}
