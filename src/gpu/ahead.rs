@@ -33,3 +33,34 @@ impl Gpu {
         }
     }
 }
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::gpu::GpuOptions;
+    use crate::kernels;
+
+    #[test]
+    fn threads_compile_each_pipeline_once_and_leave_out_what_the_device_refuses() {
+        let mut gpu = pollster::block_on(Gpu::open(&GpuOptions::default())).unwrap();
+        // As a GPU whose driver has the machine's cores.
+        gpu.caps.software = false;
+        let simple = |variant: &&Variant| variant.overrides.iter().all(|o| o.default.is_some()) && variant.lacks(&gpu.caps).is_none();
+        let wanted: Vec<_> = kernels::all().iter().filter(simple).collect();
+        let n = wanted.len() as u64;
+        assert!(n > 2);
+        let count = || gpu.counters().snapshot().pipelines;
+        let before = count();
+        let ahead = |overrides: &'static [(&'static str, f64)]| {
+            // Each is asked for twice.
+            pollster::block_on(gpu.compile_ahead(wanted.iter().chain(&wanted).map(|variant| (*variant, overrides))));
+        };
+        ahead(&[]);
+        assert_eq!(count() - before, n);
+        ahead(&[]);
+        assert_eq!(count() - before, n, "what is there is not compiled again");
+        ahead(&[("NO_SUCH_CONSTANT", 1.0)]);
+        assert_eq!(count() - before, n, "what cannot run is left out");
+        gpu.check().unwrap();
+    }
+}
