@@ -50,6 +50,12 @@ const HOLDERS: [(&str, &str, &str, &str); 7] = [
     ("Page", "PageOptions", "Debug, Clone", "What a page alone can say about a load."),
 ];
 
+/// A field of the load's struct that no user can set: only builds for tests have it.
+const FAULTS: &str = "    /// Faults that a test plants.
+    #[cfg(feature = \"lab\")]
+    pub faults: Faults,
+";
+
 /// What a whole number can be at most where the table does not say: what 32 bits hold.
 const MOST: f64 = u32::MAX as f64;
 
@@ -114,6 +120,10 @@ fn holder(rows: &[(String, Row)], name: &str, derives: &str, about: &str) -> Res
         );
         let _ = writeln!(set, "            {native}{number} => self.{field} = {},", row.set_code());
         let _ = writeln!(get, "            {number} => {},", row.get_code(&format!("self.{field}")));
+    }
+    if name == "LoadOptions" {
+        fields += FAULTS;
+        defaults += "            #[cfg(feature = \"lab\")]\n            faults: Faults::default(),\n";
     }
     Ok(format!(
         "/// {about}

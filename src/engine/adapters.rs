@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use super::recover::Losses;
 use super::{Engine, Request};
 use crate::base::Cancel;
 use crate::error::{Error, Result};
@@ -77,12 +76,7 @@ impl Engine {
     }
 
     async fn place_adapters(&mut self, wanted: &[Rc<FittedAdapter>], cancel: &Cancel) -> Result<()> {
-        loop {
-            match self.session.set_adapters(wanted).await {
-                Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await?,
-                placed => return placed,
-            }
-        }
+        self.surviving(&|_| (), cancel, async |engine| engine.session.set_adapters(wanted).await).await
     }
 
     /// What a request's text is read and written with. A scale of 0 is the model alone.

@@ -1,7 +1,6 @@
 //! Conversations beside the first: begun from another, kept in a store and taken back, forgotten.
 
 use super::Engine;
-use super::recover::Losses;
 use crate::base::Cancel;
 use crate::error::{Error, Result};
 use crate::state::SequenceId;
@@ -18,12 +17,7 @@ impl Engine {
     /// with the same model and settings.
     pub async fn save(&mut self, conversation: u32, store: &Store, name: &str, cancel: &Cancel) -> Result<()> {
         let key = saved_key(name)?;
-        loop {
-            match self.save_as(conversation, store, &key, cancel).await {
-                Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await?,
-                saved => return saved,
-            }
-        }
+        self.surviving(&|_| (), cancel, async |engine| engine.save_as(conversation, store, &key, cancel).await).await
     }
 
     async fn save_as(&mut self, conversation: u32, store: &Store, key: &ModelKey, cancel: &Cancel) -> Result<()> {
@@ -39,12 +33,8 @@ impl Engine {
     pub async fn restore(&mut self, store: &Store, name: &str) -> Result<u32> {
         let files = store.open(&saved_key(name)?).await?;
         let files = files.ok_or_else(|| Error::not_found(format!("no conversation is saved as {name:?}")))?;
-        loop {
-            match self.session.restore(&self.fingerprint, &files).await {
-                Err(e) => self.survive(e, &mut Losses::default(), &|_| (), &Cancel::new()).await?,
-                restored => return restored.map(|SequenceId(id)| id),
-            }
-        }
+        let restore = async |engine: &mut Self| engine.session.restore(&engine.fingerprint, &files).await;
+        self.surviving(&|_| (), &Cancel::new(), restore).await.map(|SequenceId(id)| id)
     }
 
     /// Removes a saved conversation, if it is there.

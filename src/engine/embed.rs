@@ -3,7 +3,6 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::recover::Losses;
 use super::{EmbedOptions, Engine, RerankOptions};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress, now_ms};
@@ -247,18 +246,13 @@ impl Engine {
         if texts.is_empty() {
             return Err(Error::bad_option(format!("{what}: the list is empty; give at least one text")));
         }
-        let mut losses = Losses::default();
-        loop {
-            let mut on_read = |done: usize| progress(Progress::new(Phase::Prompt, done as u64, texts.len() as u64));
-            match self.session.pool(texts, cancel, &mut on_read).await {
-                Err(e) => self.survive(e, &mut losses, progress, cancel).await?,
-                Ok(rows) if rows.iter().flatten().all(|x| x.is_finite()) => return Ok(rows),
-                Ok(_) => {
-                    let lane = self.session.lane().name();
-                    return Err(Error::gpu(format!("{what}: the model computed what is no number in lane {lane}; load it with lane \"exact\"")));
-                }
-            }
+        let mut on_read = |done: usize| progress(Progress::new(Phase::Prompt, done as u64, texts.len() as u64));
+        let rows = self.surviving(progress, cancel, async |engine| engine.session.pool(texts, cancel, &mut on_read).await).await?;
+        if rows.iter().flatten().all(|x| x.is_finite()) {
+            return Ok(rows);
         }
+        let lane = self.session.lane().name();
+        Err(Error::gpu(format!("{what}: the model computed what is no number in lane {lane}; load it with lane \"exact\"")))
     }
 
     /// That the model was made, or loaded, for this: to embed, or to judge.

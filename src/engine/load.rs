@@ -163,7 +163,8 @@ pub(super) fn gpu_options(options: &LoadOptions) -> GpuOptions {
         subgroups: options.subgroups,
         f16: true,
         max_binding: options.max_binding,
-        broken: options.broken.clone(),
+        #[cfg(feature = "lab")]
+        broken: options.faults.broken.clone(),
         ..GpuOptions::default()
     }
 }

@@ -35,6 +35,8 @@ pub use open::{LoadPlan, Origin, PlanDownload, PlanStorage, Stored};
 pub use output::Listens;
 pub use recover::{Device, DeviceEvent, Listener};
 pub use report::{Info, MemoryInfo, ModelInfo, SelfTestInfo};
+#[cfg(feature = "lab")]
+pub use request::Faults;
 pub use request::{EmbedOptions, LoadOptions, Overflow, Prompt, Request, RerankOptions, Spelled};
 pub use result::{AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Scored, TokenLogprobs};
 pub use stops::StopScanner;

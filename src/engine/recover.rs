@@ -192,7 +192,7 @@ impl Engine {
             return Err(error);
         };
         let now = now_ms();
-        let interval = self.options.loss_interval_ms.unwrap_or(INTERVAL_MS);
+        let interval = self.interval_ms();
         let recent = |since: f64| now - since < interval;
         self.recovery.health = match std::mem::replace(&mut self.recovery.health, Health::Lost) {
             Health::Well if self.recovery.last.replace(now).is_some_and(recent) => {
@@ -229,6 +229,31 @@ impl Engine {
                 self.recovery.health = Health::GivenUp(now_ms(), message.clone());
                 self.recovery.tell(DeviceEvent::Lost { loss: &loss, recovering: false });
                 Err(Error::new(ErrorKind::DeviceLost, message).with_source(e))
+            }
+        }
+    }
+
+    /// How soon after a loss another is an error, in ms.
+    fn interval_ms(&self) -> f64 {
+        #[cfg(feature = "lab")]
+        if let Some(planted) = self.options.faults.loss_interval_ms {
+            return planted;
+        }
+        INTERVAL_MS
+    }
+
+    /// Does `work`, again on another device each time that one is lost meanwhile. Any other error comes back.
+    pub(super) async fn surviving<T>(
+        &mut self,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+        mut work: impl AsyncFnMut(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let mut losses = Losses::default();
+        loop {
+            match work(self).await {
+                Err(e) => self.survive(e, &mut losses, progress, cancel).await?,
+                done => return done,
             }
         }
     }

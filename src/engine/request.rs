@@ -21,6 +21,16 @@ include!(concat!(env!("OUT_DIR"), "/options/generate.rs"));
 include!(concat!(env!("OUT_DIR"), "/options/embed.rs"));
 include!(concat!(env!("OUT_DIR"), "/options/rerank.rs"));
 
+/// Faults that a test plants in a load.
+#[cfg(feature = "lab")]
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    /// Variants that compute nothing, (kernel, variant), as on a GPU with a faulty driver.
+    pub broken: Vec<(String, String)>,
+    /// How soon after a loss of the device another is an error and not recovered from, in ms; a minute if `None`.
+    pub loss_interval_ms: Option<f64>,
+}
+
 /// What to continue.
 #[derive(Debug, Clone)]
 pub enum Prompt {

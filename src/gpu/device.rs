@@ -31,6 +31,7 @@ pub struct GpuOptions {
     /// Cap on the bytes of one binding, below the adapter's own; larger tensors are split by rows.
     pub max_binding: Option<u64>,
     /// (kernel, variant) pairs that compute nothing, as on a GPU with a faulty driver: for tests.
+    #[cfg(feature = "lab")]
     pub broken: Vec<(String, String)>,
     /// Which variants run with emulated subgroups, in builds with the feature `lab`: for tests.
     pub emulated: Emulated,
@@ -38,7 +39,16 @@ pub struct GpuOptions {
 
 impl Default for GpuOptions {
     fn default() -> Self {
-        Self { device: DeviceChoice::Gpu, adapter: None, subgroups: true, f16: true, max_binding: None, broken: Vec::new(), emulated: Emulated::Nothing }
+        Self {
+            device: DeviceChoice::Gpu,
+            adapter: None,
+            subgroups: true,
+            f16: true,
+            max_binding: None,
+            #[cfg(feature = "lab")]
+            broken: Vec::new(),
+            emulated: Emulated::Nothing,
+        }
     }
 }
 
@@ -115,6 +125,7 @@ pub struct Gpu {
     pub(super) counters: Rc<Counters>,
     pub(super) faults: Arc<Mutex<Faults>>,
     pub(super) lost: Lost,
+    #[cfg(feature = "lab")]
     pub(super) broken: Vec<(String, String)>,
     #[cfg(feature = "lab")]
     pub(super) refusals: super::allocation::Refusals,
@@ -165,6 +176,7 @@ impl Gpu {
             counters: Rc::default(),
             faults,
             lost,
+            #[cfg(feature = "lab")]
             broken: options.broken.clone(),
             #[cfg(feature = "lab")]
             refusals: super::allocation::Refusals::default(),
@@ -230,6 +242,7 @@ impl Gpu {
             counters: Rc::default(),
             faults,
             lost,
+            #[cfg(feature = "lab")]
             broken: options.broken.clone(),
             #[cfg(feature = "lab")]
             refusals: super::allocation::Refusals::default(),

@@ -52,6 +52,7 @@ enum Made {
     Gpu(wgpu::ComputePipeline, wgpu::BindGroup),
     Cpu(Program),
     /// What computes nothing: for tests.
+    #[cfg(feature = "lab")]
     Broken,
 }
 
@@ -207,6 +208,7 @@ impl Gpu {
                     .collect();
                 Made::Gpu(pipeline, device.create_bind_group(&wgpu::BindGroupDescriptor { label: Some(label), layout: &layout, entries: &entries }))
             }
+            #[cfg(feature = "lab")]
             On::Cpu(_) if self.is_broken(variant) => Made::Broken,
             On::Cpu(processor) => {
                 self.can_run(variant, overrides)?;
@@ -218,6 +220,7 @@ impl Gpu {
     }
 
     /// Whether it shall compute nothing.
+    #[cfg(feature = "lab")]
     fn is_broken(&self, variant: &Variant) -> bool {
         self.broken.iter().any(|(kernel, name)| *kernel == variant.kernel && *name == variant.name)
     }
@@ -244,10 +247,12 @@ impl Gpu {
     /// What a pipeline of the variant is made of.
     pub(super) fn recipe(&self, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<Recipe> {
         self.can_run(variant, overrides)?;
-        let mut source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
-        if self.is_broken(variant) {
-            source = source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1);
-        }
+        let source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
+        #[cfg(feature = "lab")]
+        let source = match self.is_broken(variant) {
+            true => source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1),
+            false => source,
+        };
         Ok(Recipe { variant, overrides: overrides.to_vec(), source })
     }
 

@@ -95,7 +95,7 @@ fn every_variant_is_compared_with_its_twin_and_then_measured() {
     assert!(choices >= 2, "the tuner's other variants are there too");
     // One that computes nothing is found.
     let broken = vec![("norm_gated".to_owned(), report.kernels.iter().find(|r| r.kernel == "norm_gated").unwrap().variant.to_owned())];
-    let load = LoadOptions { broken: broken.clone(), ..LoadOptions::default() };
+    let load = LoadOptions { faults: Faults { broken: broken.clone(), ..Faults::default() }, ..LoadOptions::default() };
     let report = pollster::block_on(run(&Options { load, ..options }, None, None, &|_| {}, &Cancel::new())).unwrap();
     let wrong: Vec<_> = report.kernels.iter().filter(|r| r.wrong.is_some()).map(|r| (r.kernel.to_owned(), r.variant.to_owned())).collect();
     assert_eq!(wrong, broken);

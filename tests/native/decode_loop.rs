@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use millrace::base::Cancel;
-use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
+use millrace::engine::{Engine, Event, Faults, FinishReason, Generation, LoadOptions, Prompt, Request};
 use millrace::{ErrorKind, source::disk::open_path};
 use pollster::block_on;
 
@@ -62,7 +62,7 @@ fn every_kernel_of_the_plan_makes_the_text() {
     }
     assert!(variants.len() > 15, "{variants:?}");
     for variant in variants {
-        let broken = LoadOptions { broken: vec![variant.clone()], ..LoadOptions::default() };
+        let broken = LoadOptions { faults: Faults { broken: vec![variant.clone()], ..Faults::default() }, ..LoadOptions::default() };
         let other = block_on(load(&broken).generate(&ask, &mut |_| {}, &Cancel::new()));
         assert!(other.is_err() || other.is_ok_and(|other| other.tokens != text), "without {variant:?} the text is the same");
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use millrace::base::{Cancel, Phase};
-use millrace::engine::{Device, DeviceEvent, Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::engine::{Device, DeviceEvent, Engine, Event, Faults, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::layout::Kv;
 use millrace::plan::Lane;
 use millrace::source::{ByteSource, Files, disk::open_path};
@@ -27,7 +27,7 @@ fn load_from(files: &Files, options: &LoadOptions) -> Engine {
 
 /// As many losses as a test likes.
 fn often(lane: Lane) -> LoadOptions {
-    LoadOptions { lane, loss_interval_ms: Some(0.0), ..LoadOptions::default() }
+    LoadOptions { lane, faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() }
 }
 
 fn ids(n: usize, seed: u32) -> Vec<u32> {

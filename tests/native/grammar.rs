@@ -6,7 +6,7 @@ use std::rc::Rc;
 use millrace::ErrorKind;
 use millrace::base::Cancel;
 use millrace::check::random::Random;
-use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::engine::{Engine, Event, Faults, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::grammar::{Compiler, Constraint, Grammar, Warning, vocabulary};
 use millrace::native::grammar::InProcess;
 use millrace::source::disk::open_path;
@@ -126,7 +126,7 @@ fn with_penalties_and_log_probabilities_it_holds_too() {
 #[test]
 fn a_lost_device_a_growing_cache_and_a_full_context_change_nothing() {
     let _cpu = on_cpu();
-    let options = LoadOptions { chunk: Some(1), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() };
+    let options = LoadOptions { chunk: Some(1), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() };
     let mut engine = load(&options);
     let request = Request { temperature: 2.0, reuse: false, schema: schema(person()), ..ask() };
     let whole = run(&mut engine, &request);

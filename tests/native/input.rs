@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use millrace::ErrorKind;
 use millrace::base::Cancel;
-use millrace::engine::{Engine, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::engine::{Engine, Faults, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use millrace::state::{Embedded, Input};
@@ -28,7 +28,7 @@ fn load(fixture: &str, options: &LoadOptions) -> Engine {
 
 /// Passes of 24 rows: what stands in place of tokens goes on from one to the next.
 fn exact() -> LoadOptions {
-    LoadOptions { lane: Lane::Exact, prefill_rows: Some(24), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() }
+    LoadOptions { lane: Lane::Exact, prefill_rows: Some(24), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() }
 }
 
 /// A model's table of embeddings, times the factor that its family has.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use millrace::ErrorKind;
 use millrace::base::Cancel;
-use millrace::engine::{Engine, Event, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::engine::{Engine, Event, Faults, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::plan::Lane;
 use pollster::block_on;
 
@@ -166,7 +166,7 @@ fn they_cost_three_dispatches_and_no_readback() {
 
 #[test]
 fn what_was_said_counts_on_after_growth_a_shift_and_a_loss() {
-    let options = LoadOptions { chunk: Some(1), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() };
+    let options = LoadOptions { chunk: Some(1), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() };
     let mut engine = load(&options);
     let request = Request { reuse: false, ..penalized(150) };
     let whole = run(&mut engine, &request);

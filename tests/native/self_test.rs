@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use millrace::base::Cancel;
-use millrace::engine::{Engine, LoadOptions};
+use millrace::engine::{Engine, Faults, LoadOptions};
 use millrace::kernels;
 use millrace::plan::Lane;
 use millrace::plan::tuning::{Known, Tuning};
@@ -39,7 +39,7 @@ fn a_broken_variant_is_replaced_by_another_of_its_lane_and_said() {
     let mut fast = load(&tested());
     let expected = run(&mut fast, &ask(16)).tokens;
     let broken = variants(&fast, "norm_gated")[0];
-    let mut engine = load(&LoadOptions { broken: vec![("norm_gated".into(), broken.into())], ..tested() });
+    let mut engine = load(&LoadOptions { faults: Faults { broken: vec![("norm_gated".into(), broken.into())], ..Faults::default() }, ..tested() });
     let info = engine.info();
     assert_eq!((info.lane, info.self_test.wrong.len()), (Lane::Fast, 1));
     assert!(info.warnings[0].contains(broken) && info.warnings[0].contains("other variants of lane fast"), "{:?}", info.warnings);
@@ -88,7 +88,7 @@ fn a_variant_that_was_fast_and_is_wrong_is_forgotten() {
     let preferred = LoadOptions { tuning, ..tested() };
     assert_eq!(variants(&load(&preferred), "norm_gated")[0], wrong, "{operation}");
     let broken = vec![("norm_gated".to_owned(), wrong.clone())];
-    let engine = load(&LoadOptions { broken: broken.clone(), ..preferred.clone() });
+    let engine = load(&LoadOptions { faults: Faults { broken: broken.clone(), ..Faults::default() }, ..preferred.clone() });
     assert_eq!((engine.info().lane, engine.info().self_test.wrong.len()), (Lane::Fast, 1));
     let mut tuning = preferred.tuning;
     engine.remember(&mut tuning);
@@ -101,7 +101,7 @@ fn a_variant_that_was_fast_and_is_wrong_is_forgotten() {
 fn a_variant_that_is_broken_in_the_last_lane_is_replaced_by_another() {
     let exact = LoadOptions { lane: Lane::Exact, ..tested() };
     let broken = variants(&load(&exact), "attention")[0];
-    let engine = load(&LoadOptions { broken: vec![("attention".into(), broken.into())], ..exact });
+    let engine = load(&LoadOptions { faults: Faults { broken: vec![("attention".into(), broken.into())], ..Faults::default() }, ..exact });
     let now = variants(&engine, "attention")[0];
     assert_ne!(now, broken);
     assert!(engine.info().warnings[0].contains("other variants of lane exact"), "{:?}", engine.info().warnings);

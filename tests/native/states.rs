@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use millrace::ErrorKind;
 use millrace::base::Cancel;
 use millrace::decode::move_in_stages_of;
-use millrace::engine::{Engine, Event, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::engine::{Engine, Event, Faults, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::gpu::Refuse;
 use millrace::layout::Kv;
 use millrace::plan::Lane;
@@ -129,7 +129,7 @@ fn load(options: &LoadOptions) -> Engine {
 }
 
 fn exact(chunk: Option<u32>) -> LoadOptions {
-    LoadOptions { lane: Lane::Exact, chunk, prefill_rows: Some(24), cache_start: Some(64), loss_interval_ms: Some(0.0), ..LoadOptions::default() }
+    LoadOptions { lane: Lane::Exact, chunk, prefill_rows: Some(24), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() }
 }
 
 fn ids(n: usize, seed: u32) -> Vec<u32> {

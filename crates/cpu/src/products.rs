@@ -7,7 +7,7 @@ use millrace_twins::Call;
 use crate::parallel::{Shared, parallel};
 use crate::rows::{activation, blocks_of, write_row};
 use crate::simd::{Bytes, Floats, Ints, dot};
-use crate::weights::{self, BLOCK, Iq4Nl, Iq4Xs, Mxfp4, Q1, Q2, Q2K, Q3K, Q4, Q4K, Q5, Q5K, Q6K, Q8, Q41, Q51, Quantized, Scales};
+use crate::weights::{self, BLOCK, Quantized, Scales, halves_apart, of_type};
 
 /// Rows of activations as the `act` axis has them.
 pub enum Acts {
@@ -27,11 +27,6 @@ pub struct Int8 {
     sums: Vec<f32>,
     /// Of its second half.
     second: Vec<f32>,
-}
-
-/// The weights that need sums of halves.
-fn halves(weight: &str) -> bool {
-    matches!(weight, "q6_k" | "q2_k" | "q3_k")
 }
 
 impl Int8 {
@@ -78,24 +73,8 @@ pub fn products(call: &Call, row0: usize, n: usize, acts: &Acts) -> Vec<f32> {
         let part = row0 + part.start..row0 + part.end;
         match acts {
             Acts::Floats(x) => float_rows(&matrix, part, x, out),
-            Acts::Int8(x) => match matrix.weight {
-                "q8_0" => int8_rows::<Q8>(&matrix, part, x, out),
-                "q4_0" => int8_rows::<Q4>(&matrix, part, x, out),
-                "mxfp4" => int8_rows::<Mxfp4>(&matrix, part, x, out),
-                "q5_0" => int8_rows::<Q5>(&matrix, part, x, out),
-                "q4_k" => int8_rows::<Q4K>(&matrix, part, x, out),
-                "q5_k" => int8_rows::<Q5K>(&matrix, part, x, out),
-                "q6_k" => int8_rows::<Q6K>(&matrix, part, x, out),
-                "q1_0" => int8_rows::<Q1>(&matrix, part, x, out),
-                "q2_0" => int8_rows::<Q2>(&matrix, part, x, out),
-                "q4_1" => int8_rows::<Q41>(&matrix, part, x, out),
-                "q5_1" => int8_rows::<Q51>(&matrix, part, x, out),
-                "q2_k" => int8_rows::<Q2K>(&matrix, part, x, out),
-                "q3_k" => int8_rows::<Q3K>(&matrix, part, x, out),
-                "iq4_nl" => int8_rows::<Iq4Nl>(&matrix, part, x, out),
-                "iq4_xs" => int8_rows::<Iq4Xs>(&matrix, part, x, out),
-                other => panic!("weights of type {other} do not meet int8"),
-            },
+            Acts::Int8(x) => of_type!(matrix.weight, Kind => int8_rows::<Kind>(&matrix, part, x, out))
+                .unwrap_or_else(|| panic!("weights of type {} do not meet int8", matrix.weight)),
         }
     });
     out
@@ -212,7 +191,7 @@ fn activations(call: &Call, rows: impl Iterator<Item = usize>) -> Acts {
     if call.axis("act") == "q8" {
         let (xq, xs) = (call.read("xq"), call.view::<[f32; 2]>("xs"));
         let mut x = Int8::default();
-        rows.for_each(|t| x.push(&xq[t * kb * 8..][..kb * 8], &xs[t * kb..][..kb], halves(call.axis("weight"))));
+        rows.for_each(|t| x.push(&xq[t * kb * 8..][..kb * 8], &xs[t * kb..][..kb], halves_apart(call.axis("weight"))));
         return Acts::Int8(x);
     }
     let x = call.view::<f32>("x");
@@ -226,7 +205,7 @@ fn one(call: &Call, row: Vec<f32>) -> Acts {
     }
     let (ints, scales) = blocks_of(&row);
     let mut x = Int8::default();
-    x.push(&ints, &scales, halves(call.axis("weight")));
+    x.push(&ints, &scales, halves_apart(call.axis("weight")));
     Acts::Int8(x)
 }
 

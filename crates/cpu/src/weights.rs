@@ -326,9 +326,43 @@ impl Quantized for Mxfp4 {
     }
 }
 
-/// Types whose products with int8 are written here.
+/// `Some` of an expression with `$kind` as the quantized type of that name; `None` where the name is not one of theirs.
+macro_rules! of_type {
+    (@$of:ident, $kind:ident, $body:expr) => {{
+        type $kind = $crate::weights::$of;
+        Some($body)
+    }};
+    ($weight:expr, $kind:ident => $body:expr) => {
+        match $weight {
+            "q8_0" => of_type!(@Q8, $kind, $body),
+            "q4_0" => of_type!(@Q4, $kind, $body),
+            "mxfp4" => of_type!(@Mxfp4, $kind, $body),
+            "q5_0" => of_type!(@Q5, $kind, $body),
+            "q4_k" => of_type!(@Q4K, $kind, $body),
+            "q5_k" => of_type!(@Q5K, $kind, $body),
+            "q6_k" => of_type!(@Q6K, $kind, $body),
+            "q1_0" => of_type!(@Q1, $kind, $body),
+            "q2_0" => of_type!(@Q2, $kind, $body),
+            "q4_1" => of_type!(@Q41, $kind, $body),
+            "q5_1" => of_type!(@Q51, $kind, $body),
+            "q2_k" => of_type!(@Q2K, $kind, $body),
+            "q3_k" => of_type!(@Q3K, $kind, $body),
+            "iq4_nl" => of_type!(@Iq4Nl, $kind, $body),
+            "iq4_xs" => of_type!(@Iq4Xs, $kind, $body),
+            _ => None,
+        }
+    };
+}
+pub(crate) use of_type;
+
+/// Whether products of a type with int8 are written here.
 pub fn knows(weight: &str) -> bool {
-    ["q8_0", "q4_0", "mxfp4", "q5_0", "q4_k", "q5_k", "q6_k", "q1_0", "q2_0", "q4_1", "q5_1", "q2_k", "q3_k", "iq4_nl", "iq4_xs"].contains(&weight)
+    of_type!(weight, Kind => Kind::HALVES).is_some()
+}
+
+/// Whether the halves of a type's blocks have scales of their own, so that products need the sums of both.
+pub fn halves_apart(weight: &str) -> bool {
+    of_type!(weight, Kind => Kind::HALVES).unwrap_or(false)
 }
 
 /// A row of a type that is not quantized, or of one that is, as floats.
