@@ -29,7 +29,7 @@ pub struct Compared {
     pub variant: String,
     /// The largest difference of a buffer, relative to its largest value.
     pub error: f64,
-    /// How the step differs from its twin, if it does: which buffer, where.
+    /// The buffer and place of the first difference from the twin, if there is one.
     pub wrong: Option<String>,
 }
 

@@ -186,7 +186,7 @@ impl Engine {
         others.get(turns).map_or(Turn::Together(together), |i| Turn::One(*i))
     }
 
-    /// Whether answers take steps together rather than turns; on the CPU a step of several rows costs as much as the
+    /// Whether answers take steps together rather than turns; in software a step of several rows costs as much as the
     /// steps of each.
     fn steps_together(&self) -> bool {
         let caps = self.session.gpu().caps();

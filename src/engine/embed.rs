@@ -22,7 +22,7 @@ pub struct Embeddings {
     pub tokens: usize,
     /// Number of texts that were longer than the model reads, and were cut.
     pub truncated: usize,
-    /// How long it took, ms.
+    /// The time of the call, ms.
     pub ms: f64,
 }
 
@@ -44,7 +44,7 @@ pub struct Ranking {
     pub tokens: usize,
     /// Documents that with the question were longer than the model reads, and were cut.
     pub truncated: usize,
-    /// How long it took, ms.
+    /// The time of the call, ms.
     pub ms: f64,
 }
 

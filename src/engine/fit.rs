@@ -51,7 +51,7 @@ pub struct Fit {
 pub struct Room {
     /// The most that all models may take together, where the caller gives it.
     pub memory: Option<u64>,
-    /// What other models take, or will take.
+    /// Bytes that other models take, or will take.
     pub beside: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct FitMemory {
     pub encoder: u64,
     /// The sum of weights, kv, activations and encoder.
     pub total: u64,
-    /// What other models take, or will take, with full contexts.
+    /// Bytes that other models take, or will take, with full contexts.
     pub beside: u64,
 }
 
@@ -372,7 +372,7 @@ mod tests {
     fn what_does_not_fit_says_what_would() {
         let whole = plan(LoadOptions::default(), None);
         let small = plan(LoadOptions { context: Some(whole.context / 2), ..LoadOptions::default() }, None);
-        // As much as half the context takes.
+        // The memory of half the context.
         let fit = plan(LoadOptions::default(), Some(small.memory.total));
         assert!(!fit.fits && fit.problems[0].contains("GPU memory"), "{fit:?}");
         assert_eq!(fit.alternatives[0], Alternative { context: whole.context / 2, kv: Kv::F16, total: small.memory.total });

@@ -145,7 +145,7 @@ fn usable(template: &Result<ChatTemplate>) -> Result<&ChatTemplate> {
 /// A request's prompt as input.
 pub(super) struct Rendered {
     pub input: Input,
-    /// Of messages the text that the model's chat template makes of them.
+    /// The text that the chat template makes of messages; `None` for other prompts.
     pub text: Option<String>,
     pub shown: Vec<Shown>,
 }

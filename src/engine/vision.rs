@@ -70,7 +70,7 @@ impl VisionEncoder {
     /// language model. `on`: the language model's device and lane; otherwise a device is opened.
     ///
     /// # Errors
-    /// Those of [`Tower::open`], and those of loading a language model.
+    /// The errors of [`Tower::open`], and of loading a language model.
     pub async fn load(files: &Files, options: &LoadOptions, on: Option<(Rc<Gpu>, Lane)>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
         options.check()?;
         let checkpoint = Checkpoint::open(files).await?;

@@ -8,7 +8,7 @@ use crate::kernels::Variant;
 
 impl Gpu {
     /// Compiles variants with their overrides, several at a time where the platform can: binding them then waits for
-    /// nothing. Those that the device refuses are left out; [`Gpu::bind`] says why.
+    /// nothing. Variants that the device refuses are left out; [`Gpu::bind`] returns the error.
     pub async fn compile_ahead<'a>(&self, wanted: impl Iterator<Item = (&'static Variant, &'a [(&'static str, f64)])>) {
         let On::Gpu(device, _) = &self.on else { return };
         let mut recipes: Vec<(PipelineKey, Recipe)> = Vec::new();

@@ -101,7 +101,7 @@ pub(super) async fn request_device(
     adapter.request_device(descriptor).await
 }
 
-/// What the device is and can do.
+/// The device's description and features.
 pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Features, max_binding: u64) -> Caps {
     let about = about(device);
     let names = OPTIONAL.iter().map(|(_, name)| (*name).to_owned()).filter(|name| about.features.contains(name)).collect::<Vec<_>>();
@@ -221,7 +221,7 @@ impl Machine {
 
     /// Loads the module where it is not loaded yet.
     pub(super) async fn open() -> Result<Self> {
-        let load = MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("nobody has said where the CPU's module is"))?;
+        let load = MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("no loader of the CPU's module is set"))?;
         // The loader's message says what failed, and what to do.
         let failed = |e: JsValue| Error::internal(js::string(&e, "message"));
         let promise = load.call0(&JsValue::UNDEFINED).map_err(failed)?;

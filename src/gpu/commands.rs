@@ -8,9 +8,9 @@ use millrace_twins::op;
 
 /// A buffer of either device.
 pub enum Raw {
-    /// On a GPU.
+    /// A buffer of a GPU.
     Gpu(wgpu::Buffer),
-    /// Of the CPU.
+    /// A buffer of the CPU's machine.
     Cpu(Memory),
 }
 
@@ -33,9 +33,9 @@ impl Raw {
 
 /// Commands on their way to a device.
 pub enum Encoder {
-    /// For a GPU.
+    /// wgpu's encoder, for a GPU.
     Gpu(wgpu::CommandEncoder),
-    /// For the CPU.
+    /// The CPU's machine, and its commands as words.
     Cpu(Rc<Processor>, Vec<u32>),
 }
 
@@ -80,9 +80,9 @@ impl Encoder {
 /// Dispatches that are being recorded.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub enum ComputePass<'a> {
-    /// For a GPU.
+    /// wgpu's pass, for a GPU.
     Gpu(wgpu::ComputePass<'a>),
-    /// For the CPU.
+    /// The commands of an encoder for the CPU.
     Cpu(&'a mut Vec<u32>),
 }
 

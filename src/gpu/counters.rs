@@ -96,7 +96,7 @@ impl Counters {
 }
 
 impl Snapshot {
-    /// What happened since `earlier`; `gpu_bytes` stays absolute.
+    /// The counts since `earlier`; `gpu_bytes` stays absolute.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

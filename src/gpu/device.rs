@@ -246,7 +246,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// What the device is and can do.
+    /// The device's description and features.
     pub fn caps(&self) -> &Caps {
         &self.caps
     }

@@ -36,7 +36,7 @@ pub(super) async fn request_device(
     adapter.request_device(descriptor).await
 }
 
-/// What the device is and can do.
+/// The device's description and features.
 pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Features, max_binding: u64) -> Caps {
     let info = adapter.get_info();
     let names = OPTIONAL.iter().filter(|(f, _)| features.contains(*f)).map(|(_, name)| (*name).to_owned()).collect();

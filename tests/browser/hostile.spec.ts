@@ -372,7 +372,7 @@ test.describe('a Worker that says nothing more', () => {
     const removing = page.evaluate((url) => models.remove(url), url).then(() => (removed = true));
     for (let second = 0; second < 30 && !removed; second++) await aSecond(page);
     await removing;
-    // The lock with its name is removed last, once no other request of it is pending.
+    // The lock that names the Worker is taken away last, once none of its requests is pending.
     expect(await held()).toEqual(expect.arrayContaining([ABANDONED, 'waited for']));
     await free.evaluate((free) => free());
     await expect.poll(() => page.evaluate(async () => (await navigator.locks.query()).pending)).toEqual([]);

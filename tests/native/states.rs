@@ -351,7 +351,7 @@ fn a_cache_that_cannot_double_grows_by_what_is_needed() {
     for late in [false, true] {
         let mut after = 0;
         let least = loop {
-            // Without a first size, so that doubling makes more room than is needed.
+            // A context long enough for doubling to make more room than is needed.
             let mut engine = load(&LoadOptions { context: Some(512), ..exact(Some(8)) });
             run(&mut engine, &ask(&start, 2));
             engine.device().refuse_buffers(Some(Refuse { after, once: true, late }));

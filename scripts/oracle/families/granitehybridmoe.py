@@ -10,7 +10,7 @@ from .llama import nothing
 NAME = "granitehybridmoe"
 ARCH = MODEL_ARCH.GRANITE_HYBRID
 SHAPES = ("d64-state32", "d64-state64")
-# The second shape has two groups, whose heads have different B and C; it is not made as GGUF files.
+# The second shape has two groups, whose heads have different B and C; its fixture is a folder only.
 GROUPS = {"d64-state32": 1, "d64-state64": 2}
 EXPERTS = 5
 USED = 2
